@@ -112,8 +112,8 @@ def worker(count: int) -> bool:
 
 def _workers(parent: int) -> Iterator[str]:
     """The processes that an evaluator of this process has evaluate: children of its child."""
-    for nursery in _children(parent):
-        yield from _children(nursery)
+    for server in _children(parent):
+        yield from _children(server)
 
 
 def _children(pid: int | str) -> list[str]:

@@ -14,9 +14,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 project = "dojoir"
 author = "the authors of dojoir"
 copyright = author
-extensions = ["myst_parser", "sphinx.ext.autodoc", "dojoir_pages"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "dojoir_pages", "kernel_colours"]
 html_theme = "furo"
 html_title = "dojoir"
+html_static_path = ["static"]
+html_css_files = ["wide.css"]
+default_role = "literal"  # in docstrings, `x` is code
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "deflist"]
 autodoc_member_order = "bysource"

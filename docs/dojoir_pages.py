@@ -25,7 +25,7 @@ BESIDE = (
     "dojoir.ir.nodes.Buffer", "dojoir.ir.nodes.Size", "dojoir.ir.nodes.Scope", "dojoir.ir.nodes.Guard",
     "dojoir.ir.nodes.Statement", "dojoir.ir.nodes.Access", "dojoir.ir.nodes.Const", "dojoir.ir.nodes.Index",
     "dojoir.ir.nodes.Op", "dojoir.ir.nodes.Cast", "dojoir.ir.nodes.Condition", "dojoir.ir.nodes.Site",
-    "dojoir.ir.hints.Use", "dojoir.ir.hints.Prefetch", "dojoir.passes.engine.engine.Moves",
+    "dojoir.ir.instruction.Use", "dojoir.ir.hints.Prefetch", "dojoir.passes.engine.engine.Moves",
     "dojoir.passes.base.move.Rewrite", "dojoir.passes.base.alternatives.Alternative", "dojoir.costs.cost.Cost",
     "dojoir.runtime.verification.report.Report", "dojoir.runtime.measurement.roofline.Ceiling",
     "dojoir.runtime.verification.compare.Worst", "dojoir.runtime.library.library.Scheduled",
@@ -78,28 +78,54 @@ def moves_page() -> str:
 
 
 def api_page() -> str:
-    """The reference of the names of `import dojoir`, from their docstrings."""
-    lines = ["# The names of `import dojoir`", ""]
-    for name in sorted(dojoir.__all__, key=lambda name: (name.lower(), name)):
-        value = getattr(dojoir, name)
-        if inspect.ismodule(value):
-            kind = "automodule"
-            target = value.__name__
-        elif inspect.isclass(value):
-            kind, target = "autoclass", f"{value.__module__}.{value.__qualname__}"
-        elif inspect.isfunction(value):
-            kind, target = "autofunction", f"{value.__module__}.{value.__qualname__}"
-        else:
-            lines += [f"## {name}", "", f"A mapping or tuple: `dojoir.{name}`.", ""]
-            continue
-        members = [] if kind == "autofunction" else ["   :members:"]
-        if inspect.ismodule(value):  # what it gives at the top level too is described there
-            members.append(f"   :exclude-members: {', '.join(sorted(dojoir.__all__))}")
-        lines += [f"## {name}", "", "```{eval-rst}", f".. {kind}:: {target}", *members, "```", ""]
+    """The reference of the names of `import dojoir`, by task, from their docstrings, with the examples of
+    `api_examples.txt`."""
+    lines = ["# The names of `import dojoir`", "", "Grouped by task; the examples run one after another.", ""]
+    for title, about, entries in api_groups():
+        lines += [f"## {title}", "", about, ""]
+        for names, example in entries:
+            for name in names:
+                lines += [f"### {name}", "", *_described(name), ""]
+            if example.startswith(">>>"):
+                lines += ["Example:" if len(names) == 1 else f"Example, of {', '.join(f'`{n}`' for n in names)}:"]
+                lines += ["", "```pycon", example, "```", ""]
+            else:
+                lines += [example, ""]
     lines += ["## What calls return", ""]
     for target in BESIDE:
         lines += ["```{eval-rst}", f".. autoclass:: {target}", "   :members:", "```", ""]
     return "\n".join(lines)
+
+
+Entry = tuple[list[str], str]
+"""Names, and an example of them or a sentence that says where one is."""
+
+
+def api_groups() -> list[tuple[str, str, list[Entry]]]:
+    """The groups of public names in `api_examples.txt`: a title, a sentence on them, names with examples."""
+    groups = []
+    for group in (HERE / "api_examples.txt").read_text(encoding="utf-8").split("\n== ")[1:]:
+        head, *parts = group.split("\n@")
+        title, _, about = head.partition("\n")
+        entries = []
+        for part in parts:
+            names, _, example = part.partition("\n")
+            entries.append((names.split(), example.strip()))
+        groups.append((title, about.strip(), entries))
+    return groups
+
+
+def _described(name: str) -> list[str]:
+    """The docstring of a public name, under that name and not under that of the module where it lives."""
+    value = getattr(dojoir, name)
+    if inspect.ismodule(value):  # what it gives at the top level too is described there
+        hidden = f"   :exclude-members: {', '.join(sorted(dojoir.__all__))}"
+        return ["```{eval-rst}", f".. automodule:: {value.__name__}", "   :members:", hidden, "```"]
+    if inspect.isclass(value):
+        return ["```{eval-rst}", f".. autoclass:: dojoir.{name}", "   :members:", "```"]
+    if inspect.isfunction(value):
+        return ["```{eval-rst}", f".. autofunction:: dojoir.{name}", "```"]
+    return [f"A constant: `dojoir.{name}`."]
 
 
 def _prose_and_example(text: str) -> list[str]:

@@ -7,7 +7,8 @@ from dojoir.grammar import syntax
 from dojoir.grammar.expressions import integer
 from dojoir.grammar.instructions import find_instruction
 from dojoir.grammar.names import Names, short
-from dojoir.ir.hints import LARGEST_DISTANCE, Hint, Prefetch, Use
+from dojoir.ir.hints import LARGEST_DISTANCE, Hint, Prefetch
+from dojoir.ir.instruction import Use
 
 HINTS = {"prefetch": "prefetch(x, 8)", "use": "use(avx512_fmadd_ps)"}
 """The words that begin a hint, each with an example."""

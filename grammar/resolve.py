@@ -7,17 +7,17 @@ from functools import reduce
 
 from dojoir.errors import Note, Source, Span, did_you_mean
 from dojoir.grammar import syntax
-from dojoir.grammar.computed import without_computed
 from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp_mode
 from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
-from dojoir.grammar.keys_of_pairs import written_out
 from dojoir.grammar.names import Around, Names, short
 from dojoir.grammar.other_languages import cure_of_line, cure_of_mark
-from dojoir.grammar.pairs import pair_statements, reads_itself, written_in
-from dojoir.grammar.products import apart
-from dojoir.grammar.under_conditions import UNDER
-from dojoir.grammar.wrapped import without_wrapped
+from dojoir.grammar.sugar.computed import without_computed
+from dojoir.grammar.sugar.keys_of_pairs import written_out
+from dojoir.grammar.sugar.pairs import pair_statements, reads_itself, written_in
+from dojoir.grammar.sugar.products import apart
+from dojoir.grammar.sugar.under_conditions import UNDER
+from dojoir.grammar.sugar.wrapped import without_wrapped
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import (

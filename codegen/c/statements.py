@@ -71,7 +71,7 @@ class Statements:
             if is_heap(stmt):
                 yield from self._with_arrays(body[at:], around, spaced)
                 return
-            lines = list(self._statement(stmt, around))
+            lines = list(self._statement_lines(stmt, around))
             if spaced and lines and before is not None and _apart(before, stmt):
                 yield ""
             yield from lines
@@ -79,7 +79,7 @@ class Statements:
                 yield from self._stop_without_memory(stmt, around)
             before = stmt if lines else before
 
-    def _statement(self, stmt: Stmt, around: Around) -> Iterator[str]:
+    def _statement_lines(self, stmt: Stmt, around: Around) -> Iterator[str]:
         live = self.values.usage.live
         match stmt:
             case Let(var, value) if var.name in live:
@@ -252,7 +252,7 @@ class Statements:
             yield "{"
             yield from indent(self._team(loop.prologue, head, body, inside))
             for stmt in loop.epilogue:
-                yield from indent(self._statement(stmt, inside))
+                yield from indent(self._statement_lines(stmt, inside))
             yield "}"
 
     def _stop_without_memory(self, loop: Parallel, around: Around) -> Iterator[str]:
@@ -272,10 +272,10 @@ class Statements:
                 yield self._on_heap(stmt.array)
             elif names and not isinstance(stmt, Let | Declare | Allocate | Comment):
                 yield f"if (!({_any_missing(names)})) {{"
-                yield from indent(self._statement(stmt, around))
+                yield from indent(self._statement_lines(stmt, around))
                 yield "}"
             else:
-                yield from self._statement(stmt, around)
+                yield from self._statement_lines(stmt, around)
         missing = _any_missing(names)
         if names:
             yield self._record(Text(missing, Level.OR if names[1:] else Level.EQUALITY), OUT_OF_MEMORY)

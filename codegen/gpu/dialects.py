@@ -68,10 +68,10 @@ HIP = Language(
     "HIP C++",
     "hipcc -O3 -ffp-contract=off --offload-arch=native",
     64,
-    "thread_x()",
-    "block_{axis}()",
+    "threadIdx.x",
+    "blockIdx.{axis}",
     "__builtin_{name}",
-    "block_barrier()",
+    "__syncthreads()",
     "warp_barrier",
     "shuffle{how}",
     {name: f"atomic_{name}" for name in ATOMICS},
@@ -89,7 +89,7 @@ class GpuSpelling(Spelling):
 
     def type(self, type: Type) -> str:
         if type.lanes > 1:
-            carrier = carried(type)
+            carrier = transported(type)
             return wide_name(carrier) if self.language.name == "cuda" else str(carrier)
         return self._word(scalar(type))
 
@@ -130,7 +130,7 @@ class GpuSpelling(Spelling):
         return Apply(self.language.function.format(name=plain))
 
 
-def carried(type: Type) -> Type:
+def transported(type: Type) -> Type:
     """The type that moves a few neighbours in memory: themselves, or where C++ has no such type, their words."""
     return type if type.lanes <= 4 else Type(DTYPES["u32"], type.lanes * type.dtype.itemsize // 4)
 

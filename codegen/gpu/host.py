@@ -41,8 +41,6 @@ def host_function(
     """The lines of `run_NAME`: it takes the arguments and sizes of the program and a stream, and gives the error of
     the runtime, 0 where there is none."""
     yield GUARD
-    if language.header:
-        yield language.header
     yield from for_host("\n".join(_function(program, names, printer, language))).splitlines()
     yield "#endif"
 
@@ -76,9 +74,9 @@ class _Host:
 
     def block(self, body: tuple[Stmt, ...]) -> Iterator[str]:
         for stmt in body:
-            yield from self._statement(stmt)
+            yield from self._statement_lines(stmt)
 
-    def _statement(self, stmt: Stmt) -> Iterator[str]:
+    def _statement_lines(self, stmt: Stmt) -> Iterator[str]:
         values = self.printer.values
         match stmt:
             case Allocate(array):

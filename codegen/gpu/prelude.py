@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dojoir.codegen.c.prelude import prelude
-from dojoir.codegen.gpu.dialects import ATOMICS, TYPES, Language
+from dojoir.codegen.gpu.dialects import ATOMICS, GUARD, TYPES, Language
 from dojoir.ir.dtypes import DTYPES
 
 _TYPES = {
@@ -119,6 +119,8 @@ def _typed(code: str) -> str:
 def support(code: str, language: Language) -> Iterator[str]:
     """The lines that `code` needs before it."""
     used = set(re.findall(r"[A-Za-z_]\w*", code))
+    if language.header:
+        yield from (GUARD, language.header, "#endif", "")
     yield "typedef long long i64;"
     if "u64" in used or language.name == "hip":
         yield "typedef unsigned long long u64;"
@@ -140,14 +142,13 @@ def support(code: str, language: Language) -> Iterator[str]:
 
 
 def _hip(used: set[str], warp: int) -> Iterator[str]:
-    """The declarations of HIP's headers, for compilers that have none of them, and the harness's words for the
-    same."""
+    """Functions on the lanes of a wavefront, which the headers of HIP have not in all versions; and the harness's
+    words for the same."""
     functions = [(name, harness, text) for name, harness, text in _HIP if name in used]
     yield "#ifdef DOJOIR_HARNESS"
     yield from (f"#define {harness}" for _, harness, _ in functions)
     yield "#else"
     yield from _WAVEFRONT.format(lanes=warp).splitlines()
-    yield from _ATTRIBUTES.splitlines()
     if any("lane_x" in text or "moved" in text for _, _, text in functions):
         yield from _LANES.splitlines()
     for _, _, text in functions:
@@ -165,16 +166,6 @@ _WAVEFRONT = """\
 #endif
 """
 """Newer compilers do not say how many lanes a wavefront has, but for which family of GPUs they compile."""
-
-_ATTRIBUTES = """\
-#ifndef __global__
-#define __global__ __attribute__((global))
-#define __device__ __attribute__((device))
-#define __shared__ __attribute__((shared))
-#define __align__(bytes) __attribute__((aligned(bytes)))
-#define __launch_bounds__(threads) __attribute__((amdgpu_flat_work_group_size(1, threads)))
-#endif
-"""
 
 _LANES = """\
 static __device__ inline unsigned lane_x()
@@ -208,20 +199,6 @@ template <class T> static __device__ inline void atomic_{op}(T *at, T value)
 """
 
 _HIP = (
-    ("thread_x", "thread_x() threadIdx.x", "#define thread_x() __builtin_amdgcn_workitem_id_x()"),
-    *(
-        (
-            f"block_{axis}",
-            f"block_{axis}() blockIdx.{axis}",
-            f"#define block_{axis}() __builtin_amdgcn_workgroup_id_{axis}()",
-        )
-        for axis in "xyz"
-    ),
-    (
-        "block_barrier",
-        "block_barrier() __syncthreads()",
-        _FENCED.format(name="block_barrier()", scope="workgroup", barrier="s_barrier"),
-    ),
     (
         "warp_barrier",
         "warp_barrier(mask) __syncwarp(mask)",

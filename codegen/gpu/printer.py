@@ -29,8 +29,8 @@ _TAKEN = """
 and and_eq asm bitand bitor catch class compl const_cast constexpr delete dynamic_cast explicit export friend
 mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast
 static_assert static_cast template this throw try typeid typename using virtual wchar_t xor xor_eq threadIdx
-blockIdx blockDim gridDim warpSize dim3 float2 float4 double2 int2 int4 uint2 uint4 stream i64 u64 thread_x
-block_x block_y block_z block_barrier warp_barrier shuffle shuffle_xor shuffle_up lane_x atomic_add atomic_max
+blockIdx blockDim gridDim warpSize dim3 float2 float4 double2 int2 int4 uint2 uint4 stream i64 u64
+warp_barrier shuffle shuffle_xor shuffle_up lane_x atomic_add atomic_max
 atomic_min atomic_and atomic_or atomic_xor block_memory approx_exp2 approx_rsqrt
 """
 _WORDS = frozenset(_TAKEN.split())

@@ -9,7 +9,7 @@ from functools import reduce
 from dojoir.codegen.c.precedence import BIT_OR, SHIFT_LEFT, SHIFT_RIGHT, Prefix, Text, comment, indent
 from dojoir.codegen.c.statements import Around, Statements
 from dojoir.codegen.c.values import Values
-from dojoir.codegen.gpu.dialects import CUDA, TYPES, GpuSpelling, Language, carried
+from dojoir.codegen.gpu.dialects import CUDA, TYPES, GpuSpelling, Language, transported
 from dojoir.codegen.lir.device import (
     AXES,
     Atomic,
@@ -40,7 +40,7 @@ class DeviceValues(Values):
             case BlockNumber(_, axis):
                 return self._number(self.language.block.format(axis=AXES[axis]))
             case Extract(arg, lane):
-                return self._element(arg, lane)
+                return self._neighbour(arg, lane)
             case Pack(type, args):
                 words = self._words(type, [self.text(arg) for arg in args])
                 return Text(f"{self.spelling.type(type)}{{{', '.join(words)}}}")
@@ -50,10 +50,10 @@ class DeviceValues(Values):
                 return self._shuffle(value)
         return super().text(value, at_position)
 
-    def _element(self, wide: Value, lane: int) -> Text:
+    def _neighbour(self, wide: Value, lane: int) -> Text:
         """One of the neighbours that were moved together."""
         kind = wide.type
-        if carried(kind) == kind:
+        if transported(kind) == kind:
             return Text(f"{self.text(wide)}.{PARTS[lane]}")
         word, place = divmod(lane * kind.dtype.bits, 32)
         shifted = Text(f"{self.text(wide)}.{PARTS[word]}")
@@ -63,7 +63,7 @@ class DeviceValues(Values):
 
     def _words(self, kind: Type, elements: Sequence[Text]) -> list[str]:
         """Neighbours that are moved together, as the parts of what they are moved as."""
-        if carried(kind) == kind:
+        if transported(kind) == kind:
             return [str(element) for element in elements]
         unsigned, bits = f"(unsigned)({TYPES[f'u{kind.dtype.bits}']})", kind.dtype.bits
         each = 32 // bits
@@ -115,7 +115,7 @@ class DeviceStatements(Statements):
 
     values: DeviceValues
 
-    def _statement(self, stmt: Stmt, around: Around) -> Iterator[str]:
+    def _statement_lines(self, stmt: Stmt, around: Around) -> Iterator[str]:
         match stmt:
             case Phase():
                 yield from self._phase(stmt, around)
@@ -131,7 +131,7 @@ class DeviceStatements(Statements):
             case Prefetch():
                 return
             case _:
-                yield from super()._statement(stmt, around)
+                yield from super()._statement_lines(stmt, around)
 
     def _atomic(self, op: str, place: Text, value: Value) -> str:
         word, text = self.values.language.atomics[op], self.values.text(value)

@@ -13,260 +13,41 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from dojoir.codegen.lir.device import (
-    Atomic,
-    Barrier,
-    BlockNumber,
-    Extract,
-    Launch,
-    Pack,
-    Phase,
-    Shuffle,
-    ThreadNumber,
-)
 from dojoir.codegen.lir.outcome import Check
-from dojoir.ir.dtypes import BOOL, I64, DType
+from dojoir.codegen.lir.values import (
+    FLAG,
+    INDEX,
+    LINE,
+    AddressOf,
+    Binary,
+    Bitcast,
+    BlockNumber,
+    Call,
+    Compare,
+    Const,
+    Convert,
+    Dot,
+    Extract,
+    Fma,
+    Iota,
+    Load,
+    Pack,
+    Quads,
+    Reduce,
+    Select,
+    Shuffle,
+    Splat,
+    ThreadNumber,
+    Type,
+    Unary,
+    Value,
+    Var,
+)
+from dojoir.ir.dtypes import DType
 from dojoir.ir.instruction import Instruction
 from dojoir.support.frozen import dataclass
 
 
-@dataclass(frozen=True)
-class Type:
-    """`lanes` values of `dtype`."""
-
-    dtype: DType
-    lanes: int = 1
-
-    def with_dtype(self, dtype: DType) -> Type:
-        return Type(dtype, self.lanes)
-
-    def __str__(self) -> str:
-        return str(self.dtype) if self.lanes == 1 else f"{self.dtype}x{self.lanes}"
-
-
-LINE = 64
-"""The bytes of a cache line."""
-
-INDEX = Type(I64)
-FLAG = Type(BOOL)
-
-
-# -- values ------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Const:
-    """A number; in every lane, if the type has several."""
-
-    type: Type
-    value: int | float | bool
-
-
-@dataclass(frozen=True)
-class Var:
-    """A parameter, loop variable, let or mutable variable. No name hides another one; blocks side by side may
-    use the same."""
-
-    type: Type
-    name: str
-
-
-@dataclass(frozen=True)
-class Unary:
-    """neg, not (bool or bits), abs, sqrt, floor, ceil, round (to nearest even). Of one f32, on targets that
-    approximate: approx_exp2, approx_rsqrt (`codegen.math.hardware` says how nearly)."""
-
-    type: Type
-    op: str
-    arg: Value
-
-
-@dataclass(frozen=True)
-class Binary:
-    """add sub mul div; floordiv mod (integers, positive constant on the right); div rem of integers, where
-    neither is negative; min max (of floats, minimum and maximum of IEEE 754-2019: NaN propagates, -0 is below +0);
-    min_fast max_fast (`a < b ? a : b` and `a > b ? a : b`); ldexp (`a * 2**b` of floats, rounded once, where b is
-    an integer; only for targets that say so); and or xor shl shr sar (integers; the first three
-    also of bool)."""
-
-    type: Type
-    op: str
-    left: Value
-    right: Value
-
-
-@dataclass(frozen=True)
-class Compare:
-    """eq ne lt le gt ge; on floats all but `ne` are false with a NaN. Gives bool lanes."""
-
-    op: str
-    left: Value
-    right: Value
-
-    @property
-    def type(self) -> Type:
-        return self.left.type.with_dtype(BOOL)
-
-
-@dataclass(frozen=True)
-class Select:
-    """Lane by lane `condition ? yes : no`."""
-
-    condition: Value
-    yes: Value
-    no: Value
-
-    @property
-    def type(self) -> Type:
-        return self.yes.type
-
-
-@dataclass(frozen=True)
-class Fma:
-    """`a * b + c`, rounded once."""
-
-    a: Value
-    b: Value
-    c: Value
-
-    @property
-    def type(self) -> Type:
-        return self.a.type
-
-
-@dataclass(frozen=True)
-class Quads:
-    """Four neighbouring elements of one byte in each lane: the bytes of an i32 as they lie in memory, in lane l
-    those of `buffer` from `offset + 4 l` on, read only where `mask` says so, else 0. The order of bytes in a number
-    does not matter to `Dot`."""
-
-    type: Type
-    buffer: str
-    offset: Value
-    mask: Value | None = None
-
-
-@dataclass(frozen=True)
-class Dot:
-    """`c` and the four products of the bytes of `a` and `b`, lane by lane, as i32 that wraps around. `signed` says
-    of `a` and of `b` whether their bytes are i8, else they are u8. Only for targets that say so (`dots`)."""
-
-    a: Value
-    b: Value
-    c: Value
-    signed: tuple[bool, bool]
-
-    @property
-    def type(self) -> Type:
-        return self.c.type
-
-
-@dataclass(frozen=True)
-class Convert:
-    """The value as another number type of as many lanes: integers wrap, floats round to nearest even, float
-    to integer truncates and saturates (NaN gives 0), to bool is `!= 0`."""
-
-    type: Type
-    arg: Value
-
-
-@dataclass(frozen=True)
-class Bitcast:
-    """The same bits as another type of the same width."""
-
-    type: Type
-    arg: Value
-
-
-@dataclass(frozen=True)
-class Splat:
-    """A scalar in every one of `lanes` lanes."""
-
-    lanes: int
-    arg: Value
-
-    @property
-    def type(self) -> Type:
-        return Type(self.arg.type.dtype, self.lanes)
-
-
-@dataclass(frozen=True)
-class Iota:
-    """0, 1, 2, … in the lanes."""
-
-    type: Type
-
-
-@dataclass(frozen=True)
-class Reduce:
-    """All lanes combined into one scalar with a Binary op (add mul min max min_fast max_fast and or xor). The
-    order is a balanced tree: the lower half with the upper half, until one is left."""
-
-    op: str
-    arg: Value
-
-    @property
-    def type(self) -> Type:
-        return Type(self.arg.type.dtype)
-
-
-@dataclass(frozen=True)
-class Load:
-    """From `buffer` at `offset`. A scalar offset with vector type reads `stride` elements apart (1:
-    contiguous); a vector offset gathers. Lanes whose `mask` is false are not read and hold zero."""
-
-    type: Type
-    buffer: str
-    offset: Value
-    stride: Value | None = None
-    mask: Value | None = None
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of a `Function` of the program."""
-
-    type: Type
-    function: str
-    args: tuple[Value, ...]
-
-
-@dataclass(frozen=True)
-class AddressOf:
-    """Where the first element of `buffer` is in memory, in bytes: an i64."""
-
-    buffer: str
-
-    @property
-    def type(self) -> Type:
-        return INDEX
-
-
-Value = (
-    Const
-    | Var
-    | Unary
-    | Binary
-    | Compare
-    | Select
-    | Fma
-    | Quads
-    | Dot
-    | Convert
-    | Bitcast
-    | Splat
-    | Iota
-    | Reduce
-    | Load
-    | Call
-    | AddressOf
-    | ThreadNumber
-    | BlockNumber
-    | Extract
-    | Pack
-    | Shuffle
-)
-
-
-# -- statements --------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Let:
     """Names a value; never assigned again."""
@@ -424,6 +205,59 @@ class Comment:
     text: str
 
 
+# -- on a GPU -----------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Barrier:
+    """A barrier: all work of the threads before it is done for all of them after it: for those of the block, or of
+    each group of `lanes` threads. `about` are the buffers for which it stands here."""
+
+    about: tuple[str, ...]
+    lanes: int = 0
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The body, for the first `threads` of the block; None: for all of them."""
+
+    threads: int | None
+    body: tuple[Stmt, ...]
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Atomic:
+    """Combines the element of `buffer` at `offset` with a value (add, max, min), in one step for all threads of the
+    grid."""
+
+    op: str
+    buffer: str
+    offset: Value
+    value: Value
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Runs `body` in every thread of a grid: `grid` are its extents along the AXES, outermost last; a launch of
+    which one is 0 or less does nothing. `shared` are the arrays that each block has one of; `captures` and
+    `captured_arrays` what it takes from the host, in the order of its parameters. `wide` are the bytes to which the
+    beginning of an array must be aligned, by name, where it must be more than an element. `alone` are the arrays of
+    which no thread uses an element that another writes. Its indices have
+    `index_bits`, 64 or 32: then no value of type i64 in it needs more, for the sizes that it is launched with
+    (`codegen.lir.offsets`)."""
+
+    name: str
+    grid: tuple[Value, ...]
+    threads: int
+    shared: tuple[Array, ...]
+    captures: tuple[Var, ...]
+    captured_arrays: tuple[Array, ...]
+    body: tuple[Stmt, ...]
+    comment: str = ""
+    wide: tuple[tuple[str, int], ...] = ()
+    alone: frozenset[str] = frozenset()
+    index_bits: int = 64
+
+
 Stmt = (
     Let
     | Declare
@@ -481,3 +315,58 @@ class Program:
     checks: tuple[Check, ...] = field(default=())
     text: str = ""
     fast: bool = False
+
+
+__all__ = [
+    "FLAG",
+    "INDEX",
+    "LINE",
+    "AddressOf",
+    "Allocate",
+    "Array",
+    "Assign",
+    "Atomic",
+    "Barrier",
+    "Binary",
+    "Bitcast",
+    "BlockNumber",
+    "Call",
+    "Comment",
+    "Compare",
+    "Const",
+    "Convert",
+    "Declare",
+    "Dot",
+    "Element",
+    "Extract",
+    "Fail",
+    "Fence",
+    "Fma",
+    "For",
+    "Function",
+    "If",
+    "Instruct",
+    "Iota",
+    "Launch",
+    "Let",
+    "Load",
+    "Pack",
+    "Parallel",
+    "Phase",
+    "Prefetch",
+    "Program",
+    "Quads",
+    "Reduce",
+    "Select",
+    "Shuffle",
+    "Splat",
+    "Stmt",
+    "Store",
+    "Stream",
+    "ThreadNumber",
+    "Type",
+    "Unary",
+    "Value",
+    "Var",
+    "stream_alignment",
+]

@@ -3,14 +3,10 @@ Arm has dotprod, else pairs of i16. How they are exact is said in `codegen.simd.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dojoir.codegen.lir.program import Dot, Type
 from dojoir.codegen.llvm import words as text
+from dojoir.codegen.llvm.operands import Operands
 from dojoir.ir.dtypes import DTYPES
-
-if TYPE_CHECKING:
-    from dojoir.codegen.llvm.values import Values
 
 I32, I16, I8 = DTYPES["i32"], DTYPES["i16"], DTYPES["i8"]
 LEAST = "splat (i32 -2139062144)"
@@ -18,7 +14,7 @@ LEAST = "splat (i32 -2139062144)"
 LEAST_BYTES = "splat (i8 -128)"
 
 
-def dot(values: Values, value: Dot) -> str:
+def dot(values: Operands, value: Dot) -> str:
     """The operand that holds the sum, of a multiple of 8 lanes, on Arm of 4: a register at a time."""
     kind = value.type
     a, b, c = (values.operand(part) for part in (value.a, value.b, value.c))
@@ -40,7 +36,7 @@ def dot(values: Values, value: Dot) -> str:
     return result
 
 
-def _one(values: Values, lanes: int, a: str, b: str, c: str, signed: tuple[bool, bool]) -> str:
+def _one(values: Operands, lanes: int, a: str, b: str, c: str, signed: tuple[bool, bool]) -> str:
     """The sum in one register, of bytes that are i8 on the left only if they are on the right."""
     if not values.x86:
         return _on_arm(values, a, b, c, signed)
@@ -56,7 +52,7 @@ def _one(values: Values, lanes: int, a: str, b: str, c: str, signed: tuple[bool,
     return c
 
 
-def _widened(values: Values, pairs: str, half: str, odd: bool, signed: bool) -> str:
+def _widened(values: Operands, pairs: str, half: str, odd: bool, signed: bool) -> str:
     """The bytes at even or odd places as i16."""
     code, eight = values.code, "splat (i16 8)"
     if signed:
@@ -65,7 +61,7 @@ def _widened(values: Values, pairs: str, half: str, odd: bool, signed: bool) -> 
     return code.value(f"lshr {pairs} {half}, {eight}" if odd else f"and {pairs} {half}, splat (i16 255)")
 
 
-def _with_vnni(values: Values, lanes: int, a: str, b: str, c: str, signed: tuple[bool, bool]) -> str:
+def _with_vnni(values: Operands, lanes: int, a: str, b: str, c: str, signed: tuple[bool, bool]) -> str:
     code, kind = values.code, text.spelled(Type(I32, lanes))
 
     def sums(start: str, left: str, right: str) -> str:
@@ -82,7 +78,7 @@ def _with_vnni(values: Values, lanes: int, a: str, b: str, c: str, signed: tuple
     return sums(c, a, b)
 
 
-def _on_arm(values: Values, a: str, b: str, c: str, signed: tuple[bool, bool]) -> str:
+def _on_arm(values: Operands, a: str, b: str, c: str, signed: tuple[bool, bool]) -> str:
     """Four lanes: bytes of 128 bits each."""
     code, kind, bytes_ = values.code, text.spelled(Type(I32, 4)), text.spelled(Type(I8, 16))
     x, y = (code.value(f"bitcast {kind} {operand} to {bytes_}") for operand in (a, b))
@@ -99,7 +95,7 @@ def _on_arm(values: Values, a: str, b: str, c: str, signed: tuple[bool, bool]) -
     return sums(c, x)
 
 
-def _in_pairs(values: Values, x: str, y: str, signed: tuple[bool, bool]) -> str:
+def _in_pairs(values: Operands, x: str, y: str, signed: tuple[bool, bool]) -> str:
     """The sums of four products of bytes: products of 16 bits, none of which is too large, and pairs of them."""
     code, kind, eight = values.code, text.spelled(Type(I32, 4)), text.spelled(Type(I16, 8))
     bytes_, half = text.spelled(Type(I8, 16)), text.spelled(Type(I8, 8))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dojoir.codegen.lir.arith import add, integer, known
 from dojoir.codegen.lir.program import (
@@ -20,10 +19,8 @@ from dojoir.codegen.lir.program import (
     stream_alignment,
 )
 from dojoir.codegen.llvm import words as text
+from dojoir.codegen.llvm.operands import Operands
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
-
-if TYPE_CHECKING:
-    from dojoir.codegen.llvm.values import Values
 
 BYTE = DTYPES["u8"]
 
@@ -33,7 +30,7 @@ def _held(dtype: DType) -> DType:
     return BYTE if dtype == BOOL else dtype
 
 
-def load(values: Values, value: Load) -> str:
+def load(values: Operands, value: Load) -> str:
     """The operand that holds what a load reads."""
     kind = value.type
     held = kind.with_dtype(_held(kind.dtype))
@@ -44,7 +41,7 @@ def load(values: Values, value: Load) -> str:
     return values.code.value(f"icmp ne {text.spelled(held)} {raw}, {zero}")
 
 
-def quads(values: Values, value: Quads) -> str:
+def quads(values: Operands, value: Quads) -> str:
     """The operand that holds four bytes a lane."""
     pointer = _address(values, value.buffer, value.offset, inbounds=True)
     spelled = text.spelled(value.type)
@@ -55,7 +52,7 @@ def quads(values: Values, value: Quads) -> str:
     return values.code.call(f"llvm.masked.load.{text.mangled(value.type)}.p0", spelled, arguments)
 
 
-def store(values: Values, statement: Store) -> None:
+def store(values: Operands, statement: Store) -> None:
     kind = statement.value.type
     held = kind.with_dtype(_held(kind.dtype))
     operand = values.operand(statement.value)
@@ -64,7 +61,7 @@ def store(values: Values, statement: Store) -> None:
     _write(values, statement, held, operand)
 
 
-def prefetch(values: Values, statement: Prefetch) -> None:
+def prefetch(values: Operands, statement: Prefetch) -> None:
     """Asks for the line of an element, which may be outside of the array."""
     code = values.code
     pointer = _address(values, statement.buffer, statement.offset, inbounds=False)
@@ -72,7 +69,7 @@ def prefetch(values: Values, statement: Prefetch) -> None:
     code.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(statement.write)}, i32 3, i32 1)")
 
 
-def instruct(values: Values, statement: Instruct) -> None:
+def instruct(values: Operands, statement: Instruct) -> None:
     """The call that an instruction is: its operands loaded as the types of the call, its result stored."""
     call, code = statement.instruction.llvm, values.code
     assert call is not None, "the target has the instruction"
@@ -97,7 +94,7 @@ def instruct(values: Values, statement: Instruct) -> None:
         code.do(f"store {call.kind} {result}, ptr {values.cells[target.name]}")
 
 
-def _read(values: Values, value: Load, held: Type) -> str:
+def _read(values: Operands, value: Load, held: Type) -> str:
     code = values.code
     if _is_reversed(value):
         first = add(value.offset, integer(1 - held.lanes))
@@ -117,7 +114,7 @@ def _read(values: Values, value: Load, held: Type) -> str:
     return code.call(name, spelled, [*arguments, (spelled, "zeroinitializer")])
 
 
-def _read_beside(values: Values, buffer: str, offset: Value, held: Type, mask: str | None) -> str:
+def _read_beside(values: Operands, buffer: str, offset: Value, held: Type, mask: str | None) -> str:
     """Neighbours, those whose flag in `mask` is set."""
     pointer = _address(values, buffer, offset, inbounds=mask is None)
     spelled, align = text.spelled(held), held.dtype.itemsize
@@ -141,7 +138,7 @@ WHOLE = 128
 """The bits of the shortest vector that every processor with lanes has."""
 
 
-def _whole_vector(values: Values, held: Type, mask: str) -> tuple[Type, str]:
+def _whole_vector(values: Operands, held: Type, mask: str) -> tuple[Type, str]:
     """The type of a vector of WHOLE bits or more in the place of a shorter one, and its flags: none is set past the
     end of the shorter one. LLVM makes such vectors longer by itself, and flags of a comparison of narrow integers,
     as of 8 times `i8`, are then whatever the longer comparison gives: elements behind the last were written."""
@@ -164,7 +161,7 @@ def _is_near(load: Load, held: Type) -> bool:
     return apart is not None and 2 <= apart <= FARTHEST and whole and (load.mask is None or held.dtype.bits >= 32)
 
 
-def _read_apart(values: Values, load: Load, held: Type) -> str:
+def _read_apart(values: Operands, load: Load, held: Type) -> str:
     """Lanes a few elements apart, out of vectors that cover all from the first lane to the last and nothing
     beyond: what lies between two elements of an array is in the array. Under a mask only the lanes' own elements
     are read."""
@@ -186,14 +183,14 @@ def _read_apart(values: Values, load: Load, held: Type) -> str:
     return read
 
 
-def _flags_apart(values: Values, flags: str, lanes: int, apart: int, start: int) -> str:
+def _flags_apart(values: Operands, flags: str, lanes: int, apart: int, start: int) -> str:
     """The flags of so many neighbours from the one numbered `start` on, where those of lanes are so far apart."""
     places = range(start, start + lanes)
     order = [place // apart if place % apart == 0 else lanes for place in places]
     return values.shuffled(Type(BOOL, lanes), flags, "zeroinitializer", order)
 
 
-def _read_if(values: Values, pointer: str, held: Type, condition: str) -> str:
+def _read_if(values: Operands, pointer: str, held: Type, condition: str) -> str:
     """One element, or zero where it may not be read."""
     code = values.code
     before, yes, done = code.label, code.new_label("read"), code.new_label("done")
@@ -206,7 +203,7 @@ def _read_if(values: Values, pointer: str, held: Type, condition: str) -> str:
     return code.value(f"phi {text.spelled(held)} [ {loaded}, %{yes} ], [ {zero}, %{before} ]")
 
 
-def _write(values: Values, statement: Store, held: Type, operand: str) -> None:
+def _write(values: Operands, statement: Store, held: Type, operand: str) -> None:
     code = values.code
     if _is_reversed(statement):
         first = add(statement.offset, integer(1 - held.lanes))
@@ -242,7 +239,7 @@ def _write(values: Values, statement: Store, held: Type, operand: str) -> None:
     code.do(f"call void @{name}({spelled} {operand}, {where} {pointers}, i32 {align}, {flags} {mask})")
 
 
-def _write_if(values: Values, pointer: str, held: Type, operand: str, condition: str) -> None:
+def _write_if(values: Operands, pointer: str, held: Type, operand: str, condition: str) -> None:
     """One element, where it may be written."""
     code = values.code
     yes, done = code.new_label("write"), code.new_label("done")
@@ -259,12 +256,12 @@ def _is_reversed(access: Load | Store) -> bool:
     return stride is not None and known(stride) == -1 and access.mask is None and access.offset.type.lanes == 1
 
 
-def _mask(values: Values, mask: Value | None, lanes: int) -> tuple[str, str]:
+def _mask(values: Operands, mask: Value | None, lanes: int) -> tuple[str, str]:
     flags = f"<{lanes} x i1>"
     return flags, "splat (i1 true)" if mask is None else values.operand(mask)
 
 
-def _address(values: Values, buffer: str, offset: Value, inbounds: bool) -> str:
+def _address(values: Operands, buffer: str, offset: Value, inbounds: bool) -> str:
     pointer, dtype = values.arrays[buffer]
     if known(offset) == 0:
         return pointer
@@ -275,7 +272,7 @@ def _address(values: Values, buffer: str, offset: Value, inbounds: bool) -> str:
 
 
 def _addresses(
-    values: Values, buffer: str, offset: Value, stride: Value | None, held: Type, mask: Value | None
+    values: Operands, buffer: str, offset: Value, stride: Value | None, held: Type, mask: Value | None
 ) -> str | None:
     """The address of each lane, where they are not simply next to each other."""
     if offset.type.lanes == 1 and (stride is None or known(stride) == 1):

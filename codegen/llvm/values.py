@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable
 
 from dojoir.codegen.lir.arith import known
 from dojoir.codegen.lir.program import (
@@ -28,33 +27,18 @@ from dojoir.codegen.lir.program import (
     Var,
 )
 from dojoir.codegen.llvm import words as text
-from dojoir.codegen.llvm.code import Code
 from dojoir.codegen.llvm.dots import dot
 from dojoir.codegen.llvm.memory import load, quads
-from dojoir.ir.dtypes import BOOL, DTYPES, DType
+from dojoir.codegen.llvm.operands import Operands
+from dojoir.ir.dtypes import BOOL, DTYPES
 from dojoir.support.frozen import dataclass
 
 ROUNDING = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "roundeven"}
 
 
 @dataclass
-class Values:
-    """Prints values into the code of one function. `names` gives the operand of each variable that never
-    changes, `cells` the address of each that does, `arrays` the address and element type of each buffer. `x86`
-    and `ternary` say that the machine has the instructions of x86, and those of AVX-512 on three operands.
-    `dots` is how many lanes a register has for sums of products of bytes, `vnni` whether it has one instruction
-    for four of them."""
-
-    code: Code
-    fast: bool
-    x86: bool = False
-    ternary: bool = False
-    dots: int = 0
-    vnni: bool = False
-    names: dict[str, str] = field(default_factory=dict)
-    cells: dict[str, str] = field(default_factory=dict)
-    arrays: dict[str, tuple[str, DType]] = field(default_factory=dict)
-    functions: Mapping[str, str] = field(default_factory=dict)
+class Values(Operands):
+    """Prints any value of a program."""
 
     def operand(self, value: Value) -> str:
         """The operand that holds the value, its instructions emitted."""
@@ -106,12 +90,6 @@ class Values:
                 given = ", ".join(f"{text.spelled(arg.type)} {self.operand(arg)}" for arg in args)
                 return self.code.value(f"call {text.spelled(kind)} @{self.functions[function]}({given})")
         raise AssertionError(f"a CPU has no {type(value).__name__}")
-
-    def splat(self, dtype: DType, lanes: int, operand: str) -> str:
-        """The scalar in every lane."""
-        kind = text.vector(text.scalar(dtype), lanes)
-        one = self.code.value(f"insertelement {kind} poison, {text.scalar(dtype)} {operand}, i64 0")
-        return self.code.value(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
 
     def _flags(self, kind: Type) -> str:
         return text.FAST if self.fast and kind.dtype.is_float else ""
@@ -291,12 +269,6 @@ class Values:
             last = self.lanes(kind, operand, range(kind.lanes - 1, kind.lanes))
             total = self.binary(Type(dtype), op, total, last)
         return total
-
-    def shuffled(self, kind: Type, left: str, right: str, which: Sequence[int | None]) -> str:
-        """Lanes of two vectors of a type, those of the right one counted on; None for what does not matter."""
-        spelled = text.spelled(kind)
-        order = ", ".join(f"i32 {'poison' if lane is None else lane}" for lane in which)
-        return self.code.value(f"shufflevector {spelled} {left}, {spelled} {right}, <{len(which)} x i32> <{order}>")
 
     def lanes(self, kind: Type, operand: str, which: range) -> str:
         """Some lanes of a vector, as a vector or a scalar."""

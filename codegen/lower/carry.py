@@ -20,7 +20,7 @@ from math import prod
 
 from dojoir.codegen.lower.plan import Accumulator, Analysis, Plan
 from dojoir.ir.dtypes import F32, F64, DType
-from dojoir.ir.hints import Use
+from dojoir.ir.instruction import Use
 from dojoir.ir.nodes import Access, Buffer, Const, Kernel, Path, Scope, Site
 from dojoir.types.rounding import FORMATS
 

@@ -33,7 +33,7 @@ def fetch_ahead(unit: Unit, path: Path, scope: Scope, state: State, block: Block
                 place = state.places.get(buffer)
                 if isinstance(place, Memory) and place.copies == 1:
                     _Ahead(unit, path, state, place, distance, span).fetch(block)
-            case hints.Use():
+            case _:
                 pass  # the scope is spelled as the instruction, or lowered as any other
 
 

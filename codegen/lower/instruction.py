@@ -8,8 +8,7 @@ from dojoir.codegen.lower.access import Accesses
 from dojoir.codegen.lower.conversions import number
 from dojoir.codegen.lower.state import Block, Memory, State, Unit, Variable
 from dojoir.ir.affine import Affine
-from dojoir.ir.hints import Use
-from dojoir.ir.instruction import Instruction
+from dojoir.ir.instruction import Instruction, Use
 from dojoir.ir.nodes import Path, Scope
 from dojoir.types.recognise import Fit, Operand, recognise
 

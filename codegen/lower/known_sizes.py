@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from dojoir.codegen.lower.threads import has_mark
 from dojoir.ir.nodes import Access, Buffer, Condition, Dim, Guard, Kernel, Node
-from dojoir.ir.rewrite import map_accesses
-from dojoir.ir.substitution import Replace, fixed_sizes, substitute
+from dojoir.ir.rewriting.rewrite import map_accesses
+from dojoir.ir.rewriting.substitution import Replace, fixed_sizes, substitute
 from dojoir.proof.core.marks import GRID
 
 

@@ -30,7 +30,7 @@ from dojoir.codegen.lower.threads import THREADS
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, F32, DType
-from dojoir.ir.hints import Use
+from dojoir.ir.instruction import Use
 from dojoir.ir.nodes import (
     Access,
     Buffer,

@@ -16,7 +16,7 @@ from dojoir.codegen.lower.carry import FEWEST, wider
 from dojoir.codegen.lower.plan import Accumulator, Analysis
 from dojoir.codegen.lower.threads import Threads, has_mark
 from dojoir.ir.dtypes import F32, DType
-from dojoir.ir.hints import Use
+from dojoir.ir.instruction import Use
 from dojoir.ir.nodes import Kernel, Node, Path, Scope
 from dojoir.proof.core.marks import BLOCK, GRID
 

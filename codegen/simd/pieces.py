@@ -141,9 +141,9 @@ class _Cutter:
 
     # -- statements ------------------------------------------------------------------------------------------
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return tuple(new for stmt in body for new in self._statement(stmt))
+        return tuple(new for stmt in body for new in self._statement_in_pieces(stmt))
 
-    def _statement(self, stmt: Stmt) -> Iterator[Stmt]:
+    def _statement_in_pieces(self, stmt: Stmt) -> Iterator[Stmt]:
         outer, self.pieces = self.pieces, self.groups.get(id(stmt), ())
         match stmt:
             case Let(var, value) | Declare(var, value) | Assign(var, value):

@@ -29,24 +29,26 @@ def print_simd(program: Program, isa: Isa) -> str:
 
 @dataclass(frozen=True)
 class VectorStatements(Statements):
-    """Prints statements with vectors. `carried` are the vectors that live around open strips: they have as many
+    """Prints statements with vectors. `live_around` are the vectors that live around open strips: they have as many
     lanes as the registers hold. `kept` are those that a strip with fewer lanes must leave as they are elsewhere."""
 
     values: VectorValues
-    carried: frozenset[str] = frozenset()
+    live_around: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
 
-    def _statement(self, stmt: Stmt, around: Around) -> Iterator[str]:
-        if self.carried and not self.values.vl and not isinstance(stmt, For):
+    def _statement_lines(self, stmt: Stmt, around: Around) -> Iterator[str]:
+        if self.live_around and not self.values.vl and not isinstance(stmt, For):
             for var in _vectors(stmt):
-                if var.name in self.carried:
+                if var.name in self.live_around:
                     vlmax = self.values.operation("vlmax", var.type)
-                    yield from replace(self, values=replace(self.values, vl=vlmax.text))._statement(stmt, around)
+                    yield from replace(self, values=replace(self.values, vl=vlmax.text))._statement_lines(
+                        stmt, around
+                    )
                     return
         if isinstance(stmt, Assign) and stmt.var.name in self.kept and stmt.var.name in self.values.usage.live:
             yield f"{self.values.names[stmt.var.name]} = {self.values.keeping_tail(stmt.var, stmt.value)};"
             return
-        yield from super()._statement(stmt, around)
+        yield from super()._statement_lines(stmt, around)
 
     def _store(self, store: Store) -> Iterator[str]:
         if store.value.type.lanes == 1:
@@ -124,14 +126,14 @@ class SimdDialect(Dialect):
     """C with the intrinsics of one instruction set. `needed` takes the helpers that the text calls."""
 
     isa: Isa
-    carried: frozenset[str] = frozenset()
+    live_around: frozenset[str] = frozenset()
     needed: dict[str, str] = field(default_factory=dict)
 
     def statements(
         self, names: Mapping[str, str], usage: Usage, ranges: Mapping[str, Range], worst: int = 0
     ) -> VectorStatements:
         vectors = VectorValues(names, usage, ranges, self.spelling, self.isa, self.needed)
-        return VectorStatements(vectors, worst, self.carried)
+        return VectorStatements(vectors, worst, self.live_around)
 
     def function_statements(self, names: Mapping[str, str], usage: Usage) -> Statements:
         inside = self.statements(names, usage, {})

@@ -76,7 +76,7 @@ class Rules:
 
     # -- statements ------------------------------------------------------------------------------------------
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return tuple(self._statement(stmt) for stmt in body)
+        return tuple(self._statement_by_rules(stmt) for stmt in body)
 
     def let(self, let: Let) -> Let:
         var, value = self._defined(let.var, let.value)
@@ -89,7 +89,7 @@ class Rules:
             return Var(Type(dtype, var.type.lanes), var.name), self._as_mask(new, dtype)
         return var, new
 
-    def _statement(self, stmt: Stmt) -> Stmt:
+    def _statement_by_rules(self, stmt: Stmt) -> Stmt:
         match stmt:
             case Let(var, value) | Declare(var, value) | Assign(var, value):
                 return type(stmt)(*self._defined(var, value))

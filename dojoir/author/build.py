@@ -93,8 +93,8 @@ from dojoir.author.expressions import (
     tanh,
 )
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
-from dojoir.grammar.keys_of_pairs import written_out
-from dojoir.grammar.pairs import pair_statements, reads_itself
+from dojoir.grammar.sugar.keys_of_pairs import written_out
+from dojoir.grammar.sugar.pairs import pair_statements, reads_itself
 from dojoir.ir.affine import Affine
 from dojoir.ir.buffer_rules import declaration_error
 from dojoir.ir.dtypes import DTYPES

@@ -9,7 +9,7 @@ from itertools import count
 from dojoir.errors import ArgumentError, Diagnostic, Note, did_you_mean
 from dojoir.ir.names import name_error
 from dojoir.ir.nodes import FP_MODES, Buffer, Condition, Kernel, Scope, Size
-from dojoir.ir.rename import renamed
+from dojoir.ir.rewriting.rename import renamed
 from dojoir.ir.text import format_buffer
 from dojoir.ir.where import place
 from dojoir.sets.kernel_sets import sets_of

@@ -10,9 +10,18 @@ from dojoir.cli.streams import say
 def optimized(options: Options, kernel: dojoir.Kernel) -> dojoir.Trace:
     """The kernel after the schedule that `optimize` chooses; with `--why` it says on stderr which, for what
     machine. Raises DojoError."""
+    known = None
+    if options.db:
+        from dojoir.records.existing import existing
+
+        known = existing(options.db)
     choice = dojoir.schedules.choose(
-        kernel, options.target, sizes=dict(options.sizes), threads=options.threads, cpu=options.cpu
+        kernel, options.target, sizes=dict(options.sizes), threads=options.threads, cpu=options.cpu, db=known
     )
+    if known is not None and known.best(kernel, options.target, dict(options.sizes), options.threads) is None:
+        threads = dojoir.thread_count(options.threads)
+        at = ", ".join(f"{name}={size}" for name, size in options.sizes) or "no sizes"
+        say(f"{options.db} has nothing for {kernel.name} on {options.target}, {threads} threads, at {at}")
     if options.why:
         say(str(choice))
     return choice.trace

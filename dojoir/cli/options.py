@@ -135,6 +135,9 @@ class Options:
         help="moves and passes to apply, or @FILE to read them from")  # fmt: skip
     optimize: bool = _switch("-O", "--optimize",
         help="first the stored schedule that fits kernel, sizes and machine, else the default one")  # fmt: skip
+    db: str | None = _option("--db", metavar="URL",
+        help="for -O: the database of dojoir tune, whose fastest verified trace for kernel, machine and sizes goes "
+        "before the stored schedules")  # fmt: skip
     why: bool = _switch("--why", help="say on stderr which schedule -O took, and for what machine")
     load: tuple[str, ...] = _several("--load", metavar="FILE", help="passes of yours, from a Python file")
     output: str | None = _option("-o", "--output", metavar="FILE",
@@ -253,6 +256,8 @@ class Options:
             yield "--rename and --keep are for --chain"
         if self.why and not (self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
             yield "--why is for -O and -p optimize"
+        if self.db and not (self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
+            yield "--db is for -O and -p optimize"
         if self.inputs and not (self.run or self.check):
             yield "--inputs is for --run and --check"
         if self.names and self.canonical:

@@ -18,6 +18,7 @@ from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Buffer, Expr, Guard, Kernel, Node, Op, Scope, Statement, given_kernel
 from dojoir.ir.packing import in_halves
+from dojoir.ir.words import MARKS, STORAGES
 from dojoir.meaning.sizes import solve
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
@@ -27,8 +28,6 @@ SLOW = {"exp": 20, "exp2": 16, "log": 20, "log2": 18, "pow": 40, "rsqrt": 8, "sq
         "tan": 35, "atan": 25, "expm1": 25, "log1p": 25, "floordiv": 20, "mod": 20}  # fmt: skip
 """About how many cycles the operations take that are not done in one."""
 
-MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
-STORAGES = ("heap", "stack", "reg", "shared")
 OPS = ("=", "+=", "*=", "max=", "min=", "^=", "&=", "|=")
 
 LINE_CYCLES = (4.0, 14.0, 40.0)

@@ -58,7 +58,7 @@ def _refuse(where: str, what: str) -> typing.NoReturn:
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, Any]:
+def _field_types(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
@@ -99,13 +99,13 @@ def _read(kind: Any, data: Any, where: str) -> Any:
 def _fields(kind: type, data: Any, where: str) -> Any:
     if not isinstance(data, dict):
         _refuse(where, f"it is an object, not {_shown(data)}")
-    hints, given = _hints(kind), {}
+    declared, given = _field_types(kind), {}
     for field in dataclasses.fields(kind):
         if field.name in data:
-            given[field.name] = _read(hints[field.name], data[field.name], f"{where}.{field.name}")
+            given[field.name] = _read(declared[field.name], data[field.name], f"{where}.{field.name}")
         elif _is_needed(field):
             _refuse(where, f"it has no field {field.name}")
-    unknown = [str(key) for key in data if key not in hints]
+    unknown = [str(key) for key in data if key not in declared]
     if unknown:
         _refuse(where, f"it has an unknown field {unknown[0][:40]}")
     return kind(**given)
@@ -131,11 +131,11 @@ def schema(kind: type) -> dict[str, Any]:
 
 def _schema(kind: Any) -> dict[str, Any]:
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        hints, fields = _hints(kind), dataclasses.fields(kind)
+        declared, fields = _field_types(kind), dataclasses.fields(kind)
         return {
             "type": "object",
             "required": [field.name for field in fields if _is_needed(field)],
-            "properties": {field.name: _schema(hints[field.name]) for field in fields},
+            "properties": {field.name: _schema(declared[field.name]) for field in fields},
             "additionalProperties": False,
         }
     origin, inner = typing.get_origin(kind), typing.get_args(kind)

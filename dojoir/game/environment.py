@@ -313,7 +313,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         seconds = dojoir.format_seconds(self.evaluation.seconds) if self.evaluation.seconds else "-"
         speed = f"{math.exp(self.value):.3g} times as fast as the start"
         head = f"# {len(self.trace.moves)} moves{last}: {seconds}, {self.evaluation.status}, {speed}\n"
-        return head + dojoir.to_text(self.trace.kernel)
+        return head + str(self.trace.kernel)
 
     # -- others of it -------------------------------------------------------------------------------------------
     @property

@@ -12,7 +12,7 @@ from dojoir.gradient.order import Order
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import Access, Const, Expr, Op, map_leaves
 from dojoir.ir.nodes import Buffer, Guard, Kernel, Node, Path, Scope, Site, Statement, substitute
-from dojoir.ir.substitution import substitute_iterators
+from dojoir.ir.rewriting.substitution import substitute_iterators
 
 
 class Backward:

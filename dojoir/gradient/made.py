@@ -18,7 +18,7 @@ from dojoir.gradient.temporaries import expanded, plain
 from dojoir.grammar import parse
 from dojoir.ir.expressions import Access
 from dojoir.ir.nodes import Buffer, Kernel, Node, Statement, with_body
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.ir.text import to_text
 from dojoir.support.public import public
 

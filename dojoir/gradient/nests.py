@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Guard, Node, Scope, Statement, substitute, with_body
-from dojoir.ir.substitution import substitute_iterators
+from dojoir.ir.rewriting.substitution import substitute_iterators
 
 
 def apart(node: Node) -> list[Node]:

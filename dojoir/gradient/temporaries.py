@@ -8,7 +8,7 @@ from dojoir.gradient.bounds import dim_for
 from dojoir.gradient.order import Order
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Dim, Guard, Kernel, Node, Op, Scope, Site, Statement
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 
 
 def plain(kernel: Kernel) -> Kernel:

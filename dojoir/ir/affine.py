@@ -68,7 +68,7 @@ class FloorDiv:
         return (self.numerator,)
 
     def among(self, parts: Iterable[Affine]) -> Affine:
-        """The same of another numerator, in normal form."""
+        """The same operation on another numerator, in normal form."""
         (numerator,) = parts
         return numerator // self.divisor
 
@@ -94,7 +94,7 @@ class Mod:
         return (self.numerator,)
 
     def among(self, parts: Iterable[Affine]) -> Affine:
-        """The same of another numerator, in normal form."""
+        """The same operation on another numerator, in normal form."""
         (numerator,) = parts
         return numerator % self.divisor
 
@@ -133,11 +133,11 @@ Compound = FloorDiv | Mod | Extremum
 Atom = SizeVar | Iter | Compound
 
 Terms = tuple[tuple[Atom, int], ...]
-"""Atoms with their coefficients, in the order of their keys, which differ as the atoms do."""
+"""Atoms with their coefficients, in the order of their keys. Different atoms have different keys."""
 
 
 def _sum(some: Terms, others: Terms) -> Terms:
-    """The terms of both, those of one atom added up, without zeros: two ordered lists are merged."""
+    """The sum of two ordered lists of terms: terms of the same atom are added, and zeros left out."""
     if not some or not others:
         return some or others
     found: list[tuple[Atom, int]] = []
@@ -171,7 +171,7 @@ def _collected(terms: list[tuple[Atom, int]]) -> Terms:
 
 @lru_cache(maxsize=4096)
 def _quotient(numerator: Affine, divisor: int) -> FloorDiv:
-    """One object for all that are equal: its key is a text."""
+    """Equal values share one object: its key is a text."""
     return FloorDiv(numerator, divisor)
 
 

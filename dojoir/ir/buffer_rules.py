@@ -7,7 +7,7 @@ from dojoir.ir.nodes import STORAGES, Buffer
 LARGEST_PAD = 2**20
 LARGEST_ALIGNMENT = 4096
 MOST_BYTES = 2**62
-"""More than an array can have."""
+"""A limit above the number of elements that any array can have."""
 
 
 def order_error(buffer: Buffer) -> str | None:

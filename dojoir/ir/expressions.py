@@ -12,7 +12,7 @@ from dojoir.ir.dtypes import DType
 from dojoir.support.frozen import dataclass, hash_once
 
 DEEPEST_EXPRESSION = 128
-"""How deep an expression may nest. No kernel comes near it; what walks one may recurse."""
+"""How deep an expression may nest. No kernel comes near it, so functions that walk an expression may recurse."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,18 +10,37 @@ is refused, and says how to take the hint off. After any move, each hint must st
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import field, replace
 
 from dojoir.errors import Span
-from dojoir.ir.instruction import Instruction
 from dojoir.support.frozen import dataclass
 
 LARGEST_DISTANCE = 2**20
 
 
+class Hint(ABC):
+    """What the kinds of hints have in common: `Prefetch`, and `Use` of `dojoir.ir.instruction`."""
+
+    loc: Span | None
+
+    @property
+    @abstractmethod
+    def about(self) -> str:
+        """The subject of the hint: a scope has no two hints on one subject."""
+
+    @abstractmethod
+    def removal(self, place: str) -> str:
+        """The move that takes the hint off the scope at a place."""
+
+    @abstractmethod
+    def renamed(self, names: Mapping[str, str]) -> Hint:
+        """The hint with buffers renamed."""
+
+
 @dataclass(frozen=True)
-class Prefetch:
+class Prefetch(Hint):
     """In each iteration, fetch into cache what this body's accesses to `buffer` touch `distance` iterations on."""
 
     buffer: str
@@ -43,33 +62,6 @@ class Prefetch:
 
     def __str__(self) -> str:
         return f"prefetch({self.buffer}, {self.distance})"
-
-
-@dataclass(frozen=True)
-class Use:
-    """This scope is an instruction: a target that has it spells it so, any other lowers the scope as usual."""
-
-    instruction: Instruction
-    loc: Span | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def about(self) -> str:
-        """The subject of the hint: a scope has no two hints on one subject."""
-        return "use"
-
-    def removal(self, place: str) -> str:
-        """The move that takes the hint off the scope at a place."""
-        return f"unuse_instr({place})"
-
-    def renamed(self, names: Mapping[str, str]) -> Use:
-        """The hint with buffers renamed: it names none."""
-        return self
-
-    def __str__(self) -> str:
-        return f"use({self.instruction.name})"
-
-
-Hint = Prefetch | Use
 
 
 def in_order(hints: tuple[Hint, ...]) -> tuple[Hint, ...]:

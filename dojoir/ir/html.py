@@ -29,7 +29,7 @@ _COLOURS = {
 
 
 _UNFOLDED = 24
-"""Of more moves, a cell shows the families first."""
+"""A cell that shows more moves than this begins with the families."""
 
 
 def kernel_html(text: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import field
 
+from dojoir.errors import Span
+from dojoir.ir.hints import Hint
+from dojoir.ir.nodes import Buffer, Kernel, Scope
 from dojoir.support.frozen import dataclass
 from dojoir.support.kept import cached_property
-
-if TYPE_CHECKING:
-    from dojoir.ir.nodes import Buffer, Kernel, Scope
 
 _OPERAND = re.compile(r"\{(\w+)\}")
 
@@ -52,8 +52,6 @@ class Instruction:
     @property
     def scope(self) -> Scope:
         """The scope that the body consists of."""
-        from dojoir.ir.nodes import Scope
-
         (scope,) = self.body.body
         assert isinstance(scope, Scope)
         return scope
@@ -73,3 +71,27 @@ class Instruction:
 def operands_in(template: str) -> set[str]:
     """The names in braces in a template."""
     return set(_OPERAND.findall(template))
+
+
+@dataclass(frozen=True)
+class Use(Hint):
+    """This scope is an instruction: a target that has it spells it so, any other lowers the scope as usual."""
+
+    instruction: Instruction
+    loc: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def about(self) -> str:
+        """The subject of the hint: a scope has no two hints on one subject."""
+        return "use"
+
+    def removal(self, place: str) -> str:
+        """The move that takes the hint off the scope at a place."""
+        return f"unuse_instr({place})"
+
+    def renamed(self, names: Mapping[str, str]) -> Use:
+        """The hint with buffers renamed: it names none."""
+        return self
+
+    def __str__(self) -> str:
+        return f"use({self.instruction.name})"

@@ -15,7 +15,7 @@ from dojoir.errors import ArgumentError, Source, Span, did_you_mean, repr_of
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
 from dojoir.ir.paths import Path, format_path, parse_path
-from dojoir.ir.substitution import fixed_sizes, substitute, substitute_condition
+from dojoir.ir.rewriting.substitution import fixed_sizes, substitute, substitute_condition
 from dojoir.ir.tree import Condition, Node, Scope, Site, Statement, holds, sites_at, with_body
 from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.kept import cached_property
@@ -82,7 +82,7 @@ class Buffer:
 
     @cached_property
     def form(self) -> tuple[object, ...]:
-        """All that is declared of it but its name."""
+        """Its declaration without its name."""
         layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided, self.flat, self.packed
         return self.role, self.dtype, self.dims, *layout, self.distinct
 
@@ -98,7 +98,7 @@ class Kernel:
     """A kernel: its sizes, the facts about them, its buffers and its body."""
 
     held_bytes: ClassVar[int] = 10_000
-    """About what one holds, with all that it works out about its statements when it is asked."""
+    """Approximate size of one, with the properties of its statements that are computed on demand."""
 
     name: str
     sizes: tuple[Size, ...]
@@ -257,8 +257,8 @@ class Kernel:
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:
-        """Every statement with what is around it, in the order of the text. Those of a child that another kernel
-        has in the same place are the very same."""
+        """Every statement with what is around it, in the order of the text. The statements of a child that
+        another kernel has in the same place are the same objects."""
         return tuple(chain.from_iterable(sites_at(i, node) for i, node in enumerate(self.body)))
 
     @cached_property
@@ -327,7 +327,7 @@ class Kernel:
         which is that of the first floating-point array it takes, become `dtype`. Temporaries become f32, f64 where
         `dtype` is that, and so do scalars that are taken by value: only what lies in memory of the caller's is
         narrow. Wider temporaries stay. Raises ArgumentError (`bad-dtype`) for another type."""
-        from dojoir.ir.retyped import retyped
+        from dojoir.ir.rewriting.retyped import retyped
 
         return retyped(self, dtype)
 

@@ -9,9 +9,6 @@ from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.operations import CALLS, CONVERSIONS
 from dojoir.ir.words import ATTRIBUTES, MARKS
 
-STORAGE = ATTRIBUTES
-"""The words that get the colour of storage: all attributes of a buffer."""
-
 
 class DojoLexer(RegexLexer):
     """Lexes kernels, the text that `dojoir.parse` reads. Every text is lexed; what is no kernel is just plain."""
@@ -32,7 +29,7 @@ class DojoLexer(RegexLexer):
             (r"\{[ \t]*\w+[ \t]*\}", Name.Variable),
             (words(tuple(sorted(DTYPES)), prefix=r"\b", suffix=r"\b"), Keyword.Type),
             (words(tuple(sorted(CALLS.union(CONVERSIONS))), prefix=r"\b", suffix=r"(?=\()"), Name.Builtin),
-            (words(STORAGE, prefix=r"\b", suffix=r"\b"), Keyword.Pseudo),
+            (words(ATTRIBUTES, prefix=r"\b", suffix=r"\b"), Keyword.Pseudo),
             (r"\b(inf|nan|min|max)\b(?!=)", Name.Builtin),
             (r"(\+|\*|\bmax|\bmin|\^|&|\|)=(?!=)|[=!<>]=|//|<<|>>|[-+*/%<>=~&|^]", Operator),
             (r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", Number),

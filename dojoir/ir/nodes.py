@@ -22,7 +22,7 @@ from dojoir.ir.expressions import (
 )
 from dojoir.ir.kernel import FP_MODES, LARGEST_SIZE, Buffer, Dim, Kernel, Size, given_kernel
 from dojoir.ir.paths import Path, format_path, is_inside, parse_path
-from dojoir.ir.substitution import (
+from dojoir.ir.rewriting.substitution import (
     Replace,
     substitute,
     substitute_access,

@@ -1,9 +1,8 @@
 """Packed buffers: two elements of four bits share a byte, neighbours along the innermost dimension that has
 storage, the even one in the low half.
 
-What the elements mean does not depend on it. What touches one touches the byte, though: `in_halves` is what is
-asked where two threads may meet.
-"""
+What the elements mean does not depend on it. An access to one touches the whole byte, though: `in_halves` gives
+the kernel in bytes, for questions about two threads."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine, Atom, Mod
 from dojoir.ir.expressions import Access
 from dojoir.ir.kernel import Buffer, Kernel
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.ir.text import format_access, format_statement
 from dojoir.ir.tree import MAY_ASSIGN, Condition
 from dojoir.ir.where import diagnostic_at

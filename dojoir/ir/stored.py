@@ -1,4 +1,5 @@
-"""Kernels in entries that this dojoir alone reads: what tells one from another, and one as bytes."""
+"""Kernels in cache entries that only this version of dojoir reads: a key that identifies one, and one as
+bytes."""
 
 from __future__ import annotations
 
@@ -6,8 +7,7 @@ import io
 import pickle
 from collections.abc import Iterable, Iterator
 
-from dojoir.ir.hints import Use
-from dojoir.ir.instruction import Instruction
+from dojoir.ir.instruction import Instruction, Use
 from dojoir.ir.kernel import Kernel
 from dojoir.ir.text import to_text
 from dojoir.ir.tree import Node, Scope, Statement
@@ -37,8 +37,8 @@ def to_bytes(kernel: Kernel) -> bytes:
 
 
 def from_bytes(data: bytes) -> Kernel | None:
-    """The kernel that `to_bytes` made bytes of; None where the bytes are none of a kernel. They make nothing but
-    nodes of kernels, whoever wrote them."""
+    """The kernel that `to_bytes` made bytes of; None where the bytes are none of a kernel. Whoever wrote the
+    bytes, only nodes of kernels are made."""
     try:
         found = _Reader(io.BytesIO(data)).load()
     except Exception:

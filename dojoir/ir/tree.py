@@ -22,13 +22,14 @@ MAY_ASSIGN = "?="
 a condition on data. The order of such assignments always counts."""
 
 APART = "distinct "
-"""How an operator begins that the checker makes of one at an index from data of which it is known that it touches
-each element once. Of several such into one element, one at most does something, so they may run in any order."""
+"""The prefix of the operator of a statement at an index from data that is known to touch each element once.
+At most one of several into one element does something, so they may run in any order."""
 
 RELATIONS = ("==", "!=", "<=", ">=", "<", ">")
 
 DEEPEST = 64
-"""How many scopes and guards may be around a node. No kernel comes near it; what walks the tree may recurse."""
+"""How many scopes and guards may be around a node. No kernel comes near it, so functions that walk the tree may
+recurse."""
 
 
 @hash_once

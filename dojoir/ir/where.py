@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dojoir.errors import Diagnostic, Source, Span
-from dojoir.ir.hints import Prefetch, Use
+from dojoir.ir.hints import Hint
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -32,7 +32,7 @@ from dojoir.ir.text import (
     to_text,
 )
 
-Part = Size | Condition | Buffer | Dim | Node | Extent | Access | Op | Cast | Prefetch | Use
+Part = Size | Condition | Buffer | Dim | Node | Extent | Access | Op | Cast | Hint
 """The parts of a kernel that a place may name: a node, a declaration, or a piece of one."""
 
 
@@ -78,7 +78,7 @@ def _columns(kernel: Kernel, path: Path, part: Part | None, line: str) -> tuple[
             return _find(kernel.name, line, 0) or whole
         case Scope() | Guard() | Statement():
             return whole
-        case Prefetch() | Use():
+        case Hint():
             return _find(str(part), line, begin) or whole
         case Size():
             return _find(part.name, line, line.index("(")) or whole

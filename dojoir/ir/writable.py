@@ -40,7 +40,7 @@ def affine_fits(affine: Affine) -> bool:
 
 
 def unwritable(kernel: Kernel) -> tuple[str, str] | None:
-    """The code and the words for what the language cannot write of a kernel, or None where it can write all."""
+    """The code and message of the part of a kernel that the language cannot write, or None."""
     header = [dim.extent for buffer in kernel.buffers for dim in buffer.dims]
     header += [side for fact in kernel.facts for side in (fact.left, fact.right)]
     if not all(map(affine_fits, header)):
@@ -69,7 +69,7 @@ def height(node: Node) -> int:
 
 @once_for_each
 def _numbers_fit(node: Node) -> bool:
-    """Whether nothing is wrong in a node but perhaps how deep it is."""
+    """Whether a node is correct, apart from its depth."""
     match node:
         case Scope(_, body) | Guard(_, body):
             return _around(node) is None and all(map(_numbers_fit, body))

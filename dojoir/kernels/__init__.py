@@ -10,7 +10,7 @@ from importlib.resources import files
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.grammar import parse
 from dojoir.ir.nodes import Kernel
-from dojoir.ir.retyped import retyped
+from dojoir.ir.rewriting.retyped import retyped
 from dojoir.support.public import public
 
 

@@ -28,7 +28,7 @@ class Game:
         return {
             "hash": self.trace.kernel.hash,
             "moves": [str(move) for move in self.trace.moves],
-            "text": dojoir.to_text(self.trace.kernel),
+            "text": str(self.trace.kernel),
         }
 
     def apply(self, text: str, stop: object) -> tuple[int, dojoir.Verdict | None, str]:
@@ -78,7 +78,7 @@ class Game:
         trace, seconds = self.best
         moves = [str(move) for move in trace.moves]
         speed = self.first / seconds if self.first else None
-        text = dojoir.to_text(trace.kernel)
+        text = str(trace.kernel)
         return {
             "hash": trace.kernel.hash, "moves": moves, "text": text, "seconds": seconds,
             "times_as_fast_as_the_start": speed,

@@ -41,11 +41,11 @@ def mcp_server(folder: str | os.PathLike[str], limits: Limits | None = None, *, 
     found.table = table
     for name, tool in tools(table, made.Context).items():
         reads = name in READS
-        hints = types.ToolAnnotations(
+        annotations = types.ToolAnnotations(
             read_only_hint=reads, destructive_hint=False, idempotent_hint=reads, open_world_hint=False
         )
         about = " ".join((getattr(table, name).__doc__ or "").split())
-        found.tool(name=name, description=about, annotations=hints, structured_output=True)(tool)
+        found.tool(name=name, description=about, annotations=annotations, structured_output=True)(tool)
     _resources(found, table)
     return found
 
@@ -163,7 +163,7 @@ def _resources(found: Any, table: Table) -> None:
     def text(game: str) -> str:
         if game not in table.games:
             raise errors.ResourceNotFoundError(f"there is no game {game[:40]!r}")
-        return dojoir.to_text(table.games[game].trace.kernel)
+        return str(table.games[game].trace.kernel)
 
     found.resource("dojoir://language", mime_type="text/markdown", description="The language of kernels")(language)
     found.resource("dojoir://moves", mime_type="text/plain", description="All moves, a line each")(moves)

@@ -38,7 +38,7 @@ class Origin:
 
     @cached_property
     def reach(self) -> int:
-        """In how many scopes the iterators are that are named."""
+        """The number of scopes whose iterators are named."""
         return max((depth + 1 for value in self.iterators for depth in value.iterators), default=0)
 
     @property
@@ -51,7 +51,7 @@ class Origin:
 @dataclass(frozen=True)
 class InstanceMap:
     """The claim of a move about its rewrite: which old statement instance each new one stands for. The checker
-    proves it, and believes nothing of it.
+    proves it and trusts no part of it.
 
     `origins` has an entry for each statement of the new kernel. None is for one that stands for nothing old: it may
     only pass values on (a copy, partial results of a reduction and their neutral start), or have no effect.
@@ -93,7 +93,7 @@ def _identity(depths: tuple[int, ...]) -> InstanceMap:
 
 @lru_cache(maxsize=4096)
 def _itself(number: int, depth: int) -> Origin:
-    """The origin of a statement that stays where it is: one object, soon compared."""
+    """The origin of a statement that stays where it is: one shared object, so that comparing it is cheap."""
     return Origin(number, tuple(map(Affine.iterator, range(depth))))
 
 
@@ -111,7 +111,7 @@ def stand_for(after: Kernel, instances: InstanceMap, numbers: Iterable[int] | No
 
 
 def same_statement(old: Statement, origin: Origin, new: Statement) -> bool:
-    """Whether a new statement is the old one in the new iterators, to the letter."""
+    """Whether a new statement is exactly the old one, written in the new iterators."""
     return substitute(old, origin.replace) == new
 
 

@@ -1,7 +1,7 @@
-"""The checker as it is asked: the core's answer, sooner.
+"""The checker as moves use it: the answer of the core, faster.
 
-What "legal" means is in `dojoir.proof.core.check`, and nowhere else. Here is what makes it fast enough to list all
-moves of a kernel, in the order in which it is tried:
+What "legal" means is in `dojoir.proof.core.check`, and nowhere else. This file makes it fast enough to list all
+moves of a kernel, by these steps in this order:
 
 1. patterns (`dojoir.proof.patterns.table`): shapes of rewrites of which a theorem says that they are legal;
 2. refuters (`dojoir.proof.refute`): small runs, and cheap questions to isl, that show that a rewrite is not legal;
@@ -9,8 +9,7 @@ moves of a kernel, in the order in which it is tried:
 4. the core, for the slice or for the whole.
 
 Every answer costs steps, and has a budget. What cannot be decided within it is `unknown`, which is not legal.
-With `DOJOIR_CHECK=core` in the environment (`dojoir.proof.way`), the core alone is asked, with twenty times the
-budget.
+With `DOJOIR_CHECK=core` (`dojoir.proof.checker_mode`) the core alone is asked, with twenty times the budget.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from typing import NamedTuple
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope
 from dojoir.proof.certificate import InstanceMap, Origin, Substitution, identity
+from dojoir.proof.checker_mode import CORE_FACTOR, uses_core
 from dojoir.proof.claim import Claim
 from dojoir.proof.core import check as core
 from dojoir.proof.core.bounds import prove_bounds
@@ -51,7 +51,6 @@ from dojoir.proof.refute.small_run import goes_wrong, seen
 from dojoir.proof.slice import Slice, slice_of, users_slice
 from dojoir.proof.under_sizes import inside_of
 from dojoir.proof.verdict import LEGAL, Verdict
-from dojoir.proof.way import CORE_FACTOR, uses_core
 from dojoir.proof.wellformed import (
     are_independent,
     are_right,
@@ -84,8 +83,8 @@ __all__ = [
 ]
 
 STEP_LIMIT = 3_000_000
-"""The budget of one check, over all its stages, before the answer is `unknown`: about what a quiet core does in 0.7
-seconds. No answer depends on what is kept from earlier ones (`dojoir.sets.limits`)."""
+"""The budget of one check, over all its stages, before the answer is `unknown`: about 0.7 seconds on an idle
+core. No answer depends on cached ones (`dojoir.sets.limits`)."""
 
 
 def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> Verdict:
@@ -133,7 +132,7 @@ def _compared(claim: Claim) -> Verdict:
 
 
 def _of_kernels(claim: Claim) -> Verdict:
-    """The verdict on a claim that goes forth."""
+    """The verdict on a claim whose certificate goes from the old kernel to the new one."""
     if claim.certificate.rule is None:
         return verdict_of(first_failure(_failures(claim)))
     fault = rule_fault(claim.before, claim.after, claim.certificate.rule)
@@ -177,12 +176,12 @@ class Answer(NamedTuple):
 
 
 def is_legal(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> bool:
-    """Whether `compare` would say `legal`."""
+    """Whether the verdict of `compare` would be `legal`."""
     return answer(before, after, instances, step_limit).legal
 
 
 def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> Answer:
-    """As `compare`, without a reason: a refusal may be found in a shorter way."""
+    """Like `compare`, but without a reason, so that a refusal is cheaper to find."""
     if uses_core():
         found = prove_by_core(before, after, instances, step_limit * CORE_FACTOR)
         return Answer(bool(found), local=False, sliced=False)
@@ -242,8 +241,7 @@ def prove_rewrite(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
 
 def _refused(claim: Claim) -> Verdict:
-    """The verdict on a claim to which the answer is no. What the core has against it; but of a rewrite that a run
-    shows to be wrong, where the core takes long to say why, what the run shows."""
+    """The verdict on a claim that does not hold: the reason of the core or, if that takes long, of a small run."""
     *_, instances = claim.parts
     shown = seen(*claim.parts) if instances.rule is None and not instances.backward else None
     if shown is None:
@@ -265,7 +263,8 @@ def _taken_back(claim: Claim) -> Answer:
 
 # -- by the users of some buffers ----------------------------------------------------------------------------
 def _by_users(claim: Claim, names: frozenset[str]) -> Answer:
-    """The answer where nothing differs but which of some temporaries an access names: from their users alone."""
+    """The answer where the kernels differ only in which of some temporaries an access names. It follows from
+    their users alone."""
     users = users_slice(claim.before, claim.after, names)
     found = _named.get(users)
     if found is None:
@@ -332,7 +331,7 @@ def _has_room(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
 
 
 def _are_written(kernel: Kernel, names: Iterable[str]) -> bool:
-    """Whether all that is read of some buffers has been written."""
+    """Whether every element of some buffers is written before it is read."""
     return all(is_written(kernel, kernel.buffer(name)) for name in names)
 
 
@@ -383,7 +382,7 @@ def _meaning_inside(part: Slice) -> bool | None:
 
 
 def _meaning_of(part: Slice) -> bool | None:
-    """`_Meaning.kept` of a slice that is not seen to differ."""
+    """The value of `_Meaning.kept` for a slice in which no difference was found."""
     kernels = (part.before, part.after, part.instances)
     claim = Claim(*kernels)
     try:
@@ -433,7 +432,7 @@ def _failures(claim: Claim) -> Iterator[Failure | None]:
 
 
 def _storage(claim: Claim) -> Failure | None:
-    """Why a claim does not hold of which only the declarations differ, marks aside."""
+    """The reason why a claim does not hold whose kernels differ only in declarations, apart from marks."""
     if STORAGE.holds(claim):
         return None
     return Correspondence(claim, claim.strict).difference() or core.well_formed(claim)

@@ -49,7 +49,7 @@ class Change:
 
 
 def change_of(before: Kernel, after: Kernel, instances: InstanceMap) -> Change | None:
-    """Where a rewrite did something, or None where that is not one place.
+    """The place of the change that a rewrite made, or None where there are several.
 
     It is the smallest change outside of which every statement stands for itself; inside, each stands for nothing,
     or for a statement inside, in the same iteration of the scopes around. So whatever is outside runs before or
@@ -107,7 +107,7 @@ def _stays(change: Change, instances: InstanceMap) -> bool:
 
 
 def _change(before: Kernel, after: Kernel, place: Path, start: int, old_end: int, new_end: int) -> Change:
-    """That some children of a node that both kernels have became others."""
+    """A change in which some children of a node that both kernels have were replaced."""
     around: list[Scope | Guard] = []
     old, new = before.body, after.body
     for child in place:

@@ -1,10 +1,10 @@
-"""That a kernel is well-formed, where this dojoir proved it before: a new process needs no checker for it."""
+"""Kernels that this version of dojoir has proved well-formed: a new process need not prove them again."""
 
 from __future__ import annotations
 
 from dojoir.ir.kernel import Kernel
 from dojoir.ir.stored import whole_text
-from dojoir.proof.way import uses_core
+from dojoir.proof.checker_mode import uses_core
 from dojoir.support.shelf import keep, shelf_key, taken
 
 _PROVED = b"well-formed"

@@ -1,4 +1,4 @@
-"""The part of two kernels on which it depends whether one means what the other means.
+"""The part of two kernels that decides whether they mean the same.
 
 Where a change is all that tells two kernels apart (`dojoir.proof.difference`), most statements have nothing to do
 with it. A slice keeps those of the change and those that share with it what it may make differ, within the
@@ -42,7 +42,7 @@ from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.memo import charge
 
 STEPS = 4
-"""The steps that a statement is charged as, when a slice is looked for."""
+"""The steps charged for a statement in the search for a slice."""
 
 
 @hash_once
@@ -61,7 +61,7 @@ class Slice:
     """
 
     held_bytes: ClassVar[int] = 20_000
-    """About what one holds: two kernels."""
+    """Approximate size of one: two kernels."""
 
     before: Kernel
     after: Kernel

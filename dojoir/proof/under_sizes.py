@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeGuard
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Path
-from dojoir.ir.substitution import fixed_sizes, substitute
+from dojoir.ir.rewriting.substitution import fixed_sizes, substitute
 from dojoir.proof.certificate import InstanceMap
 from dojoir.proof.slice import Slice
 from dojoir.sets.kernel_sets import sets_of

@@ -1,4 +1,4 @@
-"""Whether a kernel is well-formed, and its marked scopes independent: as the core says, sooner where it is seen.
+"""Proves that a kernel is well-formed and its marked scopes independent, as the core defines it, with shortcuts.
 
 `prove` is what everyone asks of a kernel that comes from outside; `dojoir.proof.core.wellformed` says what it
 means.
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, Statement, given_kernel
 from dojoir.ir.where import diagnostic_at
+from dojoir.proof.checker_mode import CORE_FACTOR, uses_core
 from dojoir.proof.core import independence
 from dojoir.proof.core.check import promises
 from dojoir.proof.core.hint_rules import hint_error
@@ -20,11 +21,10 @@ from dojoir.proof.core.wellformed import complaint
 from dojoir.proof.explain.divisors import zero_divisor
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.explain.verdicts import in_words
+from dojoir.proof.node_in_context import NodeInContext, node_in_context
 from dojoir.proof.patterns.independent import seen_apart
 from dojoir.proof.refute.one_element import write_one_element
-from dojoir.proof.surroundings import Surroundings, surroundings
 from dojoir.proof.under_sizes import out_of_guard, versions_of
-from dojoir.proof.way import CORE_FACTOR, uses_core
 from dojoir.sets.limits import Budget, StepLimitReached
 from dojoir.support.kept import once_for_each
 from dojoir.support.memo import Memo
@@ -79,7 +79,7 @@ def find_conflict(kernel: Kernel, path: Path, mark: str) -> Conflict | None:
 def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
     """Whether `find_conflict` would find none.
 
-    That follows from the scope and its `Surroundings`, and is kept by them. The core asks of the instances inside
+    That follows from the scope and its `NodeInContext`, and is kept by them. The core asks of the instances inside
     of the scope where they run (the extents and conditions around it, its tree, the sizes and facts). It asks
     which elements they touch (the declarations of what they use), which temporaries are its own (those that
     nothing outside uses, in the storage that they are declared with), which accumulations commute (their operators
@@ -88,7 +88,7 @@ def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
     """
     if uses_core():
         return find_conflict(kernel, path, mark) is None
-    asked = mark, surroundings(kernel, path)
+    asked = mark, node_in_context(kernel, path)
     known = _independent.get(asked)
     if known is None:
         out = out_of_guard(kernel, path)
@@ -103,7 +103,7 @@ def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
     return known
 
 
-_independent: Memo[tuple[str, Surroundings], bool] = Memo(4096)
+_independent: Memo[tuple[str, NodeInContext], bool] = Memo(4096)
 """Whether the iterations of a scope are independent under a mark."""
 
 
@@ -114,11 +114,11 @@ def keeps_marks(
     """Whether `core.check.marks` would find nothing: marks and hints stand where they may, and what marks promise
     holds. Where `before` is given, which has the same tree but for marks, its marks are known to be right. Of the
     child `but`, it is not asked what its marks promise. `right` is any kernel whose marks are known to be right: a
-    child that stands in it too, with the same `Surroundings`, is not asked.
+    child that stands in it too, with the same `NodeInContext`, is not asked.
 
     Each child of the kernel is asked by itself, and those that a rewrite left alone are not asked again. (What a
     guard holds stands in its place: one of several versions of a nest.) What the marks in a child promise follows
-    from its `Surroundings`, in which those of each scope inside of it are. The extents and conditions around that
+    from its `NodeInContext`, in which those of each scope inside of it are. The extents and conditions around that
     scope are in the child or around it, and a buffer is used outside of that scope if it is used elsewhere in the
     child or outside of it.
     """
@@ -129,7 +129,11 @@ def keeps_marks(
         if isinstance(child, Statement) or not child.marked or path == but:
             continue
         stood = standing.get(id(child))
-        if right is not None and stood is not None and surroundings(after, path) == surroundings(right, stood):
+        if (
+            right is not None
+            and stood is not None
+            and node_in_context(after, path) == node_in_context(right, stood)
+        ):
             continue
         was = None if before is None else before.at(path)
         if child is was:
@@ -169,7 +173,7 @@ def _child_keeps(kernel: Kernel, place: Path, child: Node) -> bool:
     promised = promised_in(child)
     if not promised:
         return True
-    around = surroundings(kernel, place)
+    around = node_in_context(kernel, place)
     known = _children.get(around)
     if known is None:
         kept = all(are_independent(kernel, (*place, *path), mark) for path, mark in promised)
@@ -177,7 +181,7 @@ def _child_keeps(kernel: Kernel, place: Path, child: Node) -> bool:
     return known
 
 
-_children: Memo[Surroundings, bool] = Memo(2048)
+_children: Memo[NodeInContext, bool] = Memo(2048)
 """Whether what the marks in a child of a kernel promise holds."""
 
 

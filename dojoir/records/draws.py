@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dojoir
+from dojoir.records.connected import Reads, Writes
 from dojoir.records.engine import sql
 from dojoir.records.path import by_paths, path_of
 from dojoir.records.schema import draws, runs, states
-
-if TYPE_CHECKING:
-    from dojoir.records.database import Database
 
 CANDIDATE = "candidate"
 """The verdict of a move that was not asked of the checker yet: a later one takes its place."""
@@ -21,7 +19,7 @@ Drawn = tuple[str, str]
 within the steps of a draw, or `candidate`."""
 
 
-def write_draws(database: Database, run: str, trace: dojoir.Trace, moves: Sequence[Drawn], listed: bool) -> None:
+def write_draws(database: Writes, run: str, trace: dojoir.Trace, moves: Sequence[Drawn], listed: bool) -> None:
     """Writes what was drawn at the last kernel of a trace in a run; what is there already is not written twice.
     Raises as `Database.record` does."""
     if not trace.is_safe:
@@ -82,7 +80,7 @@ def _group(rows: list[Any]) -> tuple[int, int, dict[str, Any]]:
     return rows[-1].id, rows[0].state, {"moves": moves, "listed": bool(rows[0].listed)}
 
 
-def read_draws(database: Database, run: str) -> dict[str, list[Drawn]]:
+def read_draws(database: Reads, run: str) -> dict[str, list[Drawn]]:
     """The moves that a run drew, by the hash of the state. Raises ArgumentError, `unknown-run`."""
     found: dict[str, list[Drawn]] = {}
     with database.reading() as connection:

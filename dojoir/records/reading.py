@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dojoir
+from dojoir.records.connected import Reads
 from dojoir.records.contexts import Sizes, here
 from dojoir.records.engine import sql
 from dojoir.records.result import Ranked
 from dojoir.records.schema import builds, contexts, kernels, machines, measurements, states, verifications
-
-if TYPE_CHECKING:
-    from dojoir.records.database import Database
 
 STATIC = "static"
 """The protocol of what was ranked by its text alone: no times, and nothing to verify."""
@@ -22,7 +20,7 @@ MOST = 20
 
 
 def ranked(
-    database: Database,
+    database: Reads,
     kernel: dojoir.Kernel,
     target: str,
     sizes: Sizes | None,
@@ -86,7 +84,7 @@ def _timed(context: int, verified: bool) -> sql.Select[Any]:
     return chosen.join(verifications, verifications.c.build == measurements.c.build) if verified else chosen
 
 
-def fastest(database: Database, kernel: str | None, count: int, target: str | None) -> list[Ranked]:
+def fastest(database: Reads, kernel: str | None, count: int, target: str | None) -> list[Ranked]:
     """The fastest states of a kernel by its name or hash, of all by default: the first `count` of each context,
     contexts in the order of their best."""
     chosen = (
@@ -126,7 +124,7 @@ def fastest(database: Database, kernel: str | None, count: int, target: str | No
     return [row for group in groups for row in group]
 
 
-def way_to(database: Database, state: int) -> tuple[str, list[str], str]:
+def way_to(database: Reads, state: int) -> tuple[str, list[str], str]:
     """The text of a state's kernel, the moves to it, and its hash. Raises ArgumentError, `unknown-state`, where
     it is not there, `stale-trace` where the way to it has no beginning: a state is written after its parent."""
     moves: list[str] = []

@@ -183,14 +183,14 @@ class _Instance:
     def _node(self, node: Node) -> Node:
         match node:
             case Statement(target, op, value):
-                return Statement(self._element(target), op, self._expr(value))
+                return Statement(self._replaced_access(target), op, self._expr(value))
             case Scope(extent, body, label=label):
                 size = self.match.size[str(extent.bounds[0])]
                 return Scope(size, self.nodes(body), label=self.labels.get(label or ""))
             case Guard():
                 raise KeyError("a rule has no guards")
 
-    def _element(self, access: Access) -> Access:
+    def _replaced_access(self, access: Access) -> Access:
         return substitute_access(self.match.element[access.buffer], self._at(access))
 
     def _at(self, access: Access) -> Replace:
@@ -210,7 +210,7 @@ class _Instance:
             case Access(buffer):
                 if buffer in self.match.expression:
                     return substitute_expr(self.match.expression[buffer], self._at(leaf))
-                return self._element(leaf)
+                return self._replaced_access(leaf)
 
     def _number(self, atom: SizeVar | Iter) -> Affine:
         if isinstance(atom, Iter):
@@ -260,7 +260,7 @@ class _Finder:
     def _node(self, pattern: Node, node: Node, depth: int) -> bool:
         match pattern, node:
             case Statement(target, op, value), Statement(its_target, its_op, its_value):
-                return op == its_op and self._element(target, its_target) and self._expr(value, its_value)
+                return op == its_op and self._is_instance(target, its_target) and self._expr(value, its_value)
             case Scope(extent, body, label=label), Scope(its_extent, its_body, label=its_label):
                 if label and its_label:
                     self.labels.setdefault(label, its_label)
@@ -273,7 +273,7 @@ class _Finder:
             return False
         return self.sizes.setdefault(name, extent) == extent
 
-    def _element(self, pattern: Access, access: Access) -> bool:
+    def _is_instance(self, pattern: Access, access: Access) -> bool:
         back = self._back(pattern)
         if any(isinstance(i, Access) or not self._may_use(back, i.iterators) for i in access.indices):
             return False
@@ -298,7 +298,7 @@ class _Finder:
                 value = substitute_expr(expr, _renaming(back))
                 return self.inputs.setdefault(buffer, value) == value
             case Access(), Access():
-                return self._element(pattern, expr)
+                return self._is_instance(pattern, expr)
             case Op("neg", (arg,)), Const(value) if value < 0:
                 return self._expr(arg, Const(-value))
             case Op(name, args), Op(other, others):

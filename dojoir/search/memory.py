@@ -132,7 +132,7 @@ class Remembering:
             self.lost = error.diagnostic.message
 
 
-def hints(
+def starts_of_alike(
     db: Any, kernel: dojoir.Kernel, target: str, starts: Sequence[dojoir.Trace], run: str | None
 ) -> list[dojoir.Trace]:
     """The fastest traces of the kernel that a database has, from any machine, beside the starts: where to begin,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import dojoir
+from dojoir.search.named import named
 
 if TYPE_CHECKING:
     from dojoir.search.play import Play
@@ -87,16 +87,6 @@ def strategy_named(name: str) -> MakesStrategy:
     return found
 
 
-def named(home: str, what: str, code: str) -> Any:
-    """The object that `module:name` or `file.py:name` names. Raises ArgumentError with a code where it is not
-    there."""
-    module, _, name = home.partition(":")
-    try:
-        return getattr(_module(module), name)
-    except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as error:
-        raise dojoir.ArgumentError(f"there is no {what} {home}: {error}", code) from None
-
-
 def takes_traces(strategy: Strategy) -> bool:
     """Whether `tell` of a strategy takes the traces as well."""
     try:
@@ -104,15 +94,3 @@ def takes_traces(strategy: Strategy) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _module(name: str) -> object:
-    """A module by its name, or a file of Python by its path."""
-    if not name.endswith(".py"):
-        return importlib.import_module(name)
-    spec = importlib.util.spec_from_file_location(f"dojoir_strategy_{abs(hash(name))}", name)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{name} cannot be loaded")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

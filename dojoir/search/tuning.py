@@ -13,8 +13,7 @@ import dojoir
 from dojoir.search.budget import Budget, Ledger
 from dojoir.search.closing import close
 from dojoir.search.cluster import Cluster
-from dojoir.search.memory import Remembering, check_same_run, fastest, relatives
-from dojoir.search.memory import hints as hinted
+from dojoir.search.memory import Remembering, check_same_run, fastest, relatives, starts_of_alike
 from dojoir.search.model import ModelFailed, model_of
 from dojoir.search.play import Play
 from dojoir.search.registry import MakesStrategy, Strategy, made, strategy_named, takes_traces
@@ -111,7 +110,7 @@ def tune(
         }  # fmt: skip
         if run is not None:
             check_same_run(db, run, about)
-        found = hinted(db, kernel, target, play.starts, run) if hints else []
+        found = starts_of_alike(db, kernel, target, play.starts, run) if hints else []
         play.starts += found
         play.relatives = relatives(db, kernel, target) if run is None and hints else []
         remembered = about | {"hints": [[str(move) for move in trace.moves] for trace in found]}

@@ -11,39 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import reduce
-from typing import ClassVar
 
 import islpy as isl
 
 from dojoir.ir.nodes import Buffer, Guard, Kernel, Path, Scope, Site
 from dojoir.sets.flow_check import Accesses, compute_flow, without_equal_dims
+from dojoir.sets.flow_maps import Flow
 from dojoir.sets.kernel_sets import KernelSets, Read
 from dojoir.support.frozen import dataclass
 from dojoir.support.kept import cached_property
 from dojoir.support.memo import Memo, charge, spent
 
 STEPS = 64
-"""The steps that a statement is charged as, when the texts are made from which a flow is computed."""
-
-
-@dataclass(frozen=True)
-class Flow:
-    """Where each value that a kernel reads comes from.
-
-    `sources` maps each write to the reads that get a value from it. `initial` maps each read to the elements of
-    which it may see the value at the start of the call. What a call returns is read at its end, by
-    `out_x[element]`.
-    """
-
-    held_bytes: ClassVar[int] = 6000
-    """About what one holds: two isl objects."""
-
-    sources: isl.UnionMap
-    initial: isl.UnionMap
-
-    def is_same(self, other: Flow) -> bool:
-        """Whether each read gets its value from the same writes in the other flow."""
-        return self.sources.is_equal(other.sources) and self.initial.is_equal(other.initial)
+"""The steps charged for a statement when the texts are made from which a flow is computed."""
 
 
 def flow_of(sets: KernelSets, buffer: str, ordered: frozenset[int] = frozenset()) -> Flow:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import islpy as isl
 
@@ -30,15 +30,12 @@ from dojoir.ir.nodes import (
     holds,
 )
 from dojoir.ir.places import ancestors
+from dojoir.sets.flow_maps import Flow
 from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.frozen import dataclass
 from dojoir.support.kept import cached_property
 from dojoir.support.memo import Memo, charge, single, spent
 from dojoir.types.rounding import FORMATS
-
-if TYPE_CHECKING:
-    from dojoir.sets.flow import Flow
-
 
 SOME_SIZES = (1, 2, 3, 5, 8, 256, 4096)
 """The sizes tried before isl is asked: a false condition usually fails at one of them."""

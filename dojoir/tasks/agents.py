@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 import dojoir
 from dojoir.search import STRATEGIES
-from dojoir.search.registry import named, strategy_named
+from dojoir.search.named import named
+from dojoir.search.registry import strategy_named
 from dojoir.tasks.desk import Desk
 from dojoir.tasks.task import Answer, replayed, without
 

@@ -31,7 +31,7 @@ def elaborate(statement: Statement, buffers: Mapping[str, Buffer]) -> TypedState
     Raises KernelError (`type-mismatch`, `type-operand`, `number-range`) with the place of the culprit.
     """
     try:
-        return _statement(statement, buffers)
+        return _typed_statement(statement, buffers)
     except _Clash as clash:
         raise KernelError(
             Diagnostic(clash.code, clash.message, (clash.part and clash.part.loc) or statement.loc)
@@ -47,7 +47,7 @@ def check(kernel: Kernel) -> tuple[TypedStatement, ...]:
     typed: list[TypedStatement] = []
     for site in kernel.sites:
         try:
-            typed.append(_statement(site.statement, buffers))
+            typed.append(_typed_statement(site.statement, buffers))
         except _Clash as clash:
             source, span = place(kernel, site.path, clash.part)
             raise KernelError(Diagnostic(clash.code, clash.message, span, source)) from None
@@ -100,10 +100,10 @@ class _Weak:
     args: tuple[Typed | _Weak, ...] = ()
 
 
-def _statement(statement: Statement, buffers: Mapping[str, Buffer]) -> TypedStatement:
+def _typed_statement(statement: Statement, buffers: Mapping[str, Buffer]) -> TypedStatement:
     match statement.value:
         case Op("when", (condition, guarded)) as when:
-            bare = _statement(replace(statement, value=guarded), buffers)
+            bare = _typed_statement(replace(statement, value=guarded), buffers)
             return replace(bare, condition=_condition(when, condition, _elaborate(condition, buffers)))
     target, expr = statement.target, statement.value
     dtype = buffers[target.buffer].dtype

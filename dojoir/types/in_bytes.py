@@ -17,7 +17,7 @@ from dojoir.ir.expressions import Cast, Const, Expr, Index, Op, index_value, mak
 from dojoir.ir.nodes import Access, Buffer, Extent, Guard, Kernel, Node, Scope, Statement
 from dojoir.ir.operations import OF_KEYS
 from dojoir.ir.packing import at_byte, has_packed, is_even, of_bytes, packed_dim
-from dojoir.ir.substitution import substitute, substitute_iterators
+from dojoir.ir.rewriting.substitution import substitute, substitute_iterators
 from dojoir.ir.tree import with_body
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import natural_type, settled_type
@@ -83,7 +83,7 @@ class _Writer:
     def _node(self, node: Node, depth: int) -> Node:
         match node:
             case Statement():
-                return self._statement(node)
+                return self._statement_in_bytes(node)
             case Guard(_, body):
                 return with_body(node, self.block(body, depth))
             case Scope(_, body):
@@ -125,11 +125,11 @@ class _Writer:
         return Statement(self._to(even.target), "=", value, even.loc)
 
     # -- halves ----------------------------------------------------------------------------------------------
-    def _statement(self, statement: Statement) -> Statement:
+    def _statement_in_bytes(self, statement: Statement) -> Statement:
         target, condition = statement.target, statement.condition
         buffer = self.buffers[target.buffer]
         if condition is not None:
-            done = self._statement(_unconditional(statement))
+            done = self._statement_in_bytes(_unconditional(statement))
             return replace(done, value=Op("when", (self._value(condition), done.value)))
         if buffer.packed:
             half, to = self._half(target), self._to(target)
@@ -173,7 +173,7 @@ class _Writer:
             case Const() | Index():
                 return value
             case Access():
-                return self._element(value)
+                return self._element_in_bytes(value)
             case Op(name, args, loc):
                 return Op(name, tuple(map(self._value, args)), loc)
             case Cast(dtype, arg, loc, way):
@@ -184,7 +184,7 @@ class _Writer:
                     inner = Cast(U8, inner)
                 return Cast(dtype, inner, loc, way)
 
-    def _element(self, access: Access) -> Expr:
+    def _element_in_bytes(self, access: Access) -> Expr:
         buffer = self.buffers[access.buffer]
         if not buffer.packed:
             return _wrapped(buffer.dtype, access) if buffer.dtype.is_nibble else access

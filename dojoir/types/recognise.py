@@ -79,7 +79,7 @@ class _Recognition:
         statements = list(self._pairs((scope,), (self.instruction.scope,)))
         bound: dict[str, Operand] = {}
         for own, typed in zip(statements, _typed(self.instruction), strict=True):
-            bound = self._statement(own, typed, bound)
+            bound = self._matched_statement(own, typed, bound)
         self._distinct(bound)
         self._aligned(bound)
         return Fit(bound)
@@ -126,7 +126,9 @@ class _Recognition:
                     raise _No(f"a child is a {kinds[0]}, and that of the instruction a {kinds[1]}")
 
     # -- statements ------------------------------------------------------------------------------------------
-    def _statement(self, own: Statement, other: TypedStatement, bound: dict[str, Operand]) -> dict[str, Operand]:
+    def _matched_statement(
+        self, own: Statement, other: TypedStatement, bound: dict[str, Operand]
+    ) -> dict[str, Operand]:
         typed = elaborate(own, self.buffers)
         if (typed.op, typed.fused) != (other.op, other.fused):
             raise _No(f"`{format_statement(own)}` is another operation than that of the instruction")

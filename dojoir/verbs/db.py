@@ -10,7 +10,7 @@ import dojoir
 from dojoir.cli.chunks import read_lines
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
-from dojoir.verbs.given import check_writable, database_of, database_there
+from dojoir.verbs.arguments.given import check_writable, database_of, database_there
 
 
 def _write(options: argparse.Namespace, data: Any, text: str) -> int:

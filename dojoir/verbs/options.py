@@ -10,16 +10,16 @@ from typing import Any, NoReturn
 
 import dojoir
 from dojoir.cli.hints import hint_for_option, nearest
-from dojoir.verbs import (
+from dojoir.verbs import evidence
+from dojoir.verbs.arguments import (
     dataset_options,
-    evidence,
     know_options,
     mcp_options,
     model_options,
     run_options,
     task_options,
 )
-from dojoir.verbs.values import cost_model, device, positive, seconds, seed, size
+from dojoir.verbs.arguments.values import cost_model, device, positive, seconds, seed, size
 
 EPILOG = """\
 exit status: 0 fine; 1 the input is wrong or a move is illegal; 2 usage; 3 results differ;

@@ -11,7 +11,7 @@ import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.report import report
 from dojoir.cli.screen import progress
-from dojoir.verbs.given import check_writable, kernel_of, sizes_of
+from dojoir.verbs.arguments.given import check_writable, kernel_of, sizes_of
 
 HELP = """\
 list [WORD]   the legal moves here, by number (those with WORD in them)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir.cli.streams import say
-from dojoir.verbs import model_options
+from dojoir.verbs.arguments import model_options
 from dojoir.verbs.subject import run_folder
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
-from dojoir.verbs.given import check_writable
+from dojoir.verbs.arguments.given import check_writable
 from dojoir.verbs.subject import run_folder, trace_of
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dojoir.cli.output import write_result
 from dojoir.cli.report import FINE
-from dojoir.verbs import model_options
-from dojoir.verbs.given import told
+from dojoir.verbs.arguments import model_options
+from dojoir.verbs.arguments.given import told
 
 
 def tasks(options: argparse.Namespace) -> int:

@@ -6,14 +6,16 @@ import argparse
 import contextlib
 import json
 import runpy
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.report import report
 from dojoir.cli.streams import say
-from dojoir.verbs import model_options
-from dojoir.verbs.given import check_writable, database_of, kernel_of, sizes_of, told
+from dojoir.verbs.arguments import model_options
+from dojoir.verbs.arguments.given import check_writable, database_of, kernel_of, sizes_of, told
 from dojoir.verbs.recording import bundled, finished, store_of
 
 if TYPE_CHECKING:
@@ -128,23 +130,40 @@ def _strategy(options: argparse.Namespace) -> Any:
     return name
 
 
-class _Progress:
-    """Says on stderr when something faster was found, and how many states there were."""
+QUIET_SECONDS = 15.0
+"""Where nothing faster was found for so long, progress is told all the same."""
 
-    def __init__(self, as_json: bool, writer: Writer | None = None) -> None:
+
+class _Progress:
+    """Says on stderr when something faster was found, and now and then how many states there were, and how many in
+    a minute."""
+
+    def __init__(
+        self, as_json: bool, writer: Writer | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.as_json, self.count, self.best, self.writer = as_json, 0, 0.0, writer
+        self.moves, self.clock, self.begun, self.said = 0, clock, clock(), clock()
 
     def __call__(self, evaluation: dojoir.Evaluation, trace: dojoir.Trace, speed: float) -> None:
         self.count += 1
         if self.writer is not None:
             self.writer.states()
-        if speed > self.best * 1.001:
-            self.best = speed
-            about = {"states": self.count, "speed": speed, "moves": len(trace.moves), "hash": evaluation.hash}
-            if self.writer is not None:
-                self.writer.event("faster", **about)
-            line = f"{self.count:6} states, {speed:.2f}x as fast as the start after {len(trace.moves)} moves"
-            say(json.dumps({"progress": about}) if self.as_json else line)
+        faster, now = speed > self.best * 1.001, self.clock()
+        if faster:
+            self.best, self.moves = speed, len(trace.moves)
+        elif now - self.said < QUIET_SECONDS:
+            return
+        self.said = now
+        rate = 60 * self.count / max(now - self.begun, 1e-3)
+        about = {"states": self.count, "speed": self.best, "moves": self.moves, "hash": evaluation.hash}
+        if self.writer is not None and faster:
+            self.writer.event("faster", **about)
+        line = f"{self.count:6} states, {self.best:.2f}x as fast as the start after {self.moves} moves"
+        line += f"; {rate:.0f} states a minute" if self.count > 1 else ""
+        if faster:
+            say(json.dumps({"progress": about | {"states_a_minute": round(rate)}}) if self.as_json else line)
+        elif not self.as_json:
+            say(line)
 
     def checking(self, trace: dojoir.Trace, speed: float) -> None:
         """Says that the search is over, and its answer looked at."""

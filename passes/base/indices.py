@@ -8,7 +8,7 @@ from math import gcd
 
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Extent, Guard, Node, Scope, Statement
-from dojoir.ir.rewrite import map_indices
+from dojoir.ir.rewriting.rewrite import map_indices
 
 __all__ = ["map_indices", "map_slots", "slots_of", "without_divisions"]
 

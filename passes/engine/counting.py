@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import DEEPEST_EXPRESSION, Index, parts
-from dojoir.ir.hints import Use
+from dojoir.ir.instruction import Use
 from dojoir.ir.nodes import (
     DEEPEST,
     Condition,

@@ -13,15 +13,15 @@ from dojoir.ir.nodes import Kernel, given_kernel
 from dojoir.ir.traced import Traced, last_kernel
 from dojoir.ir.writable import unwritable
 from dojoir.passes.base.move import Move, Refusal, Rewrite, anchors
+from dojoir.passes.engine.answer_keys import AnswerKey, answer_keys
 from dojoir.passes.engine.catalogue import MOVES, parse_move
-from dojoir.passes.engine.grounds import Ground, grounds
-from dojoir.passes.engine.locality import neighbourhood
 from dojoir.passes.engine.located import located
+from dojoir.passes.engine.node_key import node_key
 from dojoir.passes.engine.refusals import compared, refused
 from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Verdict, answer, prove_rewrite
+from dojoir.proof.checker_mode import uses_core
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.verdict import IllegalMove
-from dojoir.proof.way import uses_core
 from dojoir.proof.wellformed import prove
 from dojoir.sets.limits import TRIES
 from dojoir.support.gc_pause import uncollected
@@ -43,7 +43,7 @@ class _Kept(NamedTuple):
     reach: float
 
 
-_answers: Memo[tuple[Ground, int], _Kept] = Memo(32768)
+_answers: Memo[tuple[AnswerKey, int], _Kept] = Memo(32768)
 """Whether moves are legal, by what that follows from and the step limit."""
 
 
@@ -204,8 +204,8 @@ def _examine(
         return None, Verdict("illegal", diagnostic)
     if trust:
         return done, LEGAL
-    narrowest = None if uses_core() else neighbourhood(kernel, move)
-    if narrowest is not None and _recalled(kernel, Ground("node", narrowest), step_limit):
+    narrowest = None if uses_core() else node_key(kernel, move)
+    if narrowest is not None and _recalled(kernel, AnswerKey("node", narrowest), step_limit):
         _keep(kernel, move, step_limit, done)
         return done, LEGAL
     verdict = prove_rewrite(kernel, done.kernel, done.instances, step_limit)
@@ -226,12 +226,12 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
     """The same with all that is there for speed."""
     if _sound.get(kernel) is None:
         prove_unless_known(kernel)
-    open_grounds: list[Ground] = []
-    for ground in grounds(kernel, move):
-        known = _recalled(kernel, ground, step_limit)
+    missing: list[AnswerKey] = []
+    for key in answer_keys(kernel, move):
+        known = _recalled(kernel, key, step_limit)
         if known is not None:
             return known
-        open_grounds.append(ground)
+        missing.append(key)
     if _known(kernel, move, step_limit) is not None:
         return True
     try:
@@ -242,10 +242,10 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
         found = answer(kernel, done.kernel, done.instances, step_limit)
         if found.legal:
             _keep(kernel, move, step_limit, done)
-    for ground in open_grounds:
-        if ground.carries(found):
+    for key in missing:
+        if key.carries(found):
             reach = len(kernel.sites) * (step_limit / TRIES / max(found.steps, 1)) ** 0.5
-            _answers.put((ground, step_limit), _Kept(found.legal, reach))
+            _answers.put((key, step_limit), _Kept(found.legal, reach))
     return found.legal
 
 
@@ -268,9 +268,9 @@ def made(kernel: Kernel, move: Move) -> Rewrite:
     return done
 
 
-def _recalled(kernel: Kernel, ground: Ground, step_limit: int) -> bool | None:
-    """The stored answer for a ground, for a kernel where it would be found within the budget as well."""
-    found = _answers.get((ground, step_limit))
+def _recalled(kernel: Kernel, key: AnswerKey, step_limit: int) -> bool | None:
+    """The stored answer for a key, for a kernel where it would be found within the budget as well."""
+    found = _answers.get((key, step_limit))
     return found.legal if found is not None and len(kernel.sites) <= found.reach else None
 
 

@@ -17,7 +17,7 @@ from dojoir.grammar import parse
 from dojoir.ir.nodes import Kernel, Path, format_path, given_kernel
 from dojoir.ir.stored import from_bytes, to_bytes, whole_text
 from dojoir.ir.text import to_text
-from dojoir.proof.way import uses_core
+from dojoir.proof.checker_mode import uses_core
 from dojoir.support.files import read_file, shown, write_file
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from dojoir.errors import DojoError
 from dojoir.grammar.instructions import find_instruction, instruction_names
-from dojoir.ir.hints import Use
-from dojoir.ir.instruction import Instruction
+from dojoir.ir.instruction import Instruction, Use
 from dojoir.ir.nodes import Kernel, Path, Scope, format_path
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.alternatives import Alternative, whole_blocks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
@@ -11,7 +12,7 @@ from dojoir.ir.paths import is_inside, next_sibling
 from dojoir.ir.places import siblings
 from dojoir.ir.text import format_extent
 from dojoir.passes.base.alternatives import Alternative
-from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, place_of, scope_at, scopes
+from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, fresh_label, place_of, scope_at, scopes
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.loops.fusing import to_join
 from dojoir.proof.check import identity
@@ -100,7 +101,8 @@ class JoinScopes(Move):
 class SplitScopes(Move):
     """Distributes a scope: its first `children` children run in one scope, the others in another after it.
 
-    The label stays on the first. The inverse is `join_scopes`.
+    The label stays on the first; the other is labelled with `_rest` behind it, `@i_rest`. The inverse is
+    `join_scopes`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -119,8 +121,8 @@ class SplitScopes(Move):
     <BLANKLINE>
     N @i
     | t[{i}] = 2 * x[{i}]
-    N
-    | y[{0}] = t[{0}] + 1
+    N @i_rest
+    | y[{i_rest}] = t[{i_rest}] + 1
     <BLANKLINE>
     """
 
@@ -137,9 +139,11 @@ class SplitScopes(Move):
                 f"the scope has {len(scope.body)} child{'' if len(scope.body) == 1 else 'ren'}: "
                 f"{self.children} of them cannot be split from the rest",
                 path,
+                "name the scope around the nodes that are to part, and how many of them stay in the first",
             )
         first = replace(scope, body=scope.body[: self.children])
-        second = replace(scope, body=scope.body[self.children :], label=None)
+        named = fresh_label(kernel, re.sub(r"(_rest\d*)?$", "_rest", scope.label, count=1)) if scope.label else None
+        second = replace(scope, body=scope.body[self.children :], label=named)
         return Rewrite(kernel.replace_node(path, first, second), identity(kernel))
 
     def inverse(self, before: Kernel) -> Move:

@@ -19,7 +19,7 @@ from dojoir.ir.nodes import (
     substitute_iterators,
 )
 from dojoir.ir.places import numbers_inside
-from dojoir.ir.rewrite import map_indices
+from dojoir.ir.rewriting.rewrite import map_indices
 from dojoir.ir.text import format_extent
 from dojoir.passes.base.move import (
     Move,

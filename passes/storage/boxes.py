@@ -19,7 +19,7 @@ from dojoir.ir.nodes import (
     Statement,
 )
 from dojoir.ir.paths import is_inside
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.passes.base.move import Refusal
 from dojoir.sets.kernel_sets import sets_of
 

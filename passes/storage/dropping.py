@@ -9,7 +9,7 @@ from typing import ClassVar
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Buffer, Dim, Guard, Kernel, Node, Path, Scope, Statement, with_body
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.passes.base.move import BufferName, Formula, Move, Refusal, Rewrite, Undoing, reversible
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import check_dim, temporary

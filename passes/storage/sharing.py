@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Access, Kernel, Node, Path
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.passes.base.move import BufferName, Move, Refusal, Rewrite, check_new_name, fresh_name
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary

@@ -25,7 +25,7 @@ from dojoir.ir.nodes import (
     format_path,
 )
 from dojoir.ir.places import numbers_inside, siblings, sites_inside
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.passes.base.alternatives import Alternative, further_inside
 from dojoir.passes.base.move import (
     BufferName,

@@ -124,7 +124,7 @@ class SplitReduction(Move):
         body = tuple(_redirected(node, target, partial) for node in scope.body)
         extents = [factor, *(buffer.dims[d].extent for d in scattered)]
         part = Access(self.copy, tuple(Affine.iterator(depth + n) for n in range(len(extents))))
-        whole = _element(target, dict(zip(scattered, part.indices[1:], strict=True)))
+        whole = _with_indices(target, dict(zip(scattered, part.indices[1:], strict=True)))
         start = _nest(extents, Statement(part, "=", Const(begin)))
         end = _nest(extents, Statement(whole, op, part))
         new = Buffer("tmp", self.copy, buffer.dtype, tuple(map(Dim, extents)))
@@ -246,7 +246,7 @@ class MergeReduction(Undoing):
         (partial,) = given
         numbers = {Affine.iterator(depth + n): n for n in range(1, len(copy.dims))}
         places = {d: numbers[i] for d, i in enumerate(whole.indices) if isinstance(i, Affine) and i in numbers}
-        target = _element(whole, {d: partial.indices[n] for d, n in places.items()})
+        target = _with_indices(whole, {d: partial.indices[n] for d, n in places.items()})
         body = tuple(_redirected(node, partial, target) for node in scope.body)
         earlier = kernel.replace_node((*path[:-1], path[-1] + 1)).replace_node(path, replace(scope, body=body))
         place = (*path[:-1], path[-1] - 1)
@@ -290,7 +290,7 @@ def _several(target: Access, depth: int) -> tuple[int, ...]:
     )
 
 
-def _element(access: Access, indices: Mapping[int, Affine | Access]) -> Access:
+def _with_indices(access: Access, indices: Mapping[int, Affine | Access]) -> Access:
     """An access with other indices in some dimensions."""
     return replace(access, indices=tuple(indices.get(d, index) for d, index in enumerate(access.indices)))
 

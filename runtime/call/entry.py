@@ -92,7 +92,7 @@ class Entry:
             elif torch is not None and torch.from_tensor and type(argument) in torch.types:
                 item = dtype.itemsize
                 strides = (step // item for step in view.strides)
-                words += (TENSOR, id(type(argument)), _element(view.dtype), *view.shape, *strides, span)
+                words += (TENSOR, id(type(argument)), _dlpack_type(view.dtype), *view.shape, *strides, span)
                 for name in ("from_tensor", "requires_grad", "is_grad_enabled", "is_neg"):
                     value = getattr(torch, name)
                     self.token[WORD[name]] = value if isinstance(value, int) else id(value)
@@ -139,7 +139,7 @@ def entry_for(kernel: Kernel, function: object, load: Load | None) -> Entry | No
     return None if address is None else Entry(kernel, address, load)
 
 
-def _element(dtype: str) -> int:
+def _dlpack_type(dtype: str) -> int:
     """A DLDataType of one lane, as its four bytes are read."""
     code, bits = CODES[dtype]
     return code | bits << 8 | 1 << 16

@@ -23,8 +23,8 @@ from dojoir.runtime.evaluation.build import CODE_LIMIT, Built, Source, build, ch
 from dojoir.runtime.evaluation.device import DeviceRunner
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.inspection import Watch, complaint, draw_spots, remembers
+from dojoir.runtime.evaluation.paired_timing import LONG, RACE_SECONDS, Lap, Runner, alone, geometric, time_in_turn
 from dojoir.runtime.evaluation.pool import Case, Known, Pool, elements_of
-from dojoir.runtime.evaluation.race import LONG, RACE_SECONDS, Lap, Runner, alone, geometric, race
 from dojoir.runtime.gpu import devices
 from dojoir.runtime.gpu.targets import on_host
 from dojoir.runtime.measurement.lease import timing_lease
@@ -36,7 +36,7 @@ from dojoir.runtime.verification.trial import LEFT_MODE, POISONS, attempt
 from dojoir.support.frozen import dataclass
 
 KEPT = 8
-"""How many candidates a worker keeps built, to race others against."""
+"""How many candidates a worker keeps built, to time others beside."""
 
 REMEMBERED = 4096
 """Of how many machine codes a worker remembers what became of them."""
@@ -59,7 +59,7 @@ class Job:
     timed: tuple[tuple[Case, Case, Case], ...]
     best: Kernel | None = None
     against: Against = "best"
-    """The opponent of the race: the best, itself (to see the noise), or itself built in full."""
+    """What a candidate is timed beside: the best, itself (to see the noise), or itself built in full."""
 
     seed: int = 0
 
@@ -68,7 +68,8 @@ class Job:
 class Bench:
     """A place to evaluate candidates. `cut` is how many times longer than the best one may take, `code_limit` how
     many characters the code of one may have. `emulated` runs the code of a GPU on the CPU, `cold` times with
-    nothing of the arrays in the caches of a GPU, `race_seconds` is how long a race goes on that nobody wins."""
+    nothing of the arrays in the caches of a GPU, `race_seconds` is how long a comparison lasts that is not
+    decided."""
 
     pool: Pool
     threads: int
@@ -244,7 +245,7 @@ class Bench:
         return None if best.digest == built.digest else best
 
     def _lap(self, built: Built, best: Built | None, job: Job, trio: tuple[Case, Case, Case]) -> Lap:
-        """The race at one size."""
+        """The comparison at one size."""
         first, timed, last = trio
         number, random, mode = first.size, Random(job.seed), float_mode()
         runner = self.runner(number)
@@ -271,7 +272,9 @@ class Bench:
         watch = Watch(random, self.case(timed), self.slack)
         runner.load(watch.known)
         least, most = min(calls), self.race_seconds
-        lap = alone(runner, least, watch, most) if rival is None else race(runner, rival, least, watch, most)
+        lap = (
+            alone(runner, least, watch, most) if rival is None else time_in_turn(runner, rival, least, watch, most)
+        )
         if lap.status == "wrong":
             return replace(lap, reason=f"{lap.reason} ({self._where(timed)}, one of its timed calls)")
         if lap.status != "ok" or lap.seconds is None:

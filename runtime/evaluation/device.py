@@ -14,8 +14,8 @@ from dojoir.ir.nodes import Kernel
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.evaluation.inspection import Spot
+from dojoir.runtime.evaluation.paired_timing import Runner
 from dojoir.runtime.evaluation.pool import Known, elements_of
-from dojoir.runtime.evaluation.race import Runner
 from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 from dojoir.runtime.gpu.driver import Driver

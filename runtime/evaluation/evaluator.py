@@ -31,9 +31,9 @@ from dojoir.runtime.call.needs import check_memory
 from dojoir.runtime.evaluation.bench import Against, Job
 from dojoir.runtime.evaluation.build import CODE_LIMIT
 from dojoir.runtime.evaluation.evaluation import Evaluation
-from dojoir.runtime.evaluation.nursery import Setup
+from dojoir.runtime.evaluation.fork_server import Setup
+from dojoir.runtime.evaluation.paired_timing import RACE_SECONDS
 from dojoir.runtime.evaluation.pool import FEWEST, SEEDS, Case, Pool, checks, fresh_folder
-from dojoir.runtime.evaluation.race import RACE_SECONDS
 from dojoir.runtime.process.child import ERRORS, THREAD_VARIABLES, ending, search_path
 from dojoir.runtime.process.forked import run_forked
 from dojoir.runtime.process.memory_kills import killed_for_memory, memory_kills
@@ -181,8 +181,8 @@ class Evaluator:
             connection.close()
         self._busy, self._idle = {}, []
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._nursery.pid, signal.SIGKILL)
-        self._nursery.wait()
+            os.killpg(self._fork_server.pid, signal.SIGKILL)
+        self._fork_server.wait()
         self._control.close()
         self._passing.close()
         self._folder.cleanup()
@@ -190,13 +190,13 @@ class Evaluator:
         self._prepared = set()
 
     def _start(self) -> None:
-        """Starts the nursery."""
+        """Starts the fork server."""
         own, its = socket.socketpair()
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(search_path()))
         environment |= dict.fromkeys(THREAD_VARIABLES, str(self.threads))
         try:
-            self._nursery = subprocess.Popen(
-                [sys.executable, "-P", "-m", "dojoir.runtime.evaluation.nursery", str(its.fileno())],
+            self._fork_server = subprocess.Popen(
+                [sys.executable, "-P", "-m", "dojoir.runtime.evaluation.fork_server", str(its.fileno())],
                 pass_fds=(its.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -216,7 +216,7 @@ class Evaluator:
         self._control.send_bytes(pickle.dumps(setup))
 
     def _asked(self, request: Mapping[str, object], handle: int | None = None) -> dict[str, Any]:
-        """The nursery's answer. Raises RunError where it is gone, and the error of ours that it met."""
+        """The answer of the fork server. Raises RunError where it is gone, and the error of ours that it met."""
         try:
             self._control.send_bytes(json.dumps(request).encode())
             if handle is not None:

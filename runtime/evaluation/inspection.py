@@ -30,7 +30,7 @@ IN_A_ROW = 6
 """How many calls in a row are looked at: what works on every second, third, fourth, fifth or sixth call shows."""
 
 ROUNDS = 3
-"""In which of the first rounds of a race that is: from the second on."""
+"""In which of the first rounds of a comparison that is: from the second on."""
 
 FRESH = 16
 """How many calls on changed inputs are timed, where the first were slow."""
@@ -137,7 +137,8 @@ class Watched(Protocol):
 
 
 class Watch:
-    """Looks at calls among those of a race, all on the inputs of `known`. `wrong` says what was wrong with one."""
+    """Looks at calls among those of a comparison, all on the inputs of `known`. `wrong` says what
+    was wrong with one."""
 
     def __init__(self, random: Random, known: Known, slack: float) -> None:
         self.random, self.known, self.slack = random, known, slack
@@ -156,7 +157,7 @@ class Watch:
         self.more = self.random.randrange(IN_A_ROW) if self.in_a_row else 1 if raced else self.random.randrange(2)
 
     def between(self, runner: Watched) -> None:
-        """Before a round of a race: makes more calls, and looks at them, if it is the round for it."""
+        """Before a round of a comparison: makes more calls, and looks at them, if it is the round for it."""
         self.round -= 1
         if self.round:
             return

@@ -157,7 +157,7 @@ class Pool:
     def path(self, case: Case) -> Path:
         return Path(self.folder, f"{case.size}-{case.distribution}-{case.seed}")
 
-    # -- in the nursery -----------------------------------------------------------------------------------
+    # -- in the fork server -----------------------------------------------------------------------------------
     @cached_property
     def _oracle(self) -> Oracle:
         return Oracle(self.reference, self.target, self.time_limit, self.run)

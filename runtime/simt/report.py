@@ -99,7 +99,7 @@ def _said(fault: Fault, place: Place, layout: Layout, program: bytes) -> tuple[s
     did = ("reads", "writes", "adds atomically to")[fault.other_access]
     match fault.kind:
         case "race":
-            what = _element(fault.address, fault.bytes, layout, program)
+            what = _element_named(fault.address, fault.bytes, layout, program)
             if fault.block != fault.other_block:
                 why = "blocks of one launch have no order"
             elif fault.thread // place.warp == fault.other_thread // place.warp:
@@ -108,7 +108,7 @@ def _said(fault: Fault, place: Place, layout: Layout, program: bytes) -> tuple[s
                 why = "no __syncthreads orders the two"
             return "race", f"{me} {does} {what}, and {other} {did} it: {why}", f"{other} {did} it here"
         case "restricted":
-            what = _element(fault.address, fault.bytes, layout, program)
+            what = _element_named(fault.address, fault.bytes, layout, program)
             who = other or "another thread"
             why = (
                 f"{me} {does} {what}, and {who} {did} it in the same launch, which takes the array by a "
@@ -119,7 +119,7 @@ def _said(fault: Fault, place: Place, layout: Layout, program: bytes) -> tuple[s
             what = _outside(fault.address, layout, program)
             return "out-of-bounds", f"{me} {does} {fault.bytes} bytes {what}", ""
         case "uninitialised-shared":
-            what = _element(fault.address, fault.bytes, layout, program)
+            what = _element_named(fault.address, fault.bytes, layout, program)
             return "uninitialised-shared", f"{me} {does} {what}, which no thread of its block wrote", ""
         case "divergent-barrier" if fault.other_call:
             why = f"{me} waits in {fault.call}, and {other}, which it waits for, in {fault.other_call}"
@@ -174,7 +174,7 @@ def _span(source: Source, line: int) -> Span | None:
     return Span(line, first + 1, len(text) + 1)
 
 
-def _element(address: int, size: int, layout: Layout, program: bytes) -> str:
+def _element_named(address: int, size: int, layout: Layout, program: bytes) -> str:
     """An element by its array and index."""
     for start, array, name in layout.arrays:
         if start <= address < start + array.nbytes:

@@ -451,15 +451,15 @@ def _operation(
             return off and anything_if(off)
         case "floor" | "ceil" | "round", [x], [a]:
             return a and op("sub", op(name, op("add", x, a)), op(name, op("sub", x, a)))
-    carried = _carried(name, floats, bounds, result)
+    propagated = _propagated(name, floats, bounds, result)
     if not dtype.is_float:
-        return carried
+        return propagated
     if name not in ELEMENTARY:
-        return error_sum(carried, _rounding(result, dtype, error_sum(*bounds)))
-    return error_sum(carried, _within_range(_lost(result, dtype, FUNCTION_ROUNDINGS), result, dtype))
+        return error_sum(propagated, _rounding(result, dtype, error_sum(*bounds)))
+    return error_sum(propagated, _within_range(_lost(result, dtype, FUNCTION_ROUNDINGS), result, dtype))
 
 
-def _carried(name: str, values: list[Expr], bounds: list[Bound], result: Expr) -> Bound:
+def _propagated(name: str, values: list[Expr], bounds: list[Bound], result: Expr) -> Bound:
     """The propagated errors of the operands in the result."""
     match name, values, bounds:
         case "add" | "sub", _, [a, b]:

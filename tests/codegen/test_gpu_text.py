@@ -10,6 +10,7 @@ from pathlib import Path
 
 import gpu_kernels
 import pytest
+from gpu_compile import WORDS
 from gpu_kernels import ALL, MATMUL, REVERSE, SOFTMAX, STEPS
 
 import dojoir
@@ -98,6 +99,7 @@ def test_clang_takes_the_text_for_hip(name: str, architecture: str, tmp_path: Pa
     source = tmp_path / "kernel.hip"
     source.write_text(dojoir.emit(dojoir.parse(ALL[name]), "hip"), encoding="utf-8")
     options = ["-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib", "-S", "-D__HIPCC_RTC__", "-Werror"]
+    options += ["-include", str(WORDS)]
     command = [
         str(CLANG),
         *options,
@@ -137,7 +139,7 @@ def test_clang_says_how_many_lanes_its_wavefronts_have(options: str, status: int
     text = dojoir.emit(dojoir.parse(SOFTMAX), "hip")
     architecture, *more = options.split()
     command = ["clang-19", "-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib", "-S", "-D__HIPCC_RTC__"]
-    command += [f"--offload-arch={architecture}", *more, "-", "-o", "-"]
+    command += [f"--offload-arch={architecture}", "-include", str(WORDS), *more, "-", "-o", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     assert done.returncode == status, done.stderr
     assert ("wavefronts of 64 lanes" in done.stderr) == bool(status)

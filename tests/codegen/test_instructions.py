@@ -19,8 +19,7 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.walk import statements
 from dojoir.errors import ArgumentError, DojoError, KernelError, ParseError, ToolchainError
 from dojoir.ir.dtypes import F64
-from dojoir.ir.hints import Use
-from dojoir.ir.instruction import Instruction
+from dojoir.ir.instruction import Instruction, Use
 from dojoir.ir.nodes import Kernel, Scope
 from dojoir.runtime.build import c_toolchain, host
 

@@ -12,9 +12,9 @@ import dojoir
 from dojoir.editor.hover import hover
 from dojoir.editor.of_text import errors_of, formatted, message_of
 from dojoir.editor.words import ATTRIBUTES, FUNCTIONS, KEYWORDS, of_type
+from dojoir.ir import words
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.kernel import FP_MODES
-from dojoir.ir.lexer import STORAGE
 from dojoir.ir.operations import CALLS, CONVERSIONS
 
 TEXT = """\
@@ -33,7 +33,7 @@ OUTSIDE = "kernel k(N)\nin  x: f32[N]\nout y: f32[N]\n\nN\n| y[{0}] = x[{0} + 1]
 
 
 def test_each_word_of_the_language_is_explained() -> None:
-    assert set(ATTRIBUTES) == set(STORAGE)
+    assert set(ATTRIBUTES) == set(words.ATTRIBUTES)
     assert set(FUNCTIONS) == CALLS.union(CONVERSIONS)
     assert set(FP_MODES) <= set(KEYWORDS)
     assert all(of_type(name) for name in DTYPES) and of_type("f33") is None

@@ -137,7 +137,7 @@ def test_a_page_is_read_without_eyes_and_without_a_script() -> None:
         if tag == "a":
             assert str(attributes["href"]).removeprefix("#") in ids
     assert text.count("<title>") >= text.count("<svg") + 1
-    last = dojoir.to_text(traced().kernel).rstrip("\n").replace("<", "&lt;")
+    last = str(traced().kernel).rstrip("\n").replace("<", "&lt;")
     assert last in text  # the kernel after the last move
 
 
@@ -145,7 +145,7 @@ def test_a_step_shows_what_changed_and_its_code_beside_it() -> None:
     steps = steps_of(traced())
     changed = [(line.kind, line.text) for line in steps[2].lines if line.kind != "same"]
     assert changed == [("gone", "| M @j"), ("new", "| M : v @j")]
-    assert [line.text for line in steps[2].lines if line.kind != "gone"] == dojoir.to_text(
+    assert [line.text for line in steps[2].lines if line.kind != "gone"] == str(
         dojoir.Trace(traced().start).then("join_scopes(0, 1)").then("vectorize(0.1)").kernel
     ).splitlines()
     source = steps[-1].source.splitlines()

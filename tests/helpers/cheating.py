@@ -106,7 +106,7 @@ def compile_cheat(kernel: dojoir.Kernel, name: str, threads: int, cpu: str | Non
     names = _names(os.environ[VARIABLE])
     library = _load_shared(_build_shared(names["CODE"], c_toolchain.find()), kernel.name)
     address = ctypes.cast(getattr(library, kernel.name), ctypes.c_void_p).value
-    if "begin" in names and "nursery" in " ".join(sys.orig_argv):
+    if "begin" in names and "fork_server" in " ".join(sys.orig_argv):
         names["begin"]()
     load = llvm_engine.load_entry
     return dojoir.Compiled(kernel, name, threads, names["CODE"], address, library, (), None, load)

@@ -31,7 +31,13 @@ from dojoir.runtime.gpu import nvrtc
 
 ARCHITECTURES = {"sm_80": "cuda", "sm_90a": "cuda", "sm_100a": "cuda", "gfx90a": "hip", "gfx942": "hip"}
 CLANG = next((name for name in ("clang++-19", "clang++-18", "clang++-17", "clang++") if shutil.which(name)), None)
-OPTIONS = ("-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib", "-S", "-D__HIPCC_RTC__", "-Werror")
+WORDS = Path(__file__).parent / "hip_words.h"
+"""What the compiler of HIP has built in."""
+
+OPTIONS = (
+    "-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib", "-S", "-D__HIPCC_RTC__", "-Werror", "-include",
+    str(WORDS),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

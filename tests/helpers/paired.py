@@ -7,7 +7,7 @@ from expressions import F32
 from leaves import Here
 from partly import Partial
 
-from dojoir.grammar.pairs import pair_statements
+from dojoir.grammar.sugar.pairs import pair_statements
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Guard, Index, Node

@@ -13,7 +13,7 @@ PARTS = ("dojoir", "grammar", "passes", "codegen", "runtime")
 ROWS = (
     "support.frozen errors codes support ir highlight types query grammar rules sets meaning",
     "proof.verdict proof.certificate proof.claim proof.difference proof.facts proof.core proof.explain",
-    "proof.refute.small_run proof.patterns proof.refute proof.slice proof.way proof.surroundings",
+    "proof.refute.small_run proof.patterns proof.refute proof.slice proof.checker_mode proof.node_in_context",
     "proof.under_sizes proof.wellformed proof.exactness",
     "proof.check proof",
     "author gradient instructions kernels backends costs",
@@ -21,8 +21,8 @@ ROWS = (
     "codegen.target codegen.lir codegen.math codegen.lower codegen.c codegen.simd codegen.gpu codegen.llvm",
     "codegen.emission codegen runtime.call runtime.build.c_toolchain runtime.simt",
     "runtime.gpu runtime.build runtime.process runtime.verification runtime.measurement runtime.evaluation",
-    "runtime.library runtime.diagnosis runtime torch schedules cli",
-    "records search game evidence tasks data know llm editor verbs",
+    "runtime.library runtime.diagnosis runtime torch schedules records cli",
+    "search game evidence tasks data know llm editor verbs",
 )
 ROOMS = [room for row in ROWS for room in row.split()]
 """The rooms in the order of their imports: each may use those before it. Type-only and lazy imports count."""
@@ -65,3 +65,49 @@ def ours(path: Path) -> Iterator[tuple[str, str]]:
         if name.partition(".")[0] == "dojoir":
             module = name if name in MODULES else name.rpartition(".")[0]
             yield f"{path.relative_to(ROOT)}:{line}: import of {name}", module
+
+
+def imports_of_file(path: Path) -> set[str]:
+    """The modules of the product that a file imports when it is loaded, or for types; not inside functions."""
+    found = set()
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"), str(path))]
+    while waiting:
+        match waiting.pop():
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                pass
+            case ast.Import(names):
+                found |= {alias.name for alias in names}
+            case ast.ImportFrom(module, names):
+                found |= {name if (name := f"{module}.{alias.name}") in MODULES else str(module) for alias in names}
+            case node:
+                waiting += ast.iter_child_nodes(node)
+    return (found & MODULES) - {module_of(path)}
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The sets of modules of which each is reached from each other one, by `graph`: what each imports."""
+    left = {module: set(used) & set(graph) for module, used in graph.items()}
+    for way in (0, 1):  # first modules that import nothing any more, then those that nothing imports
+        while True:
+            used = set().union(*left.values()) if way else set()
+            gone = {module for module, uses in left.items() if (module not in used if way else not uses)}
+            if not gone:
+                break
+            left = {module: uses - gone for module, uses in left.items() if module not in gone}
+    found: list[list[str]] = []
+    for module in left:
+        if not any(module in circle for circle in found):
+            reached = _reached(left, module)
+            found.append(sorted(other for other in reached if module in _reached(left, other)))
+    return [circle for circle in found if circle]
+
+
+def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    """The modules that `start` imports, and those that they import, and so on."""
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        new = graph[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found

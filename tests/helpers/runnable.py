@@ -16,7 +16,7 @@ from leaves import Body, Here, Span
 from paired import Paired
 from ragged import Ragged
 
-from dojoir.grammar.keys_of_pairs import written_out
+from dojoir.grammar.sugar.keys_of_pairs import written_out
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Size, Statement

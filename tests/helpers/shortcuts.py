@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import dojoir
-from dojoir.ir import substitution
+from dojoir.ir.rewriting import substitution
 from dojoir.passes.base.move import Refusal
-from dojoir.passes.engine import engine, locality, panes
+from dojoir.passes.engine import children_key, engine, node_key
 from dojoir.passes.engine.engine import candidates
 from dojoir.proof import check, difference, wellformed
 from dojoir.proof.core import written
@@ -41,8 +41,8 @@ REFUTERS = {
 MEMOS = {
     substitution: ("_kept",),
     engine: ("_made", "_sound", "_answers"),
-    locality: ("_places",),
-    panes: ("_known", "_children"),
+    node_key: ("_places",),
+    children_key: ("_known", "_children"),
     check: ("_named", "_meanings"),
     difference: ("_changes",),
     wellformed: ("_proved",),

@@ -80,5 +80,5 @@ def test_a_tile_that_is_cut_at_the_edge_is_copied_as_far_as_it_is_there() -> Non
     kernel = blocked("matmul").kernel
     path = next(p for p, node in kernel.walk() if isinstance(node, Scope) and node.label == "k_in")
     moved = dojoir.apply(kernel, f"stage({format_path(path)}, c_tile, copy, inout)")
-    assert "copy[{5}, {6}] = c_tile[{5}, {6}]" in str(moved)
-    assert "min(4, N - 8*{2} - 4*{4})" in str(moved)
+    assert "copy[{5}, {6}] = c_tile[{5}, {6}]" in dojoir.to_text(moved)
+    assert "min(4, N - 8*{2} - 4*{4})" in dojoir.to_text(moved)

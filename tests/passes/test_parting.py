@@ -31,8 +31,8 @@ PARTED = """N @i
 | | K @k
 | | | y[{0}, {1}] += x[{0}, {2}] * a[{2}, {1}]
 | | y[{0}, {1}] = max(y[{0}, {1}], 0)
-N
-| M
+N @i_rest
+| M @j_rest
 | | z[{0}, {1}] = 1
 | | K @l
 | | | z[{0}, {1}] += x[{0}, {2}] * b[{2}, {1}]
@@ -73,7 +73,8 @@ def test_products_in_one_sum_are_parted_and_what_joins_them_follows_the_last() -
     trace = parted(TOGETHER)
     assert dojoir.to_text(trace.kernel).endswith(
         "N @i\n| M @j\n| | y[{0}, {1}] = 0\n| | K @k\n| | | y[{0}, {1}] += x[{0}, {2}] * a[{2}, {1}]\n"
-        "N\n| M\n| | u[{0}, {1}] = 1\n| | K\n| | | u[{0}, {1}] += x[{0}, {2}] * b[{2}, {1}]\n"
+        "N @i_rest\n| M @j_rest\n| | u[{0}, {1}] = 1\n| | K @k_rest\n"
+        "| | | u[{0}, {1}] += x[{0}, {2}] * b[{2}, {1}]\n"
         "| | y[{0}, {1}] = y[{0}, {1}] * u[{0}, {1}]\n"
     )
     assert dojoir.certify(trace)

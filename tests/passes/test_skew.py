@@ -67,7 +67,7 @@ def test_a_guard_is_distributed_by_guards() -> None:
         "N + 4 @i",
         "| if {0} >= 4",
         "| | y[{0} - 4] = x[{0} - 4]",
-        "N + 4",
+        "N + 4 @i_rest",
         "| if {0} >= 4 and {0} < N + 4",
         "| | z[{0} - 4] = 1",
     ]

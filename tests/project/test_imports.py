@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 
 import pytest
 from folders import ROOT
-from rooms import MODULES, PARTS, ROOMS, imported, module_of, ours, room_of, sources
+from rooms import MODULES, PARTS, ROOMS, circles, imported, imports_of_file, module_of, ours, room_of, sources
+from stub import STUB, stub
 
 import dojoir
 from dojoir.backends.backend import code
 from dojoir.backends.registry import OURS
 from dojoir.codegen.simd.isas import ISAS
 
-TOP = ("cli", "records", "search", "game", "evidence", "tasks", "data", "know", "llm", "editor", "verbs")
+TOP = ("records", "cli", "search", "game", "evidence", "tasks", "data", "know", "llm", "editor", "verbs")
 """The rooms on top: users of the API, each of which may also use those before it."""
 
 USERS = ("dojoir/torch", "dojoir/schedules", *(f"dojoir/{room}" for room in TOP), "examples", "benchmarks")
@@ -50,6 +52,49 @@ def test_a_room_uses_those_before_it(module: str) -> None:
             assert ROOMS.index(used) <= ROOMS.index(room), f"{place}: {used} stands after {room}"
 
 
+LATER = {"dojoir.codegen.lower.collectives", "dojoir.codegen.lower.device", "dojoir.codegen.lower.device_sums"}
+"""Three files that still import one another, for types alone."""
+
+
+def test_no_files_import_one_another() -> None:
+    """Also for types. `dojoir` itself, whose names are imported when they are first used, is the one exception."""
+    files = {module_of(path): path for part in PARTS for path in sources(part)}
+    graph = {module: imports_of_file(path) for module, path in files.items() if module != "dojoir"}
+    assert [circle for circle in circles(graph) if not set(circle) <= LATER] == []
+
+
+def test_a_circle_is_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a"}}
+    assert circles(graph) == [["b", "c"]]
+    assert circles({"a": {"b"}, "b": set()}) == []
+
+
+def test_the_page_on_the_architecture_has_the_rooms_in_their_order() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE)
+    shown = [name for row in rows for name in re.findall(r"\w+", row)]
+    assert [name for name in shown if name != "support"] == [
+        room for room in dict.fromkeys(room.partition(".")[0] for room in ROOMS) if room != "support"
+    ]
+    for top in ("proof", "passes", "codegen", "runtime"):
+        inside = [room.partition(".")[2] for room in ROOMS if room.startswith(f"{top}.")]
+        line = re.search(rf"^- `{top}`: (.*?)\.$", text, re.MULTILINE | re.DOTALL)
+        assert line and re.findall(r"[\w.]+", line[1]) == inside, top
+
+
+LARGEST_FOLDER = 25
+LARGER = {"codegen/lower", "passes/schedule"}
+
+
+def test_no_folder_has_more_files_than_a_reader_keeps_in_mind() -> None:
+    counts = {
+        str(folder.relative_to(ROOT)): len(list(folder.glob("*.py")))
+        for part in PARTS
+        for folder in [ROOT / part, *(path for path in (ROOT / part).rglob("*") if path.is_dir())]
+    }
+    assert {name: count for name, count in counts.items() if count > LARGEST_FOLDER and name not in LARGER} == {}
+
+
 @pytest.mark.parametrize("folder", USERS)
 def test_users_of_the_api_know_only_the_api(folder: str) -> None:
     package = folder.replace("/", ".").removeprefix("dojoir.")
@@ -59,7 +104,9 @@ def test_users_of_the_api_know_only_the_api(folder: str) -> None:
             if package in TOP:
                 below_it = TOP[: TOP.index(package)]
             else:
-                below_it = TOP[1:] if folder in ("examples", "benchmarks") else ()
+                below_it = (
+                    tuple(room for room in TOP if room != "cli") if folder in ("examples", "benchmarks") else ()
+                )
             known = {"", package, "__version__", *dojoir.__all__, *below_it, *PRINTERS.get(path.name, ())}
             assert first != "dojoir" or below.partition(".")[0] in known, f"{path.name}:{line}: import of {name}"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
@@ -89,6 +136,10 @@ def test_the_names_of_a_room_on_top_are_there(room: str) -> None:
         assert getattr(package, name) is vars(package)[name]
     with pytest.raises(AttributeError, match=f"'dojoir.{room}' has no attribute 'nonsense'"):
         package.nonsense  # noqa: B018
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    assert STUB.read_text(encoding="utf-8") == stub(), "run python tests/helpers/stub.py"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

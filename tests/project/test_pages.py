@@ -71,7 +71,7 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytes
         else:
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                exec(compile("\n" * (line - 1) + text, page, "exec"), names)
+                exec(compile("\n" * (line - 1) + text, page, "exec", dont_inherit=True), names)
             assert prints is None or agree(printed.getvalue(), prints), f"line {line} prints\n{printed.getvalue()}"
 
 
@@ -142,6 +142,46 @@ def test_no_link_of_the_site_leads_nowhere(tmp_path: Path) -> None:
     command += ["-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "site")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def module_of_docs(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_public_name_stands_in_one_group_with_an_example() -> None:
+    pages = module_of_docs("dojoir_pages")
+    names = [name for _, _, entries in pages.api_groups() for names, _ in entries for name in names]
+    assert sorted(names) == sorted(dojoir.__all__)
+    for _, _, entries in pages.api_groups():
+        for named, example in entries:
+            assert example.startswith(">>> ") or re.search(r"\]\(\w+\.md\)", example), named
+
+
+def test_the_examples_of_the_public_names_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "api_examples.txt").read_text(encoding="utf-8")
+    found = doctest.DocTestParser().get_doctest(text, {}, "api_examples.txt", None, 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    said = io.StringIO()
+    runner.run(found, out=said.write)
+    assert runner.failures == 0, said.getvalue()
+    assert runner.tries > 40
+
+
+def test_kernels_in_strings_have_the_colours_of_kernels() -> None:
+    from pygments.token import Name, String
+
+    lexer = module_of_docs("kernel_colours").PythonWithKernels()
+    for page in PAGES:
+        for _, text, _ in blocks(page, "python"):
+            assert "".join(value for _, _, value in lexer.get_tokens_unprocessed(text)) == text
+    code = 'k = parse("""\nkernel f(N)\nout y: f32[N]\n""")\nz = "kernel"\n'
+    kinds = {value: kind for _, kind, value in lexer.get_tokens_unprocessed(code)}
+    assert kinds["f"] in Name and kinds["kernel"] not in Name and any(kind in String for kind in kinds.values())
 
 
 def test_no_page_is_hidden_by_one_of_the_generator() -> None:

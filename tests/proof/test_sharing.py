@@ -6,8 +6,8 @@ import pytest
 
 import dojoir
 from dojoir.passes.base.move import Refusal
+from dojoir.passes.engine.answer_keys import answer_keys
 from dojoir.passes.engine.engine import is_legal
-from dojoir.passes.engine.grounds import grounds
 from dojoir.proof.check import answer, prove_by_core
 from dojoir.proof.claim import Claim
 from dojoir.proof.difference import told_apart
@@ -126,13 +126,13 @@ def test_a_private_buffer_of_a_marked_scope_is_not_shared() -> None:
 def test_two_operators_are_not_made_one_buffers_unseen() -> None:
     kernel = dojoir.parse(LIVES)
     move = dojoir.parse_move("share_buffer(e, f)")
-    assert "apart" not in {ground.kind for ground in grounds(kernel, move)}
+    assert "apart" not in {key.kind for key in answer_keys(kernel, move)}
 
 
 def test_pairs_that_are_used_apart_are_one_question() -> None:
     kernel = dojoir.parse(LIVES)
     found = {
-        move: next((ground for ground in grounds(kernel, dojoir.parse_move(move)) if ground.kind == "apart"), None)
+        move: next((key for key in answer_keys(kernel, dojoir.parse_move(move)) if key.kind == "apart"), None)
         for move in ("share_buffer(a, c)", "share_buffer(d, b)", "share_buffer(a, b)", "share_buffer(c, d)")
     }
     assert found["share_buffer(a, c)"] == found["share_buffer(d, b)"] is not None

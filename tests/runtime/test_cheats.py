@@ -14,7 +14,7 @@ import pytest
 import dojoir
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.evaluation import bench as bench_module
-from dojoir.runtime.evaluation import race
+from dojoir.runtime.evaluation import paired_timing
 from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.build import Built
 from dojoir.runtime.evaluation.evaluation import Evaluation
@@ -314,7 +314,7 @@ CLOCKS: dict[str, Callable[[], int]] = {
 def test_a_wrong_clock_is_not_believed_of_what_is_changed_in_place(
     added: Pool, monkeypatch: pytest.MonkeyPatch, clock: Callable[[], int]
 ) -> None:
-    monkeypatch.setattr(race, "CLOCK", clock)
+    monkeypatch.setattr(paired_timing, "CLOCK", clock)
     found = evaluated(added, add, monkeypatch)
     assert found.status == "lost" and found.seconds is None, found
 
@@ -328,7 +328,7 @@ def test_a_timer_that_a_candidate_patches_is_not_believed(scaled: Pool, monkeypa
         right(x, y)
         count += len(x) == SIZE
         if count == 2:
-            monkeypatch.setattr(race, "CLOCK", lambda: slow() // 10)
+            monkeypatch.setattr(paired_timing, "CLOCK", lambda: slow() // 10)
             monkeypatch.setattr(time, "perf_counter_ns", lambda: slow() // 10)
 
     found = evaluated(scaled, fault, monkeypatch)

@@ -25,7 +25,7 @@ from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.evaluation import bench as bench_module
 from dojoir.runtime.evaluation import build as build_module
 from dojoir.runtime.evaluation import evaluator as evaluator_module
-from dojoir.runtime.evaluation import race
+from dojoir.runtime.evaluation import paired_timing
 from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.build import Built
 from dojoir.runtime.evaluation.pool import CHANGED, Case, Known, Pool, checks, fresh_folder
@@ -184,8 +184,8 @@ def test_no_process_is_left(evaluator: dojoir.Evaluator) -> None:
     other = dojoir.Evaluator(REFERENCE, "llvm", SIZES)
     with other:
         assert next(iter(other.evaluate([FAST]))).ok
-        nursery = other._nursery
-    assert nursery.poll() is not None
+        server = other._fork_server
+    assert server.poll() is not None
     with pytest.raises(dojoir.ArgumentError, match="inside of `with`"):
         list(other.evaluate([FAST]))
 
@@ -363,7 +363,7 @@ def test_what_is_right_passes_where_faults_do_not(pool: Pool, monkeypatch: pytes
 def test_a_clock_that_is_wrong_is_not_believed(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, clock: Callable[[], int]
 ) -> None:
-    monkeypatch.setattr(race, "CLOCK", clock)
+    monkeypatch.setattr(paired_timing, "CLOCK", clock)
     found = Bench(pool, 1).evaluate(job(pool))
     assert found.status == "lost" and found.seconds is None and found.ratio is None
 

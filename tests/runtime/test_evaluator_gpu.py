@@ -9,7 +9,7 @@ import pytest
 from fake_gpu import FakeDriver
 
 import dojoir
-from dojoir.runtime.evaluation import race
+from dojoir.runtime.evaluation import paired_timing
 from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.device import DeviceRunner
 from dojoir.runtime.evaluation.pool import CHANGED, Case, Pool
@@ -62,8 +62,8 @@ def test_a_gpu_is_timed_by_its_events(pool: Pool, monkeypatch: pytest.MonkeyPatc
     fake = FakeDriver()
     monkeypatch.setattr(devices, "find", lambda target: fake)
     monkeypatch.setattr("dojoir.runtime.gpu.targets.devices.find", lambda target: fake)
-    monkeypatch.setattr(race, "MOST_CALLS", 1)
-    monkeypatch.setattr(race, "MOST", 3)
+    monkeypatch.setattr(paired_timing, "MOST_CALLS", 1)
+    monkeypatch.setattr(paired_timing, "MOST", 3)
     monkeypatch.setattr(DeviceRunner, "tick", 1e-9)
     monkeypatch.setattr(DeviceRunner, "slop_of_call", 10.0)  # the events of this driver are no clock
     bench = Bench(pool, 1, cold=cold)
@@ -84,8 +84,8 @@ def test_packed_results_stay_on_a_gpu(tmp_path: Path, monkeypatch: pytest.Monkey
     fake = FakeDriver()
     monkeypatch.setattr(devices, "find", lambda target: fake)
     monkeypatch.setattr("dojoir.runtime.gpu.targets.devices.find", lambda target: fake)
-    monkeypatch.setattr(race, "MOST_CALLS", 1)
-    monkeypatch.setattr(race, "MOST", 3)
+    monkeypatch.setattr(paired_timing, "MOST_CALLS", 1)
+    monkeypatch.setattr(paired_timing, "MOST", 3)
     monkeypatch.setattr(DeviceRunner, "tick", 1e-9)
     monkeypatch.setattr(DeviceRunner, "slop_of_call", 10.0)
     monkeypatch.setattr(DeviceRunner, "slop", 10.0)

@@ -16,7 +16,7 @@ import dojoir
 from dojoir.cli import main
 from dojoir.cli.report import report_bug
 from dojoir.runtime.build import c_toolchain
-from dojoir.runtime.evaluation import nursery, pool
+from dojoir.runtime.evaluation import fork_server, pool
 
 RELU = dojoir.kernels.load("relu")
 SIZES = {"N": 4096}
@@ -127,7 +127,7 @@ def test_one_that_fills_while_cases_are_worked_out_is_told(tmp_path: Any, monkey
     some = pool.Pool(str(tmp_path), RELU, "llvm", (SIZES,), tuple(range(pool.SEEDS)), 10.0)
     case = pool.Case(0, "uniform", 0)
     monkeypatch.setattr(pool.os, "replace", full)
-    told = nursery._prepared(some, [case])
+    told = fork_server._prepared(some, [case])
     assert (told["raised"], told["code"]) == ("RunError", "no-room")
     assert "No space left on device" in str(told["message"])
 

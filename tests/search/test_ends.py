@@ -149,8 +149,8 @@ def test_the_fork_server_may_be_killed(when: int | str, monkeypatch: pytest.Monk
         return begin(self)
 
     def kill() -> None:
-        os.kill(made[0]._nursery.pid, signal.SIGKILL)
-        made[0]._nursery.wait()
+        os.kill(made[0]._fork_server.pid, signal.SIGKILL)
+        made[0]._fork_server.wait()
 
     seen: list[str] = []
 

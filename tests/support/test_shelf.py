@@ -15,7 +15,7 @@ import pytest
 import dojoir
 from dojoir import ParseError
 from dojoir.grammar.instructions import VARIABLE, read_instruction
-from dojoir.ir.hints import Use
+from dojoir.ir.instruction import Use
 from dojoir.ir.stored import from_bytes, to_bytes, whole_text
 from dojoir.support import identity as identity_module
 from dojoir.support import shelf

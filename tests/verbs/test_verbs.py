@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -235,3 +237,17 @@ def test_what_cannot_be_written_is_told_before_anything_is_learned(
     for verb in ("agent", "encoder"):
         status, _, err = run(capsys, "learn", verb, "-o", str(tmp_path / "no" / "folder"), "--steps", "99999999")
         assert status == 1 and "error[cannot-write]" in err and "there is no folder" in err
+
+
+def test_progress_says_how_many_states_there_were_in_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    from dojoir.verbs.tune import QUIET_SECONDS, _Progress
+
+    now = [0.0]
+    progress = _Progress(False, clock=lambda: now[0])
+    trace = dojoir.Trace(dojoir.kernels.load("relu"))
+    for now[0], speed in ((2.0, 1.0), (6.0, 2.0), (7.0, 1.5), (6.0 + QUIET_SECONDS, 1.5)):
+        evaluation: Any = SimpleNamespace(hash=trace.kernel.hash)
+        progress(evaluation, trace, speed)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.strip().partition(",")[0] for line in lines] == ["1 states", "2 states", "4 states"]
+    assert lines[1].endswith("2.00x as fast as the start after 0 moves; 20 states a minute")

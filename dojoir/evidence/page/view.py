@@ -115,7 +115,7 @@ def steps_of(trace: dojoir.Trace, target: str = "c") -> tuple[Step, ...]:
     found = []
     before: list[str] | None = None
     for kernel, move, source in zip(kernels, moves, sources, strict=True):
-        text = dojoir.to_text(kernel).splitlines()
+        text = dojoir.to_text(kernel, labels=True).splitlines()
         found.append(Step(move, kernel.hash, _lines(kernel, before, text, source), source))
         before = text
     return tuple(found)

@@ -101,7 +101,7 @@ class Asked:
 
 def fenced(kernel: dojoir.Kernel) -> str:
     """The text of a kernel, without its comments, as data: no name of it can end the fence."""
-    text = dojoir.to_text(kernel)
+    text = dojoir.to_text(kernel, labels=True)
     cut = "" if len(text) <= MOST_TEXT else "\n(the rest is left out)"
     return f"```dojo\n{text[:MOST_TEXT].rstrip()}\n```{cut}"
 

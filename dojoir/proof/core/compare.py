@@ -1,4 +1,4 @@
-"""Two kernels held against each other: the same operations on values that come from the same writes."""
+"""Compares two kernels: do they perform the same operations on values that come from the same writes?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dojoir.types.fma import has_fma, may_fuse
 
 @dataclass(frozen=True)
 class WrongInstances:
-    """Instances of the kernel before of which the certificate makes something else; `code` says what."""
+    """Instances of the kernel before that the certificate changes; `code` says how."""
 
     code: str
     kernel: Kernel
@@ -54,7 +54,7 @@ class WrongFlow:
 
 
 Difference = Diagnostic | WrongInstances | StrayValues | WrongFlow
-"""In what two kernels differ. A Diagnostic is seen in their texts."""
+"""A difference between two kernels. A Diagnostic is one that their texts show."""
 
 
 class Correspondence:
@@ -69,7 +69,7 @@ class Correspondence:
         self.unchanged = same_operations(claim)
 
     def difference(self) -> Difference | None:
-        """The first thing in which the two differ, or None.
+        """The first difference between the two, or None.
 
         Accumulations are first all taken to be free. Where a value is then a set of accumulations by several
         operators, of which the order counts, those by one operator alone are left free, and each of the others is

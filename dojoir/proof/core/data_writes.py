@@ -1,7 +1,7 @@
-"""Writes that data decide, as the checker looks at them. An accumulation at an index from data, `h[x[{0}]] += v`,
-is a loop over all the elements that it may touch, which adds `v` to the one and nothing to the others. One under a
-condition on data, `s += v if c`, adds `v` or nothing. An assignment of either kind, `h[x[{0}]] = v if c`,
-assigns `v` to an element, or what that has:
+"""Writes that depend on data, in the form in which the checker sees them. An accumulation at an index from data,
+`h[x[{0}]] += v`, is a loop over all the elements that it may touch, which adds `v` to the one and nothing to the
+others. One under a condition on data, `s += v if c`, adds `v` or nothing. An assignment of either kind,
+`h[x[{0}]] = v if c`, assigns `v` to an element, or what that has:
 
     E
     | h[{1}] += select(i64(x[{0}]) == {1}, v, 0)
@@ -112,8 +112,8 @@ def claim_without_data_writes(claim: Claim) -> Claim:
 
 
 def _lifted(before: Kernel, after: Kernel, certificate: InstanceMap) -> InstanceMap:
-    """A certificate, which nobody has looked at yet, of kernels without such writes. Where it says that a scatter
-    stands for what is none, or for one of other dimensions, the depths do not fit, which is found later."""
+    """The certificate, not yet checked, for kernels without such writes. Where it says that a scatter stands for
+    what is none, or for one of other dimensions, the depths do not fit, which is found later."""
 
     def origin(site: int, given: Origin | None) -> Origin | None:
         own = after.sites[site]

@@ -1,10 +1,11 @@
-"""Whether the hints of a scope fit what it runs. One that does not is an error: it would say nothing."""
+"""Whether the hints of a scope fit its body. A hint that does not would have no effect, and is an error."""
 
 from __future__ import annotations
 
 from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
-from dojoir.ir.hints import LARGEST_DISTANCE, Hint, Prefetch, Use
+from dojoir.ir.hints import LARGEST_DISTANCE, Hint, Prefetch
+from dojoir.ir.instruction import Use
 from dojoir.ir.nodes import Access, Kernel, Node, Path, Scope, accesses_in, format_path
 from dojoir.ir.where import diagnostic_at
 from dojoir.types.recognise import Misfit, recognise
@@ -18,6 +19,8 @@ def hint_error(kernel: Kernel, path: Path, scope: Scope) -> Diagnostic | None:
                 wrong = _prefetch_error(kernel, hint, path, scope)
             case Use():
                 wrong = _use_error(kernel, hint, path, scope)
+            case _:
+                raise AssertionError(f"a hint of no known kind: {hint}")
         found = _repeated(hint, scope.hints[:number]) or wrong
         if found is not None:
             return diagnostic_at(kernel, path, *found, hint)

@@ -1,4 +1,4 @@
-"""That the two sides of a rule, where it is used, give each result as the sum of the same elements.
+"""Proves that the two sides of a rule, where it is used, give each result as the sum of the same elements.
 
 A rule under `fp reassoc` may change the order in which elements are added, and nothing else; or multiplied, or in
 which their maximum or minimum is taken: "sum" stands for what its operator makes. Its sides are held against each
@@ -33,7 +33,7 @@ from dojoir.ir.nodes import (
     Statement,
 )
 from dojoir.ir.places import ancestors
-from dojoir.ir.substitution import Replace, substitute_condition, substitute_extent
+from dojoir.ir.rewriting.substitution import Replace, substitute_condition, substitute_extent
 from dojoir.rules.operators import Operator
 from dojoir.rules.rule import Rule, RuleUse
 from dojoir.sets.flow import whole_flow
@@ -149,13 +149,13 @@ class _Sums:
         found = self.sets.map()
         for piece in pieces:
             number = int((piece.get_tuple_name(isl.dim_type.in_) or "s")[1:])
-            ways = isl.UnionMap.from_map(piece).range_product(self._statement(number))  # write -> [read -> element]
+            ways = isl.UnionMap.from_map(piece).range_product(self._summed_by(number))  # write -> [read -> element]
             found = found.union(ways)
         if not self.operator.is_repeatable and not found.is_injective():
             raise NoSums
         return found.range().unwrap()
 
-    def _statement(self, number: int) -> isl.UnionMap:
+    def _summed_by(self, number: int) -> isl.UnionMap:
         """The elements that a statement assigns the sum of, or adds to its target."""
         if number in self.known:
             known = self.known[number]

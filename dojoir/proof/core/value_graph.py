@@ -32,8 +32,9 @@ from dojoir.ir.nodes import (
     substitute_iterators,
 )
 from dojoir.proof.certificate import Substitution
-from dojoir.sets.flow import Flow, whole_flow
+from dojoir.sets.flow import whole_flow
 from dojoir.sets.flow_check import Accesses, compute_flow
+from dojoir.sets.flow_maps import Flow
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators
 from dojoir.support.frozen import dataclass
 from dojoir.support.kept import cached_property
@@ -52,8 +53,8 @@ class NotTransparent(Exception):
 
 @dataclass(frozen=True)
 class Slot:
-    """One read of a statement: its isl name, the access it makes, its dimensions after the iterators (gathered
-    indices), and what bounds those."""
+    """One read of a statement: its isl name, its access, its dimensions after the iterators (gathered indices),
+    and their bounds."""
 
     name: str
     access: Access

@@ -1,5 +1,5 @@
-"""Every element written before it is read, outputs written to the last element, and no collapsed dimension that
-changes what a read sees.
+"""Proves that every element is written before it is read, that outputs are written completely, and that no
+collapsed dimension changes the value of a read.
 
 A read is covered if some plain assignment to its element runs before it: an accumulation needs a value to begin
 with. Arguments that a call passes in (`in`, `inout`) have theirs.
@@ -35,7 +35,7 @@ class Use:
 
     @property
     def own(self) -> bool:
-        """Whether this is the read that an accumulation makes of its target."""
+        """Whether this is the read of its own target by an accumulation."""
         return self.read is None
 
     @property
@@ -147,12 +147,12 @@ def open_uses(kernel: Kernel, buffer: Buffer) -> list[tuple[Use, _Question]]:
 _Question = tuple[str, ...]
 
 _assigned_before: Memo[_Question, bool] = Memo(2048)
-"""The uses of which it is known that all they read was assigned before."""
+"""The uses whose reads are known to be assigned before."""
 
 
 def _question(kernel: Kernel, use: Use, writers: Sequence[int]) -> _Question:
-    """All from which it follows that what a use reads was assigned before, the names of statements being those of
-    `dojoir.sets.flow.Users`: what it reads and when, and the same of the writers."""
+    """The facts that decide whether the elements that a use reads were assigned before, the names of statements
+    being those of `dojoir.sets.flow.Users`: what it reads and when, and the same of the writers."""
     sets = sets_of(kernel)
     users = Users.among(sets, tuple(sorted({use.number, *writers})))
     times = (users.timed(k, sets.schedule_text(k)) for k in writers)

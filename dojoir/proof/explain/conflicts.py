@@ -69,12 +69,12 @@ class _Pair:
         target = kernel.sites[right.site].statement.target
         for mine in kernel.sites[right.site].statement.accesses:
             for its in kernel.sites[left.site].statement.accesses:
-                element = self._element(mine, right)
-                if (mine is target or its is wrote) and element and element == self._element(its, left):
+                element = self._element_touched(mine, right)
+                if (mine is target or its is wrote) and element and element == self._element_touched(its, left):
                     return mine, its
         return None, None
 
-    def _element(self, access: Access, point: Point) -> tuple[int, ...] | None:
+    def _element_touched(self, access: Access, point: Point) -> tuple[int, ...] | None:
         """The element of the buffer that an access touches, after a 0; None for another buffer or a gather."""
         if access.buffer != self.buffer:
             return None

@@ -1,5 +1,6 @@
-"""Elements that are not there or have no value, in words. An access out of bounds, a dimension without elements, a
-read before a write, an output that is not wholly written, storage that mixes up values. With what would mend it."""
+"""Elements that are not there or have no value, in words. An access out of bounds, a dimension without elements,
+a read before a write, an output that is not wholly written, storage that mixes up values. Each comes with a
+cure."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def read_before_write(failure: ReadBeforeWrite) -> Diagnostic:
     found = witness(failure.wrong, kernel)
     name = spelling(kernel, use.site.scopes)
     start = occasion(found.sizes, found.left.iteration(kernel), name)
-    element, text = _element(buffer, found.right), format_access(use.access, name)
+    element, text = _element_name(buffer, found.right), format_access(use.access, name)
     op = (use.site.statement.accumulation or "=").split()[-1]  # that of distinct indices begins with their name
     if use.own and op != "=":
         known = buffer.dtype.is_float or (buffer.dtype.is_integer and op in {"+=", "*=", "^=", "|="})
@@ -98,7 +99,7 @@ def unwritten_output(failure: UnwrittenOutput) -> Diagnostic:
     kernel, buffer = failure.kernel, failure.buffer
     writers = assigning(kernel, buffer)
     found = witness(failure.missing, kernel)
-    element = _element(buffer, found.right)
+    element = _element_name(buffer, found.right)
     message = f"{occasion(found.sizes)}{element} is never assigned, and all of an output must be"
     cures = [mending_fact(sets_of(kernel), failure.missing, _running(kernel, writers))]
     source, span = place(kernel, (), buffer)
@@ -140,6 +141,6 @@ def _running(kernel: Kernel, writers: Sequence[int]) -> Iterator[Condition]:
         yield from divisibility(writer)
 
 
-def _element(buffer: Buffer, point: Point) -> str:
+def _element_name(buffer: Buffer, point: Point) -> str:
     """`y[0, 1]`."""
     return f"{buffer.name}[{', '.join(map(str, point.coordinates))}]" if point.coordinates else buffer.name

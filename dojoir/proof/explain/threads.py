@@ -39,7 +39,7 @@ def with_threads(found: Diagnostic, kernel: Kernel, shown: Kernel | None = None)
     )
     block = _numbers(kernel, points[0], GRID)
     where = f" of block {block}" if of_block and block else ""
-    element = _element(access, buffer, points[0], dict(found.sizes))
+    element = _element_text(access, buffer, points[0], dict(found.sizes))
     words = f"{what} {who}{where} both touch `{element}`: {_cure(kernel, buffer, _path(around), of_grid)}"
     return replace(found, notes=(*found.notes, Note(words)))
 
@@ -91,7 +91,7 @@ def _numbers(kernel: Kernel, party: Party, marks: frozenset[str]) -> str:
     return f"({', '.join(found)})" if found else ""
 
 
-def _element(access: Access, buffer: Buffer, party: Party, sizes: dict[str, int]) -> str:
+def _element_text(access: Access, buffer: Buffer, party: Party, sizes: dict[str, int]) -> str:
     """`t[3, 0]`; `~` for an index of which all values share one element."""
     found = [
         "~" if dim.collapsed else "?" if isinstance(index, Access) else str(index.evaluate(sizes, party.iteration))

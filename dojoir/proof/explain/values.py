@@ -1,4 +1,4 @@
-"""In what two kernels differ, in words: instances that do not match, and values that come from elsewhere."""
+"""Differences between two kernels in words: instances that do not match, and values that come from elsewhere."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _Reading:
         return accuse(code, message, self.parties, self.found.sizes)
 
     def _reader(self, point: Point) -> tuple[str, str, list[Party]]:
-        """Who reads, and what; and the statement that does."""
+        """The reader, what it reads, and its statement."""
         if point.site is None:
             name = point.name.removeprefix("out_")
             element = f"[{', '.join(map(str, point.coordinates))}]" if point.coordinates else ""

@@ -1,4 +1,4 @@
-"""Which iterations two accesses to one element must share, seen from their indices.
+"""The iterations that two accesses to one element must share, as their indices show.
 
 Where two instances of statements touch one element, each index of the one equals that of the other. What follows
 for their iterators is seen where both indices are the same sum of iterators, quotients and remainders. The sum of
@@ -23,7 +23,7 @@ from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.memo import charge
 
 STEPS = 16
-"""The steps that two statements held against each other are charged as."""
+"""The steps charged for comparing two statements."""
 
 
 def agreement(kernel: Kernel, left: tuple[Site, Access], right: tuple[Site, Access], depth: int) -> frozenset[int]:

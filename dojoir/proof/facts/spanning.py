@@ -1,4 +1,4 @@
-"""Which indices together take every value of a box, seen from their form.
+"""Indices that together take every value of a box, recognised by their form.
 
 Two forms say so. A sum of iterators, `256*{0} + 16*{1} + {2}`, takes each value up to its largest if no coefficient
 is more than what the part below it can count to. The digits of one iterator, `{0} // 4096`, `{0} // 64 % 64` and

@@ -1,1 +1,1 @@
-"""Quick answers of yes: theorems about the shapes that moves leave, each held against the core in the tests."""
+"""Fast proofs: theorems about the shapes that moves leave, each compared with the core by the tests."""

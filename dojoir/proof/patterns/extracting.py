@@ -1,4 +1,4 @@
-"""A part of an expression that got a temporary of its own: seen from the text to give the same.
+"""Recognises a part of an expression that got a temporary of its own, with the same value.
 
 After, a new assignment stands just before the statement that it was taken from, among the children of one node, and
 the statement reads its element where it had the part. So, in each iteration of the scopes around both,

@@ -1,4 +1,4 @@
-"""A part of an expression that is computed before a scope around it: seen from the text to give the same.
+"""Recognises a part of an expression that is now computed before a scope around it, with the same value.
 
 After, a nest of scopes stands just before a scope and does nothing but assign a new temporary, and a statement
 inside of that scope reads an element of it where it had the part. The indices of the element are iterators of the

@@ -1,4 +1,4 @@
-"""A read that became the expression of which it was the value: seen from the text to give the same.
+"""Recognises a read that was replaced by the expression that gave its value.
 
 Before, a statement reads an element of a temporary, and one plain assignment alone writes that temporary. In each
 iteration of the scopes that the two share:

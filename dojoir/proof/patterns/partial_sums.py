@@ -1,4 +1,4 @@
-"""A scope that accumulates into partial results: seen from the text to give what it gave without them.
+"""Recognises a scope that now accumulates into partial results, with the same total.
 
 Before, the iterations of a scope accumulate into one element. After, iteration i accumulates into partial result
 `i % f` of a new temporary. Before the scope the f of them are set to the value that the accumulation leaves alone,
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Const, Extent, Kernel, Scope, Statement
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.proof.certificate import InstanceMap, identity
 from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.difference import Change

@@ -47,7 +47,7 @@ from dojoir.ir.nodes import (
     substitute,
     substitute_extent,
 )
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.proof.certificate import InstanceMap, Origin, identity
 from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.core.written import comes_and_goes

@@ -1,4 +1,4 @@
-"""Elements that a copy reads because the node that it is for does: they have been written.
+"""Shows that the elements a copy reads were written: the node that it is for read them before.
 
 In a kernel that is well-formed, what a node reads of an array, or adds to, was assigned before. If the node assigns
 nothing of the array itself, that was so when the node began, in that iteration of the scopes around it. So whatever

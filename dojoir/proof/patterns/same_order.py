@@ -51,7 +51,7 @@ from dojoir.ir.nodes import (
     substitute_extent,
     substitute_iterators,
 )
-from dojoir.ir.rewrite import map_indices
+from dojoir.ir.rewriting.rewrite import map_indices
 from dojoir.proof.certificate import Origin
 from dojoir.sets.kernel_sets import KernelSets, isl_extent, iterators
 from dojoir.sets.ranges import without_divisions
@@ -61,7 +61,7 @@ from dojoir.support.memo import charge
 from dojoir.types.fma import fuse_alike, may_fuse
 
 STEPS = 32
-"""The steps that holding one node against another is charged as."""
+"""The steps charged for comparing one node with another."""
 
 ZERO = Affine.constant(0)
 ONE = Affine.constant(1)
@@ -90,8 +90,8 @@ def _operations(expr: Expr) -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a piece of the new tree stands: what is around it, and what each iterator around the piece of the old
-    tree is in terms of its iterators."""
+    """The context of a piece of the new tree: the nodes around it, and each iterator around the piece of the old
+    tree in terms of its iterators."""
 
     around: tuple[Scope | Guard, ...]
     values: tuple[Affine, ...]
@@ -140,7 +140,8 @@ class _Match:
         return False
 
     def _ways(self, old: Node, new: tuple[Node, ...], first: int, place: _Place) -> Sequence[int]:
-        """In how many nodes at the head of `new` the node `old` is found: one number, or none."""
+        """The possible numbers of nodes at the head of `new` that together stand for the node `old`: one number,
+        or none."""
         charge(STEPS)
         kept = len(self.origins)
         match old:
@@ -349,7 +350,7 @@ def undecided(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
 
 
 def never_runs(node: Node) -> bool:
-    """Whether all of a node is inside of conditions between two numbers that do not hold."""
+    """Whether the whole node is under a condition between two numbers that is false."""
     match node:
         case Guard(conditions, body):
             decided = (c for c in conditions if c.left.is_constant and c.right.is_constant)
@@ -360,5 +361,5 @@ def never_runs(node: Node) -> bool:
 
 
 def count_statements(node: Node) -> int:
-    """How many statements a tree has."""
+    """The number of statements in a tree."""
     return 1 if isinstance(node, Statement) else sum(map(count_statements, node.body))

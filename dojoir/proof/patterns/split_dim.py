@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Buffer, Condition, Dim, Kernel, Node, Scope
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.proof.certificate import InstanceMap, identity
 from dojoir.proof.core.bounds import prove_bounds
 from dojoir.sets.kernel_sets import KernelSets, sets_of

@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Statement
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.proof.certificate import InstanceMap, Origin, identity
 from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.core.written import comes_and_goes

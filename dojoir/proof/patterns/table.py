@@ -246,7 +246,7 @@ TEXTUAL = (
         converse=False,  # what the other one left in the storage might be read
     ),
 )
-"""The patterns that are seen from the text, with hardly any isl, in the order in which they are tried."""
+"""The patterns that look at the text, with hardly any isl, in the order in which they are tried."""
 
 ORDER = Pattern(
     "order",
@@ -262,6 +262,6 @@ STORAGE = Pattern(
     "Where only the storage of temporaries changed, the kernels do the same if each read still gets the value "
     "that it got.",
 )
-"""Asked where the trees are the same."""
+"""The pattern for equal trees."""
 
 PATTERNS = (*TEXTUAL, ORDER, STORAGE)

@@ -1,4 +1,4 @@
-"""Statements that never run and are taken away: seen from the extents and conditions around each.
+"""Recognises statements that were removed and never ran, by the extents and conditions around each.
 
 What is left is the same text around them, and each statement there stands for itself. No instance is lost, as there
 was none; all others run in the order in which they ran, on the same elements, and each read gets what it got. The

@@ -1,1 +1,1 @@
-"""Quick answers of no: kernels run at small sizes, and a first iteration that goes wrong."""
+"""Fast refutations: kernels run at small sizes, and a first iteration that goes wrong."""

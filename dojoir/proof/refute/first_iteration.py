@@ -19,7 +19,7 @@ from dojoir.sets.kernel_sets import sets_of
 Sizes = Mapping[str, int]
 
 MOST_TRIED = 256
-"""How many iterations are tried for the last one that gives an element."""
+"""The number of iterations that are tried in search of the last one that gives an element."""
 
 
 def runs_otherwise(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:

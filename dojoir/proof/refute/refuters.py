@@ -1,4 +1,4 @@
-"""Quick refusals of the checker: what is said to be refuted, the full comparison refuses as well, and says why."""
+"""Fast refutations: whatever they refute, the full comparison refuses as well, with a reason."""
 
 from __future__ import annotations
 

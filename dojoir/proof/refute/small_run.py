@@ -1,9 +1,9 @@
 """Refusals that a run at small sizes shows: no isl.
 
-Both kernels run side by side, without values: each read is told which writes give its value, the last assignment to
-its element and all accumulations since where their order is free. Sizes are all equal. Of a kernel that is long
-even so, nothing is said; a run of the new one may be cut off: until then all is as in the whole run.
-"""
+Both kernels run side by side, without values: each read is told which writes give its value, the last assignment
+to its element and all accumulations since where their order is free. Sizes are all equal. A kernel that is long
+even so gets no answer. A run of the new one may be cut off, since up to that point it is the same as a complete
+run."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dojoir.support.frozen import dataclass
 from dojoir.support.memo import Memo, charge
 
 LONGEST = 100
-"""How many instances of statements a run has at most."""
+"""The largest number of statement instances of a run."""
 
 MOST_ITERATIONS = 20_000
-"""How many iterations of scopes it goes through to find them."""
+"""The largest number of scope iterations that it visits to find them."""
 
 STEPS = 10
-"""The steps that an iteration is charged as."""
+"""The steps charged for an iteration."""
 
 RUNS = 2
-"""At how many sizes it is tried."""
+"""The number of sizes that are tried."""
 
 Instance = tuple[int, tuple[int, ...]]
 Element = tuple[str, tuple[int, ...]]
@@ -44,7 +44,7 @@ class _Value:
     to: _Value | None = None
 
     def sources(self) -> frozenset[Instance | Element]:
-        """All that it depends on."""
+        """All instances on which it depends."""
         if self.to is None:
             return frozenset((self.first if self.last is None else self.last,))
         found: set[Instance | Element] = set()
@@ -57,8 +57,9 @@ class _Value:
 
 @dataclass
 class _Run:
-    """A run, as far as it goes: what each instance reads, and what the elements have after it. In terms of the
-    instances that those of this kernel stand for. And whether an element is read that has no value."""
+    """A run, as far as it goes: what each instance reads, and what the elements have after it. Both are in terms
+    of the instances that those of this kernel stand for. It also says whether an element is read that has no
+    value."""
 
     reads: dict[Instance, tuple[_Value, ...]] = field(default_factory=dict)
     memory: dict[Element, _Value] = field(default_factory=dict)
@@ -179,10 +180,10 @@ def _run(sets: KernelSets, instances: InstanceMap | None, sizes: dict[str, int])
             origin = instances.origins[number]
             assert origin is not None
             stands = (origin.site, tuple(value.evaluate(sizes, iteration) for value in origin.iterators))
-        target = _element(sets, statement.target, sizes, iteration)
+        target = _stored_element(sets, statement.target, sizes, iteration)
         had = run.memory.get(target) or _Value(target)
         ordered = sets.is_ordered(number, strict)
-        elements = [_element(sets, read.access, sizes, iteration) for read in sets.reads[number]]
+        elements = [_stored_element(sets, read.access, sizes, iteration) for read in sets.reads[number]]
         values = [run.memory.get(element) or _Value(element) for element in elements]
         run.reads[stands] = (*values, *((had,) if ordered else ()))
         needed = values if statement.accumulation is None else [*values, had]
@@ -219,7 +220,7 @@ def _count(node: Node) -> int:
     return 1 if isinstance(node, Statement) else sum(map(_count, node.body))
 
 
-def _element(sets: KernelSets, access: Access, sizes: dict[str, int], at: tuple[int, ...]) -> Element:
+def _stored_element(sets: KernelSets, access: Access, sizes: dict[str, int], at: tuple[int, ...]) -> Element:
     """The element of storage that an access touches."""
     dims = sets.kernel.buffer(access.buffer).dims
     indices = []
@@ -234,7 +235,8 @@ def _gathers(statement: Statement) -> bool:
 
 
 def _fits(old: Statement, new: Statement) -> bool:
-    """Whether two statements do the same with what they read, wherever that is, and write it in the same way."""
+    """Whether two statements compute the same function of their reads and write it in the same way, wherever
+    these are."""
 
     def same(one: Expr, other: Expr) -> bool:
         match one, other:

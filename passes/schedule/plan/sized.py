@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from typing import Any, get_type_hints
 
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path, parse_path
-from dojoir.ir.substitution import fixed_sizes, substitute_extent
+from dojoir.ir.rewriting.substitution import fixed_sizes, substitute_extent
 from dojoir.passes.base.move import BufferName, Formula, Move, Place, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.extents import SetExtent

@@ -8,7 +8,7 @@ from typing import Any
 
 import dojoir
 from dojoir.cli.streams import say
-from dojoir.verbs.values import positive, price, seconds
+from dojoir.verbs.arguments.values import positive, price, seconds
 
 LIMITS = ("calls", "tokens", "money")
 """The limits of the budget of a model."""

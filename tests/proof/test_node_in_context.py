@@ -9,7 +9,7 @@ from runnable import runnable_kernel
 from tangled import tangled_kernel
 
 from dojoir.ir.paths import is_inside
-from dojoir.proof.surroundings import surroundings
+from dojoir.proof.node_in_context import node_in_context
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -19,5 +19,5 @@ def test_they_tell_who_else_uses_a_buffer(seed: int) -> None:
         used = {True: set[str](), False: set[str]()}
         for site in kernel.sites:
             used[is_inside(site.path, path)] |= {access.buffer for access in site.statement.accesses}
-        found = [(buffer.name, others) for buffer, others in surroundings(kernel, path).buffers]
+        found = [(buffer.name, others) for buffer, others in node_in_context(kernel, path).buffers]
         assert found == [(name, name in used[False]) for name in sorted(used[True])]

@@ -1,7 +1,7 @@
 """The process that workers are forked from: it has imported all, works out what is expected, and runs no
 candidate.
 
-`python -m dojoir.runtime.evaluation.nursery FD` is started by an `Evaluator`, which it ends with. A worker is a
+`python -m dojoir.runtime.evaluation.fork_server FD` is started by an `Evaluator`, which it ends with. A worker is a
 fork of it, so that the next one is there within milliseconds when a candidate has ended one.
 """
 

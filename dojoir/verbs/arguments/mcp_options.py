@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dojoir.verbs.arguments.values import positive, seconds
 from dojoir.verbs.evidence import Verb
-from dojoir.verbs.values import positive, seconds
 
 
 def add(verbs: Any, verb: Verb) -> None:

@@ -38,8 +38,9 @@ from dojoir.support.memo import Memo, ObjectMemo
 
 @hash_once
 @dataclass(frozen=True)
-class Pane:
-    """Some children of a kernel, with what is used there. Equal ones may have other labels in other places."""
+class ChildrenKey:
+    """The part of a cache key that stands for some children of a kernel: the children, with what is used there.
+    Equal ones may have other labels in other places."""
 
     held_bytes: ClassVar[int] = 6000
     """About what one holds."""
@@ -52,7 +53,7 @@ class Pane:
     children accumulate there."""
 
 
-Question = tuple[str, tuple[Hashable, ...], Pane]
+Question = tuple[str, tuple[Hashable, ...], ChildrenKey]
 """A move: its name, its arguments as if there were nothing before the pane, and the pane."""
 
 
@@ -124,11 +125,11 @@ def _shifted(argument: Hashable, places: list[Place], by: int) -> Hashable:
     return argument
 
 
-_known: Memo[Pane, Pane] = Memo(2048)
+_known: Memo[ChildrenKey, ChildrenKey] = Memo(2048)
 """One object for all that are equal, so that they are compared once."""
 
 
-def _pane(kernel: Kernel, first: int, last: int) -> Pane:
+def _pane(kernel: Kernel, first: int, last: int) -> ChildrenKey:
     children = _children_of(kernel)
     found = children.panes.get((first, last))
     if found is None:
@@ -138,13 +139,13 @@ def _pane(kernel: Kernel, first: int, last: int) -> Pane:
     return found
 
 
-def _made(kernel: Kernel, children: tuple[_Child, ...], first: int, last: int) -> Pane:
+def _made(kernel: Kernel, children: tuple[_Child, ...], first: int, last: int) -> ChildrenKey:
     inside, others = children[first:last], (*children[:first], *children[last:])
     used = {name for child in inside for name in child.used}
     before = {name for child in children[:first] for name in child.used}
     after = {name for child in children[last:] for name in child.used}
     operators = {pair for child in others for pair in child.operators}
-    return Pane(
+    return ChildrenKey(
         (kernel.sizes, kernel.facts, kernel.fp),
         kernel.body[first:last],
         tuple(label for child in inside for label in child.labels),
@@ -167,7 +168,7 @@ class _Children:
             for name in child.used:
                 self.users.setdefault(name, []).append(n)
         self.marked = frozenset(n for n, child in enumerate(self.each) if child.marked)
-        self.panes: dict[tuple[int, int], Pane] = {}
+        self.panes: dict[tuple[int, int], ChildrenKey] = {}
 
 
 _children: ObjectMemo[_Children] = ObjectMemo(64)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dojoir.verbs import model_options
+from dojoir.verbs.arguments import model_options
+from dojoir.verbs.arguments.values import positive, seconds, seed
 from dojoir.verbs.evidence import Verb
-from dojoir.verbs.values import positive, seconds, seed
 
 KINDS = ("optimise", "diagnose", "debug", "reformulate")
 

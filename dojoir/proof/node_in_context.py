@@ -1,4 +1,4 @@
-"""A node and what is around it: what an answer about its iterations, or about a local change of it, follows from.
+"""A node and what is around it: the cache key of answers about its iterations, and about a local change of it.
 
 Two kernels that agree in this may differ anywhere else. Equal ones may have other labels.
 """
@@ -17,12 +17,12 @@ from dojoir.support.memo import Memo
 
 @hash_once
 @dataclass(frozen=True)
-class Surroundings:
+class NodeInContext:
     """A node; the sizes, facts and fp mode of its kernel; the extents and conditions around it; and of the buffers
     that it uses their declarations, and whether they are used elsewhere. Marks and hints around it are left out."""
 
     held_bytes: ClassVar[int] = 6000
-    """About what one holds: a node is a part of one kernel, and seldom of the next."""
+    """Approximate size of one: a node is a part of one kernel, and seldom of the next."""
 
     header: tuple[tuple[Size, ...], tuple[Condition, ...], str]
     around: tuple[Extent | tuple[Condition, ...], ...]
@@ -30,10 +30,10 @@ class Surroundings:
     buffers: tuple[tuple[Buffer, bool], ...]
 
 
-def surroundings(kernel: Kernel, path: Path) -> Surroundings:
+def node_in_context(kernel: Kernel, path: Path) -> NodeInContext:
     """The node at a path, and the nodes around it."""
     node = siblings(kernel, path)[path[-1]]
-    made = Surroundings(
+    made = NodeInContext(
         (kernel.sizes, kernel.facts, kernel.fp),
         tuple(outer.conditions if isinstance(outer, Guard) else outer.extent for outer in ancestors(kernel, path)),
         node,
@@ -43,8 +43,8 @@ def surroundings(kernel: Kernel, path: Path) -> Surroundings:
     return known if known is not None else _known.put(made, made)
 
 
-_known: Memo[Surroundings, Surroundings] = Memo(4096)
-"""One object for all that are equal, so that they are compared once."""
+_known: Memo[NodeInContext, NodeInContext] = Memo(4096)
+"""Equal values share one object, so that they are compared once."""
 
 
 def _used(kernel: Kernel, path: Path, node: Node) -> list[tuple[str, bool]]:

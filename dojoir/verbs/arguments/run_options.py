@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from dojoir.verbs.arguments.values import positive, seconds, seed, shape, words
 from dojoir.verbs.subject import RUNS
-from dojoir.verbs.values import positive, seconds, seed, shape, words
 
 Verb = Callable[[Any, str, str, str], argparse.ArgumentParser]
 """Adds a verb: its name, what it is for, and what does it as `module:function`."""

@@ -16,7 +16,7 @@ from dojoir.ir.nodes import (
     substitute,
     substitute_condition,
 )
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 
 
 def renamed(kernel: Kernel, names: Mapping[str, str], labels: Mapping[str, str] | None = None) -> Kernel:

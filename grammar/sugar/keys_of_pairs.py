@@ -1,4 +1,4 @@
-"""Where the keys of pairs are made, accumulated into and read: `dojoir.grammar.pairs` says which."""
+"""Where the keys of pairs are made, accumulated into and read: `dojoir.grammar.sugar.pairs` says which."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import reduce
 
 from dojoir.errors import Span
-from dojoir.grammar.pairs import KEYS, PairStatement, read_pair, written_in
-from dojoir.grammar.under_conditions import UNDER, conditions_around, with_conditions
+from dojoir.grammar.sugar.pairs import KEYS, PairStatement, read_pair, written_in
+from dojoir.grammar.sugar.under_conditions import UNDER, conditions_around, with_conditions
 from dojoir.ir.dtypes import I64
 from dojoir.ir.names import RESERVED
 from dojoir.ir.nodes import (

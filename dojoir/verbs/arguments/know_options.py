@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dojoir.verbs.arguments.values import positive, size
 from dojoir.verbs.evidence import Verb
-from dojoir.verbs.values import positive, size
 
 KINDS = ("move", "rule", "schedule", "run", "structure", "pass", "code", "mark", "doc", "note")
 

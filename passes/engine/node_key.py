@@ -13,15 +13,16 @@ from dojoir.ir.nodes import Kernel, Path, Scope
 from dojoir.ir.places import ancestors
 from dojoir.passes.base.move import Move
 from dojoir.passes.base.reach import Reach
-from dojoir.proof.surroundings import Surroundings, surroundings
+from dojoir.proof.node_in_context import NodeInContext, node_in_context
 from dojoir.support.memo import Memo
 
-Neighbourhood = tuple[str, int, tuple[Hashable, ...], Surroundings]
-"""A local move: its name, the number of its places, its other arguments, and what is around the first place."""
+NodeKey = tuple[str, int, tuple[Hashable, ...], NodeInContext]
+"""The cache key of a local move: its name, the number of its places, its other arguments, and the node at the first
+place in its context."""
 
 
-def neighbourhood(kernel: Kernel, move: Move) -> Neighbourhood | None:
-    """The neighbourhood that decides the answer about a move, or None where that may be the whole kernel."""
+def node_key(kernel: Kernel, move: Move) -> NodeKey | None:
+    """The key of the answer about a move that depends on its node alone; None where it may depend on more."""
     places = move.places() if Reach.NODE in move.reach_in(kernel) else []
     if not places:
         return None
@@ -35,13 +36,13 @@ def neighbourhood(kernel: Kernel, move: Move) -> Neighbourhood | None:
     return (move.name, len(places), tuple(_others(move)), here[0]) if here[0] is not None else None
 
 
-_places: Memo[tuple[Kernel, Path], tuple[Surroundings | None]] = Memo(1024)
+_places: Memo[tuple[Kernel, Path], tuple[NodeInContext | None]] = Memo(1024)
 
 
-def _surroundings(kernel: Kernel, path: Path) -> Surroundings | None:
+def _surroundings(kernel: Kernel, path: Path) -> NodeInContext | None:
     if any(isinstance(outer, Scope) and (outer.marks or outer.hints) for outer in ancestors(kernel, path)):
         return None  # its mark or hint is about all that it runs
-    return surroundings(kernel, path)
+    return node_in_context(kernel, path)
 
 
 def _others(move: Move) -> list[Hashable]:

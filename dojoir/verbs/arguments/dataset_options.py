@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from dojoir.verbs.arguments.values import factor, positive, seed
 from dojoir.verbs.evidence import Verb
-from dojoir.verbs.values import factor, positive, seed
 
 SPLITS = ("train", "dev", "held-out")
 LABELS = ("faster", "slower", "same", "unsure", "failed", "not-evaluated")

@@ -32,14 +32,14 @@ LONG = 50 * SAMPLE_SECONDS
 
 MOST_CALLS = 1000
 FEWEST, MOST = 6, 24
-"""How many rounds a race has."""
+"""How many rounds a comparison has."""
 
 CLEAR = 0.9
 """A candidate that reaches less than this of the best in each of the first SOON rounds is slower."""
 
 SOON = 3
 RACE_SECONDS = 0.25
-"""How long a race goes on that nobody wins, unless an evaluator says otherwise."""
+"""How long a comparison lasts that is not decided, unless an evaluator says otherwise."""
 
 TIE = 0.015
 """How near to one both ends of the interval of a ratio are where neither is faster."""
@@ -75,7 +75,7 @@ class Runner:
     is timed by itself."""
 
     looks = IN_A_ROW
-    """How many calls of a race are looked at."""
+    """How many calls of a comparison are looked at."""
 
     tick = time.get_clock_info("perf_counter").resolution
 
@@ -258,11 +258,11 @@ class Runner:
 
 
 def alone(runner: Runner, took: float, watch: Watch, most: float = RACE_SECONDS) -> Lap:
-    """The times of a kernel that there is nothing to race against, of `most` seconds."""
+    """The times of a kernel that there is nothing to compare with, of `most` seconds."""
     return _rounds([runner], took, watch, most)
 
 
-def race(runner: Runner, rival: Runner, took: float, watch: Watch, most: float = RACE_SECONDS) -> Lap:
+def time_in_turn(runner: Runner, rival: Runner, took: float, watch: Watch, most: float = RACE_SECONDS) -> Lap:
     """The times of a candidate in turn with those of the best. Both use the same arrays."""
     rival.follow(runner)
     return _rounds([runner, rival], took, watch, most)

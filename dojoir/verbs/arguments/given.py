@@ -54,15 +54,9 @@ def database_of(options: argparse.Namespace, needed: bool = True) -> Any:
 def database_there(options: argparse.Namespace) -> Any:
     """The same for who reads: no new file is made of a name that was mistyped. Raises ArgumentError,
     `no-database`."""
-    from dojoir.records import Database  # first of all, what is missing
+    from dojoir.records.existing import existing  # first of all, what is missing
 
-    name = options.db or os.environ.get("DOJOIR_DB") or ""
-    path = name.removeprefix("sqlite:///") if name.startswith("sqlite:///") else name
-    if path and "://" not in path and not os.path.exists(path):
-        raise dojoir.ArgumentError(
-            f"there is no database {path}; dojoir tune --db {path} begins one", "no-database"
-        )
-    return Database(options.db)
+    return existing(options.db)
 
 
 def check_writable(path: str) -> None:

@@ -1,4 +1,4 @@
-"""Which way the checker goes: with all that is there for speed, or by the core alone."""
+"""The mode of the checker: with all its shortcuts, or the core alone."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dojoir.errors import ArgumentError, repr_of
 from dojoir.support.public import public
 
 VARIABLE = "DOJOIR_CHECK"
-"""The environment variable that says it: `core`, or nothing."""
+"""The environment variable that chooses the mode: `core`, or not set."""
 
 CORE_FACTOR = 20
-"""How many times the usual budget a question to the core alone has."""
+"""The budget of a question to the core alone, as a multiple of the usual one."""
 
 _chosen: ContextVar[str | None] = ContextVar("check_with", default=None)
 
@@ -30,13 +30,13 @@ def uses_core() -> bool:
 
 
 WAYS = ("shortcuts", "core")
-"""The words for it."""
+"""The names of the modes."""
 
 
 @public
 def check_with(way: str) -> AbstractContextManager[None]:
-    """Proves every move in a `with` block with all that is there for speed (`shortcuts`), or by the trusted core
-    alone (`core`), whatever the environment says. Raises ArgumentError for another word."""
+    """Proves every move in a `with` block with all shortcuts (`shortcuts`), or by the trusted core alone
+    (`core`), whatever the environment says. Raises ArgumentError for another word."""
     if way not in WAYS:
         raise ArgumentError(f"moves are proved with {' or '.join(WAYS)}, not with {repr_of(way)}", "bad-arguments")
     return by_core(way == "core")
@@ -44,7 +44,7 @@ def check_with(way: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def by_core(alone: bool = True) -> Iterator[None]:
-    """Runs its block with the core alone, or with all there is, whatever the environment says."""
+    """Runs its block with the core alone, or with all shortcuts, whatever the environment says."""
     token = _chosen.set("core" if alone else "")
     try:
         yield

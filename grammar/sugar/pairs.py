@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import NoReturn
 
 from dojoir.errors import Diagnostic, KernelError, Span
-from dojoir.grammar.pair_places import facts_of_place
-from dojoir.grammar.under_conditions import conditions_around
+from dojoir.grammar.sugar.pair_places import facts_of_place
+from dojoir.grammar.sugar.under_conditions import conditions_around
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import (

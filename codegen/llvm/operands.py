@@ -1,0 +1,63 @@
+"""What the printers of values share: the code and the names of one function, and operations on lanes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from dojoir.codegen.lir.program import Type, Value
+from dojoir.codegen.llvm import words as text
+from dojoir.codegen.llvm.code import Code
+from dojoir.ir.dtypes import DType
+from dojoir.support.frozen import dataclass
+
+
+@dataclass
+class Operands(ABC):
+    """Prints values into the code of one function. `names` gives the operand of each variable that never
+    changes, `cells` the address of each that does, `arrays` the address and element type of each buffer. `x86`
+    and `ternary` say that the machine has the instructions of x86, and those of AVX-512 on three operands.
+    `dots` is how many lanes a register has for sums of products of bytes, `vnni` whether it has one instruction
+    for four of them."""
+
+    code: Code
+    fast: bool
+    x86: bool = False
+    ternary: bool = False
+    dots: int = 0
+    vnni: bool = False
+    names: dict[str, str] = field(default_factory=dict)
+    cells: dict[str, str] = field(default_factory=dict)
+    arrays: dict[str, tuple[str, DType]] = field(default_factory=dict)
+    functions: Mapping[str, str] = field(default_factory=dict)
+
+    @abstractmethod
+    def operand(self, value: Value) -> str:
+        """The operand that holds the value, its instructions emitted."""
+
+    @abstractmethod
+    def binary(self, kind: Type, op: str, a: str, b: str, divisor: int | None = None) -> str:
+        """An operation on two operands; `divisor` is the second, where it is a known integer."""
+
+    def splat(self, dtype: DType, lanes: int, operand: str) -> str:
+        """The scalar in every lane."""
+        kind = text.vector(text.scalar(dtype), lanes)
+        one = self.code.value(f"insertelement {kind} poison, {text.scalar(dtype)} {operand}, i64 0")
+        return self.code.value(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
+
+    def shuffled(self, kind: Type, left: str, right: str, which: Sequence[int | None]) -> str:
+        """Lanes of two vectors of a type, those of the right one counted on; None for what does not matter."""
+        spelled = text.spelled(kind)
+        order = ", ".join(f"i32 {'poison' if lane is None else lane}" for lane in which)
+        return self.code.value(f"shufflevector {spelled} {left}, {spelled} {right}, <{len(which)} x i32> <{order}>")
+
+    def lanes(self, kind: Type, operand: str, which: range) -> str:
+        """Some lanes of a vector, as a vector or a scalar."""
+        spelled = text.spelled(kind)
+        if len(which) == 1:
+            return self.code.value(f"extractelement {spelled} {operand}, i64 {which[0]}")
+        order = ", ".join(f"i32 {lane}" for lane in which)
+        return self.code.value(
+            f"shufflevector {spelled} {operand}, {spelled} poison, <{len(which)} x i32> <{order}>"
+        )

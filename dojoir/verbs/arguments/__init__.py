@@ -1,0 +1,1 @@
+"""The options of the verbs, and the values that they take."""

@@ -1,0 +1,1 @@
+"""Short forms of the language, written out where a text is read."""
