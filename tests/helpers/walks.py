@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 from agreement import agree, random_arguments
 from differential import is_bitwise
-from in_versions import in_versions
 from races import TooLong, distinct_data, race
 from runnable import runnable_kernel
 from tangled import tangled_kernel
@@ -437,9 +436,6 @@ def start_kernel(random: Random, small: float = 0.0) -> tuple[Kernel, bool]:
     """A kernel to walk from, and whether all its results must stay the same bit for bit. `small` is how often it
     is one with few statements."""
     is_small = random.random() < small
-    if random.random() < 0.08:
-        kernel, exact = start_kernel(random, small)
-        return in_versions(kernel, random), exact
     match random.random():
         case kind if kind < 0.03:
             kernel = instruction_kernel(random)
