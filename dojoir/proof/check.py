@@ -362,23 +362,25 @@ def _meaning_under_sizes(part: Slice) -> bool | None:
     if inside is None:
         return _meaning_of(part)
     known = _meanings.get(inside.part)
-    kept = (known or _meanings.put(inside.part, _Meaning(_meaning_inside(inside.part), False))).kept
-    return kept if kept or (inside.exact and kept is not None) else _meaning_of(part)
+    if known is None:
+        kept: bool | None = None
+        with suppress(StepLimitReached), limited_in_part(inside.steps(STEP_LIMIT)):
+            kept = _meaning_inside(inside.part)
+        known = _meanings.put(inside.part, _Meaning(kept, False))
+    return known.kept if known.kept or (inside.exact and known.kept is not None) else _meaning_of(part)
 
 
 def _meaning_inside(part: Slice) -> bool | None:
     """The same of a slice that has several children, from a slice of it."""
-    before, after, instances = part.before, part.after, part.instances
-    change = change_of(before, after, instances)
-    if is_plain(Claim(before, after, instances)):
+    kernels = (part.before, part.after, part.instances)
+    change, smaller = change_of(*kernels), None
+    if is_plain(Claim(*kernels)) or (change is not None and runs_alike(*kernels, change)):
         return True
-    if change is None or runs_alike(before, after, instances, change):
-        return True if change is not None else _meaning_of(part)
-    smaller = slice_of(before, after, instances, change)
-    seen = smaller is not None and _has_room(before, after, instances) and _meaning_under_sizes(smaller)
-    if smaller is not None and seen and _are_written(after, (*smaller.filled, *smaller.begun)):
-        return True
-    return _meaning_of(part)
+    if change is not None and _has_room(*kernels):
+        smaller = slice_of(*kernels, change)
+    if smaller is None or not _meaning_under_sizes(smaller):
+        return _meaning_of(part)
+    return True if _are_written(part.after, (*smaller.filled, *smaller.begun)) else _meaning_of(part)
 
 
 def _meaning_of(part: Slice) -> bool | None:

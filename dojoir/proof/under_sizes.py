@@ -32,6 +32,10 @@ class Inside(NamedTuple):
     part: Slice
     exact: bool
 
+    def steps(self, limit: int) -> int:
+        """How many of the steps of a question may be spent on it: few where only a yes is an answer."""
+        return limit if self.exact else limit // 10
+
 
 def inside_of(part: Slice) -> Inside | None:
     """What is in the one guard around all of both kernels of a slice, or None where there is none on sizes."""
@@ -75,6 +79,10 @@ class OutOfGuard(NamedTuple):
     kernel: Kernel
     path: Path
     exact: bool
+
+    def steps(self, limit: int) -> int:
+        """As of what is inside of a guard."""
+        return limit if self.exact else limit // 10
 
 
 def out_of_guard(kernel: Kernel, path: Path) -> OutOfGuard | None:

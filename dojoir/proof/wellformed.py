@@ -7,6 +7,7 @@ means.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, Statement, given_kernel
@@ -25,7 +26,7 @@ from dojoir.proof.node_in_context import NodeInContext, node_in_context
 from dojoir.proof.patterns.independent import seen_apart
 from dojoir.proof.refute.one_element import write_one_element
 from dojoir.proof.under_sizes import out_of_guard, versions_of
-from dojoir.sets.limits import Budget, StepLimitReached
+from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
 from dojoir.support.kept import once_for_each
 from dojoir.support.memo import Memo
 from dojoir.support.public import public
@@ -91,9 +92,12 @@ def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
     asked = mark, node_in_context(kernel, path)
     known = _independent.get(asked)
     if known is None:
-        out = out_of_guard(kernel, path)
-        if out is not None and are_independent(out.kernel, out.path, mark):
-            known = True  # of fewer instances, where they are no more than those at the sizes of the guard
+        out, yes = out_of_guard(kernel, path), False
+        if out is not None:
+            with suppress(StepLimitReached), limited_in_part(out.steps(STEP_LIMIT)):
+                yes = are_independent(out.kernel, out.path, mark)
+        if yes:
+            known = True  # of all instances, and of those at the sizes of the guard
         elif out is not None and out.exact:
             known = False
         else:

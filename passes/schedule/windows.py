@@ -66,7 +66,7 @@ def _window(kernel: Kernel, site: Site, sizes: Sizes) -> Window | None:
     rows = inner == 1 and len(path) == column + 1 and (once or wide)
     if not (inner > 1 or rows) or not is_box(site, column) or step_of(kernel, target, column) != 1:
         return None
-    near = all(step_of(kernel, access, column, NEAR) is not None for access in reads)
+    near = all(step_of(kernel, access, column, 1 if rows else NEAR) is not None for access in reads)
     if not near or not any(depends(access, column) for access in reads):
         return None
     scope = kernel.at(path)
