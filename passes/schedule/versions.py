@@ -7,7 +7,7 @@ each part gets a guard in place of its extent.
 from __future__ import annotations
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Path, Scope
+from dojoir.ir.nodes import Path
 from dojoir.passes.base.move import Formula, Quoted, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
@@ -95,11 +95,14 @@ def split_versions(trace: Trace, path: Path, *properties: Property) -> tuple[Pat
     """Makes two nodes of the one at `path`, each under a guard: what runs where a size lacks one of the properties,
     and behind it what runs where it has all. Returns the places of the two. Raises IllegalMove where a move is
     refused."""
+    act(trace, AddScope, spot(trace, path), 1)
+    return split_once(trace, path, *properties)
+
+
+def split_once(trace: Trace, path: Path, *properties: Property) -> tuple[Path, Path]:
+    """The same of all that a scope of extent 1 runs, in place of the scope."""
     excess = " + ".join(p.excess for p in properties)
     others = properties[0].other if len(properties) == 1 else f"{excess} >= 1"
-    whole = trace.kernel.at(path)
-    if not isinstance(whole, Scope) or whole.extent.constant != 1 or whole.marks:
-        act(trace, AddScope, spot(trace, path), 1)
     act(trace, Cut, spot(trace, path), Formula(excess))
     lacking = spot(trace, path)
     having = lacking.beside(1)

@@ -7,52 +7,65 @@ from random import Random
 import numpy as np
 import pytest
 from agreement import agree, random_arguments
+from folders import ROOT
 from runnable import runnable_kernel
 
 import dojoir
 from dojoir.ir.nodes import Guard
+from dojoir.passes.schedule.default_schedule import settle
+from dojoir.passes.schedule.plan import planner
 
 MEANT = {"softmax": {"N": 8, "M": 96}, "reduce_mean": {"N": 6, "M": 64}, "transpose": {"N": 32, "M": 40}}
 
 
-def held(kernel: dojoir.Kernel, meant: dict[str, int], random: Random) -> dojoir.Kernel:
-    """What is made for sizes, which gives what the text gives: at these and at others."""
-    made = dojoir.optimize(kernel, "cuda", sizes=meant).kernel
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version for sizes is made where it is no faster, too."""
+    monkeypatch.setattr(planner, "WORTH", 1e9)
+
+
+def held(kernel: dojoir.Kernel, meant: dict[str, int], random: Random) -> bool:
+    """Holds what is made for sizes to what the text gives, at these sizes and at others. Says whether there are
+    two versions."""
+    trace = dojoir.Trace(kernel)
+    settle(trace)
+    made = planner.Planner(dojoir.machine_for("cuda"), meant).plans(trace)[0].trace.kernel
+    try:
+        dojoir.emit(made, "cuda")
+    except dojoir.KernelError:  # what `optimize` makes of it is another plan
+        return False
+    dojoir.prove(made)
     compiled = dojoir.compile(made, "cuda", emulated=True)
     for sizes in (meant, {name: value + 1 + n for n, (name, value) in enumerate(meant.items())}):
         given = random_arguments(kernel, sizes, random)
         expected = dojoir.interpret(kernel, given, **sizes)
         assert agree(kernel, expected, compiled.run(given, **sizes), exact=False) is None
-    return made
+    return isinstance(made.body[0], Guard)
 
 
 @pytest.mark.parametrize("name", [name for name in MEANT if name in dojoir.kernels.names()])
 def test_the_library(name: str) -> None:
     kernel = dojoir.kernels.load(name)
     meant = {size: MEANT[name].get(size, 16) for size in kernel.runtime_sizes}
-    held(kernel, meant, Random(name))
+    assert held(kernel, meant, Random(name))
 
 
 def test_the_version_for_these_sizes_is_what_they_get_as_numbers() -> None:
     """Both the schedule and the code: no address has a size in it."""
-    kernel = dojoir.parse(
-        "kernel f(B, N, M, K)\nin a: f32[B, N, K]\nin b: f32[B, M, K]\nout c: f32[B, N, M]\n"
-        "B\n| N\n| | M\n| | | c[{0}, {1}, {2}] = 0\n| | | K\n"
-        "| | | | c[{0}, {1}, {2}] += a[{0}, {1}, {3}] * b[{0}, {2}, {3}]\n"
-    )
-    meant = {"B": 2, "N": 64, "M": 64, "K": 32}
-    made = held(kernel, meant, Random(1))
+    kernel = dojoir.parse((ROOT / "benchmarks" / "practice" / "conv1x1.dojo").read_text(encoding="utf-8"))
+    meant = {"N": 32, "C": 64, "O": 256, "H": 56, "W": 56}
+    made = dojoir.optimize(kernel, "cuda", sizes=meant).kernel
     fixed = dojoir.optimize(kernel.specialize(**meant), "cuda").kernel
-    assert "if B == 2 and K == 32 and M == 64 and N == 64\n" in str(made)
+    assert "if C == 64 and H == 56 and N == 32 and O == 256 and W == 56\n" in str(made)
     first = made.body[0]
     assert isinstance(first, Guard)
     assert first.body == fixed.body
     code = dojoir.emit(made, "cuda")
     kernel_text = code[code.index("__global__") : code.index("__global__", code.index("__global__") + 1)]
-    assert "i64 M" not in kernel_text and "i64 K" not in kernel_text
+    assert "i64 W" not in kernel_text and "i64 C" not in kernel_text
 
 
-@pytest.mark.parametrize("seed", range(7))
+@pytest.mark.parametrize("seed", [n for n in range(16) if n != 4])  # 4 is a long scan: 25 s
 def test_random_kernels(seed: int) -> None:
     random = Random(f"sized {seed}")
     kernel = runnable_kernel(random, marks=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -20,9 +22,9 @@ N @i
 | | | a[{i}, {i} + {l}] += -a[{i}, {m}] * a[{m}, {i} + {l}]
 """
 
-TURNED = """N // 8 @i
-| 8*{0} @k
-| | 8 @i_in
+TURNED = """N // 8
+| 8*{0}
+| | 8
 | | | a[8*{0} + {2}, {1}] = a[8*{0} + {2}, {1}] / a[{1}, {1}]
 | | N - {1} - 1 : v
 | | | 8 : u
@@ -57,6 +59,11 @@ N @j
 """A triangle is solved, with nothing else to do for an element."""
 
 
+def plain(text: str) -> str:
+    """A text without its labels."""
+    return re.sub(r" @\w+\n", "\n", text)
+
+
 def turned(text: str) -> dojoir.Trace:
     trace = dojoir.Trace(dojoir.parse(text))
     turn_recurrences(trace)
@@ -64,9 +71,9 @@ def turned(text: str) -> dojoir.Trace:
 
 
 def test_each_element_gives_its_share_to_those_behind_it() -> None:
-    assert dojoir.to_text(turned(LU).kernel).count(TURNED) == 1
+    assert plain(dojoir.to_text(turned(LU).kernel)).count(TURNED) == 1
     strict = turned(LU.replace("\ninout", "\nfp strict\ninout"))  # in the order in which it had them
-    assert dojoir.to_text(strict.kernel).count(TURNED) == 1
+    assert plain(dojoir.to_text(strict.kernel)).count(TURNED) == 1
 
 
 @pytest.mark.parametrize("text", [LU, LOWER, PATHS, ALONE], ids=["lu", "lower", "paths", "alone"])

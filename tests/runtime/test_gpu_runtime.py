@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -311,6 +312,7 @@ def test_calls_are_timed_by_events(driver: FakeDriver, monkeypatch: pytest.Monke
     """Cold, something else is written before each call; hot, a call is a graph; what it changes in place is put
     back."""
     monkeypatch.setattr(gpu_timing, "COPIED", 1 << 20)
+    monkeypatch.setitem(sys.modules, "torch", None)  # a real one would ask a real GPU for these arrays
     kernel = dojoir.parse(COUNTS)
     subject = KernelSubject(kernel, "cuda")
     code = PythonCode("seen.append(n)", setup="seen = []")  # given what lies on the GPU

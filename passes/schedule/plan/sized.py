@@ -22,7 +22,7 @@ from dojoir.passes.loops.once import AddScope
 from dojoir.passes.loops.siblings import SwapSiblings
 from dojoir.passes.schedule.combinators import make
 from dojoir.passes.schedule.spots import Spot, act, spot
-from dojoir.passes.schedule.versions import Exactly, split_versions
+from dojoir.passes.schedule.versions import Exactly, split_once
 
 
 def version_for(trace: Trace, sizes: Mapping[str, int], here: Trace) -> None:
@@ -34,7 +34,7 @@ def version_for(trace: Trace, sizes: Mapping[str, int], here: Trace) -> None:
     for _ in start.body[1:]:
         act(trace, AddScope, spot(trace, (1,)), 1)
         act(trace, JoinScopes, spot(trace, (0,)), spot(trace, (1,)))
-    split_versions(trace, (0,), *(Exactly(name, sizes[name]) for name in sorted(sizes)))
+    split_once(trace, (0,), *(Exactly(name, sizes[name]) for name in sorted(sizes)))
     act(trace, SwapSiblings, spot(trace, (0,)))
     names = _temporaries(trace, start)
     _with_numbers(trace, (0,), sizes)
