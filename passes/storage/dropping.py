@@ -61,7 +61,7 @@ class DropDim(Move):
             message = f"dimension {self.dim} of `{buffer.name}` has storage of its own: reuse_dims takes that away"
             raise Refusal("has-storage", message)
         _check_plain(buffer)
-        if any(isinstance(access.indices[self.dim], Access) for access, _ in _uses(kernel, buffer.name)):
+        if any(isinstance(access.indices[self.dim], Access) for access, _ in uses_of(kernel, buffer.name)):
             raise Refusal("gathered", f"dimension {self.dim} of `{buffer.name}` is gathered")
         dims = (*buffer.dims[: self.dim], *buffer.dims[self.dim + 1 :])
 
@@ -72,7 +72,7 @@ class DropDim(Move):
         return reversible(self, kernel, Rewrite(after, identity(kernel)))
 
     def inverse(self, before: Kernel) -> Move:
-        given = tuple(Formula(str(access.indices[self.dim])) for access, _ in _uses(before, self.buffer))
+        given = tuple(Formula(str(access.indices[self.dim])) for access, _ in uses_of(before, self.buffer))
         return AddDim(self.buffer, self.dim, Formula(str(before.buffer(self.buffer).dims[self.dim].extent)), given)
 
     @classmethod
@@ -82,7 +82,7 @@ class DropDim(Move):
         for buffer in plain:
             for d, dim in enumerate(buffer.dims):
                 if dim.collapsed:
-                    indices = {access.indices[d] for access, _ in _uses(kernel, buffer.name)}
+                    indices = {access.indices[d] for access, _ in uses_of(kernel, buffer.name)}
                     if len(indices) > 1 and all(isinstance(index, Affine) for index in indices):
                         yield cls(BufferName(buffer.name), d)
 
@@ -126,7 +126,7 @@ class AddDim(Undoing):
         if not 0 <= self.dim <= len(buffer.dims):
             message = f"`{buffer.name}` has {len(buffer.dims)} dimensions: a new one is 0 to {len(buffer.dims)}"
             raise Refusal("unknown-dim", message)
-        uses = list(_uses(kernel, buffer.name))
+        uses = list(uses_of(kernel, buffer.name))
         if len(uses) != len(self.indices):
             message = f"`{buffer.name}` is accessed {len(uses)} times: add_dim takes as many indices"
             raise Refusal("bad-forms", message)
@@ -149,7 +149,7 @@ class AddDim(Undoing):
         if not isinstance(place, str) or kernel.buffer(place).role != "tmp":
             return
         around = [site.scopes for site in kernel.sites if place in site.statement.buffers]
-        count = sum(1 for _ in _uses(kernel, place))
+        count = sum(1 for _ in uses_of(kernel, place))
         for depth, scopes in enumerate(zip(*around, strict=False)):
             (first, *_), *more = {scope.extent.bounds for scope in scopes}
             if not more and not first.iterators:
@@ -163,7 +163,7 @@ def _check_plain(buffer: Buffer) -> None:
         raise Refusal("has-layout", f"`{buffer.name}` has an order or a padding of its dimensions")
 
 
-def _uses(kernel: Kernel, name: str) -> Iterator[tuple[Access, int]]:
+def uses_of(kernel: Kernel, name: str) -> Iterator[tuple[Access, int]]:
     """The accesses of a buffer in the order of the text, as `map_accesses` sees them, and how many scopes are
     around each."""
     for site in kernel.sites:

@@ -23,6 +23,8 @@ from dojoir.passes.loops.siblings import SwapSiblings
 from dojoir.passes.schedule.combinators import make
 from dojoir.passes.schedule.spots import Spot, act, spot
 from dojoir.passes.schedule.versions import Exactly, split_once
+from dojoir.passes.storage.dropping import AddDim, DropDim, uses_of
+from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
 
 
 def version_for(trace: Trace, sizes: Mapping[str, int], here: Trace) -> None:
@@ -38,6 +40,8 @@ def version_for(trace: Trace, sizes: Mapping[str, int], here: Trace) -> None:
     act(trace, SwapSiblings, spot(trace, (0,)))
     names = _temporaries(trace, start)
     _with_numbers(trace, (0,), sizes)
+    for name in names.values():
+        _sized(trace, name, sizes)
     for move in here.moves:
         make(trace, _moved(move, (0,), names))
         _with_numbers(trace, (0,), sizes)  # of an array whose dimensions are open, a move makes open extents
@@ -51,6 +55,22 @@ def version_for_others(trace: Trace, start: Trace, others: Trace) -> None:
     names = {name: fresh_name(trace.kernel, f"{name}_any") for name in made}
     for move in others.moves[len(start.moves) :]:
         make(trace, _moved(move, (1,), names))
+
+
+def _sized(trace: Trace, name: str, sizes: Mapping[str, int]) -> None:
+    """Gives a temporary numbers for its dimensions: each gets another beside it that has the same index, and takes
+    its place."""
+    at = fixed_sizes(sizes)
+    for d in range(len(trace.kernel.buffer(name).dims)):
+        dim = trace.kernel.buffer(name).dims[d]
+        extent = dim.extent.substitute(at)
+        if extent == dim.extent or dim.collapsed:
+            continue
+        indices = [access.indices[d] for access, _ in uses_of(trace.kernel, name)]
+        act(trace, AddDim, name, d, extent, [Formula(str(index)) for index in indices])
+        act(trace, MaterializeDims, name, d)
+        act(trace, ReuseDims, name, d + 1)
+        act(trace, DropDim, name, d + 1)
 
 
 def _temporaries(trace: Trace, start: Kernel) -> dict[str, str]:
