@@ -80,6 +80,21 @@ def test_random_kernels(seed: int) -> None:
     held(kernel, meant, random)
 
 
+def test_sizes_that_a_fact_forbids_have_no_version() -> None:
+    kernel = dojoir.parse("kernel f(N)\nwhere N % 4 == 0\nin x: f32[N]\nout y: f32[N]\nN\n| y[{0}] = 2 * x[{0}]\n")
+    made = dojoir.optimize(kernel, "cuda", sizes={"N": 1001}).kernel
+    assert made == dojoir.optimize(kernel, "cuda").kernel
+
+
+def test_temporaries_whose_names_begin_alike() -> None:
+    kernel = dojoir.parse(
+        "kernel f(N, M)\nin x: f32[N, M]\nout y: f32[N, M]\ntmp s: f32[N]\ntmp s_2: f32[N]\nN\n| s[{0}] = 0\n| M\n"
+        "| | s[{0}] += x[{0}, {1}]\n| s_2[{0}] = s[{0}] + 1\n"
+        "| M\n| | y[{0}, {1}] = x[{0}, {1}] * s_2[{0}] + s[{0}]\n"
+    )
+    assert held(kernel, {"N": 4, "M": 64}, Random(3))
+
+
 def test_a_checked_index_is_named_as_in_the_text() -> None:
     """In a version an argument has other dimensions, and is called what it is."""
     kernel = dojoir.parse(

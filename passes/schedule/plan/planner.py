@@ -104,7 +104,11 @@ class Planner:
         known = {name: self.sizes[name] for name in trace.kernel.runtime_sizes if name in self.sizes}
         if not known or len(known) < len(trace.kernel.runtime_sizes):
             return found
-        here = replace(self, sizes={}).general(Trace(trace.kernel.specialize(**known)))[0]
+        try:
+            fixed = trace.kernel.specialize(**known)
+        except ArgumentError:  # a fact of the kernel says that they are not such
+            return found
+        here = replace(self, sizes={}).general(Trace(fixed))[0]
         same = found[0].trace.kernel.specialize(**known).body == here.trace.kernel.body
         first = trace.copy()
         if (

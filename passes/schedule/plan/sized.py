@@ -79,7 +79,7 @@ def _temporaries(trace: Trace, start: Kernel) -> dict[str, str]:
     last = {a.buffer for s in trace.kernel.sites if s.path[0] == 1 for a in s.statement.accesses}
     both = [b.name for b in start.buffers if b.role == "tmp"]
     added = [b.name for b in trace.kernel.buffers if b.name in first - last and b.name not in both]
-    return {next(name for name in both if one.startswith(f"{name}_2")): one for one in added}
+    return {max((name for name in both if one.startswith(f"{name}_2")), key=len): one for one in added}
 
 
 def _with_numbers(trace: Trace, path: Path, sizes: Mapping[str, int]) -> None:
