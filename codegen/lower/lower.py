@@ -98,7 +98,8 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
     given, plain = kernel, with_room(in_bytes(kernel))
     sized, same = with_known_sizes(plain)
     beside = with_sums_beside(sized, lambda now: _thread_carriers(now, target))
-    beside = replace(beside, text=plain, arrays={**same, **beside.arrays})
+    named = {array: same.get(buffer, buffer) for array, buffer in beside.arrays.items()}
+    beside = replace(beside, text=plain, arrays={**same, **named})
     kernel = beside.kernel
     threads = Threads(kernel, target.warp)
     refuse_crossing(threads)

@@ -358,16 +358,13 @@ def _is_seen_to_differ(part: Slice) -> bool:
 
 def _meaning_under_sizes(part: Slice) -> bool | None:
     """The same, asked of what is in a guard on sizes where all of the slice is under one."""
-    inside = inside_of(part)
-    if inside is None:
-        return _meaning_of(part)
-    known = _meanings.get(inside.part)
-    if known is None:
-        kept: bool | None = None
+    inside, kept = inside_of(part), None
+    if inside is not None:
         with suppress(StepLimitReached), limited_in_part(inside.steps(STEP_LIMIT)):
             kept = _meaning_inside(inside.part)
-        known = _meanings.put(inside.part, _Meaning(kept, False))
-    return known.kept if known.kept or (inside.exact and known.kept is not None) else _meaning_of(part)
+        if kept or (inside.exact and kept is not None):
+            return kept
+    return _meaning_of(part)
 
 
 def _meaning_inside(part: Slice) -> bool | None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, Statement, given_kernel
+from dojoir.ir.packing import packing_error
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.checker_mode import CORE_FACTOR, uses_core
 from dojoir.proof.core import independence
@@ -18,7 +19,7 @@ from dojoir.proof.core.check import promises
 from dojoir.proof.core.hint_rules import hint_error
 from dojoir.proof.core.independence import Conflict
 from dojoir.proof.core.marks import marked, scope_error
-from dojoir.proof.core.wellformed import complaint
+from dojoir.proof.core.wellformed import complaint, prove_dimensions, prove_storage
 from dojoir.proof.explain.divisors import zero_divisor
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.explain.verdicts import in_words
@@ -59,11 +60,16 @@ def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
 
 
 def _complaint(kernel: Kernel) -> Diagnostic | None:
-    versions = None if uses_core() else versions_of(kernel)
+    versions = None if uses_core() or _is_misdeclared(kernel) else versions_of(kernel)
     if versions is not None and all(_complaint(version) is None for version in versions):
         return None
     found = complaint(kernel, find_conflict)
     return zero_divisor(kernel) if found is None else in_words(found)
+
+
+def _is_misdeclared(kernel: Kernel) -> bool:
+    """Whether a buffer is declared as none can be: at all sizes, and not at those of a version that uses it."""
+    return bool(prove_dimensions(kernel) or prove_storage(kernel) or packing_error(kernel))
 
 
 _proved: Memo[tuple[Kernel, int, bool], bool] = Memo(1024)

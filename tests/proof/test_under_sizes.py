@@ -72,6 +72,16 @@ def test_at_sizes_without_a_version_nothing_is_written() -> None:
         dojoir.prove(in_two(others="if 5*((N - 1) // 4) + 4 - N >= 2\n"))
 
 
+@pytest.mark.parametrize("use", ["t[0] = 1", "y[0, 0] = 1"])
+def test_a_dimension_has_elements_at_all_sizes(use: str) -> None:
+    """Storage is made for all versions, and not at the sizes of the one that uses it alone."""
+    body = "N\n| M\n| | y[{0}, {1}] = x[{0}, {1}]\n".replace("\n", "\n| ").rstrip("| ")
+    text = f"{HEAD.replace('t: f32[N, M]', 't: f32[N - 3]')}if N == 4\n| {use}\n| {body}{OTHERS}| {body}"
+    kernel = dojoir.parse(text)
+    with pytest.raises(dojoir.KernelError, match="t"):
+        dojoir.prove(kernel)
+
+
 def test_a_scope_is_independent_at_the_sizes_of_its_version_alone() -> None:
     """With N = 1 there is nothing that two iterations could share; with the others there is."""
     text = "kernel f(N)\ninout y: f32[N]\n\nif N {0} 1\n| N @i\n| | y[0] = {{0}}\n"
