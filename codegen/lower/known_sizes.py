@@ -1,10 +1,10 @@
-"""What runs only where sizes are numbers, in a form in which they are.
+"""Substitutes the values of sizes inside guards that fix them, before a kernel is lowered for a GPU.
 
-Of a kernel in versions each is a guard around launches. Under `if N == 512 and M == 64` indices, extents and
-conditions have the numbers, and so have the dimensions of arguments: rows of 64 elements begin where vectors do,
-and no product of sizes is left in an address. An argument has another name there, as its dimensions are others;
-it is the same memory. No launch knows one array by two names: where there is a grid in a guard, all launches that
-run anything of it are inside.
+Each version of a multiversioned kernel is a guard around launches. Under `if N == 512 and M == 64` the constants
+replace the sizes in indices, extents, conditions and the dimensions of arguments. So the lowering sees that rows
+of 64 elements are aligned for vectors, and no address multiplies by a size. Since an argument has other
+dimensions inside of the guard, it is declared there under a second name (an alias) for the same memory. No launch
+uses an array under both names: if a guard contains a grid, every launch that runs a part of it lies inside.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dojoir.proof.core.marks import GRID
 
 
 def with_known_sizes(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
-    """The kernel with numbers in place of sizes in each outermost guard that says what these are, and the arguments
-    that its other buffers are. Places in the text stay what they are."""
+    """The kernel with constants substituted in each outermost guard that fixes sizes, and its aliases: the names
+    that it adds, each with the argument that it stands for. Paths of nodes do not change."""
     body, added, same = list(kernel.body), list[Buffer](), dict[str, str]()
     taken = {buffer.name for buffer in kernel.buffers} | {size.name for size in kernel.sizes}
     for n, node in enumerate(kernel.body):
@@ -42,7 +42,7 @@ def with_known_sizes(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
 
 
 def _known(kernel: Kernel, conditions: tuple[Condition, ...]) -> dict[str, int]:
-    """The sizes that conditions say the values of."""
+    """The sizes that the conditions fix, with their values."""
     equal = [c for c in conditions if c.relation == "==" and c.right.is_constant]
     by_text = {str(c.left): c.right.offset for c in equal}
     return {name: by_text[name] for name in kernel.runtime_sizes if by_text.get(name, 0) > 0}

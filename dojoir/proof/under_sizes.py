@@ -1,13 +1,13 @@
-"""What stands under guards on sizes, without the guards: slices, scopes, whole kernels in versions.
+"""Reduces questions about code under a guard on sizes to questions without the guard.
 
-At sizes for which the one guard around all of a slice does not hold, neither of its kernels runs anything: they
-mean the same. At all others they run what is in the guard. So it is enough that what is in the guard means the same
-at the sizes for which it holds. If its conditions say the values of sizes, these are the kernels with such sizes
-fixed, and the answer is that about the slice. Else the conditions are left out, and only a yes is an answer: what
-means the same at all sizes does so at those of the guard.
+A kernel in versions is a sequence of such guards. Asked as a whole, every question about one version would carry
+the conditions of all of them in its sets.
 
-Kernels in versions for sizes are such guards side by side. Without this, each question about one version is one
-about all sizes of the kernel, with the conditions that tell it from the others in each set.
+Where one guard encloses both kernels of a slice, they run nothing at sizes for which it does not hold, and so are
+equal there. It remains to show that their bodies are equal at the sizes for which it holds. If the conditions fix
+sizes (`N == 512`), the bodies with these sizes substituted have the same answer as the slice: the reduction is
+exact. Otherwise the conditions are dropped, and only a yes carries over: bodies that are equal at all sizes are
+equal at those of the guard.
 """
 
 from __future__ import annotations
@@ -108,15 +108,16 @@ def _without_guard(kernel: Kernel, number: int) -> tuple[Kernel, bool]:
 
 
 def versions_of(kernel: Kernel) -> list[Kernel] | None:
-    """Kernels that are well-formed only if this one is: what stands in each of the guards on sizes that it consists
-    of, as a kernel for the sizes at which the guard holds. None where it is no such kernel.
+    """The versions of a kernel, each a kernel for the sizes at which its guard holds. None where the kernel is
+    not a sequence of guards on sizes that cover all sizes.
 
-    At all sizes one of the guards holds, so that all is written that the kernel returns. Where several hold, what
-    runs later finds more elements written than by itself, and temporaries are each used in one guard, so that those
-    of an iteration stay its own.
+    If all versions are well-formed, so is the kernel, apart from its declarations, which hold for all sizes. At
+    all sizes a guard holds, and its version assigns all outputs. Where several hold, a later version only finds
+    more elements assigned than it needs. A temporary is used by one version alone, so that it is private to
+    iterations in the kernel where it is in the version.
     """
     guards = [node for node in kernel.body if _is_on_sizes(node)]
-    if len(guards) < 2 or len(guards) < len(kernel.body) or not _is_any_sure(kernel, guards):
+    if len(guards) < 2 or len(guards) < len(kernel.body) or not _cover_all_sizes(kernel, guards):
         return None
     temporaries = {buffer.name for buffer in kernel.buffers if buffer.role == "tmp"}
     used = [guard.buffers & temporaries for guard in guards]
@@ -135,27 +136,27 @@ def versions_of(kernel: Kernel) -> list[Kernel] | None:
     return found
 
 
-def _is_any_sure(kernel: Kernel, guards: Sequence[Guard]) -> bool:
-    """Whether at all sizes that a call may have one of some guards holds."""
+def _cover_all_sizes(kernel: Kernel, guards: Sequence[Guard]) -> bool:
+    """Whether at least one of the guards holds at all sizes that a call may have."""
     sets = sets_of(kernel)
     held = [sets.workspace.sizes(f"{sets.prefix}{{ : {sets.constraints((guard,))} }}") for guard in guards]
     return bool(sets.parameters.is_subset(reduce(lambda a, b: a.union(b), held)))
 
 
 def _is_on_sizes(node: Node) -> TypeGuard[Guard]:
-    """Whether a node is a guard of which the sizes of a call alone say whether it holds."""
+    """Whether a node is a guard whose conditions depend on sizes alone."""
     return isinstance(node, Guard) and not any(c.left.iterators or c.right.iterators for c in node.conditions)
 
 
 def _values(kernel: Kernel, guard: Guard) -> dict[str, int]:
-    """The sizes of which the conditions of a guard say the values, with these."""
+    """The sizes that a guard fixes, with their values."""
     return dict(
         value for value in (_value(kernel, condition) for condition in guard.conditions) if value is not None
     )
 
 
 def _value(kernel: Kernel, condition: Condition) -> tuple[str, int] | None:
-    """The size of which a condition says the value, with it."""
+    """The size that a condition fixes, with its value; None where it fixes none."""
     names = [name for name in kernel.runtime_sizes if str(condition.left) == name]
     if condition.relation != "==" or not names or not condition.right.is_constant or condition.right.offset < 1:
         return None

@@ -68,7 +68,7 @@ def _complaint(kernel: Kernel) -> Diagnostic | None:
 
 
 def _is_misdeclared(kernel: Kernel) -> bool:
-    """Whether a buffer is declared as none can be: at all sizes, and not at those of a version that uses it."""
+    """Whether a declaration is wrong at some sizes. Storage is made in every call, whichever version runs."""
     return bool(prove_dimensions(kernel) or prove_storage(kernel) or packing_error(kernel))
 
 
@@ -103,7 +103,7 @@ def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
             with suppress(StepLimitReached), limited_in_part(out.steps(STEP_LIMIT)):
                 yes = are_independent(out.kernel, out.path, mark)
         if yes:
-            known = True  # of all instances, and of those at the sizes of the guard
+            known = True  # without the guard the scope has all its instances and more
         elif out is not None and out.exact:
             known = False
         else:

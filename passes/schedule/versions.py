@@ -96,11 +96,11 @@ def split_versions(trace: Trace, path: Path, *properties: Property) -> tuple[Pat
     and behind it what runs where it has all. Returns the places of the two. Raises IllegalMove where a move is
     refused."""
     act(trace, AddScope, spot(trace, path), 1)
-    return split_once(trace, path, *properties)
+    return split_in_place(trace, path, *properties)
 
 
-def split_once(trace: Trace, path: Path, *properties: Property) -> tuple[Path, Path]:
-    """The same of all that a scope of extent 1 runs, in place of the scope."""
+def split_in_place(trace: Trace, path: Path, *properties: Property) -> tuple[Path, Path]:
+    """Like `split_versions`, for the body of an existing scope of extent 1, which the two versions replace."""
     excess = " + ".join(p.excess for p in properties)
     others = properties[0].other if len(properties) == 1 else f"{excess} >= 1"
     act(trace, Cut, spot(trace, path), Formula(excess))

@@ -1,8 +1,8 @@
-"""A kernel of open sizes in two versions: the schedule for the sizes that it will mostly run at, and one for all
-others.
+"""Multiversioning: a kernel of open sizes becomes two versions under guards on the sizes, one for exactly the sizes
+that it will mostly run at and one for all others.
 
-Both are planned by themselves, the first for a kernel in which the sizes are numbers, so that all structures see
-what they see there. Their moves are then made again under the conditions, each checked as any other.
+The planner schedules each version as a kernel of its own, the first with the sizes fixed, so that every structure
+sees constants. The moves of both schedules are then replayed inside of the guards, and each is checked there.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from dojoir.passes.loops.once import AddScope
 from dojoir.passes.loops.siblings import SwapSiblings
 from dojoir.passes.schedule.combinators import make
 from dojoir.passes.schedule.spots import Spot, act, spot
-from dojoir.passes.schedule.versions import Exactly, split_once
+from dojoir.passes.schedule.versions import Exactly, split_in_place
 from dojoir.passes.storage.dropping import AddDim, DropDim, uses_of
 from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
 
 
 def version_for(trace: Trace, sizes: Mapping[str, int], here: Trace) -> None:
-    """Makes two versions of the kernel of a trace, of open sizes: the first runs what `here` made of it for these
-    sizes, and the second what it ran so far at all others. Raises DojoError where a move is refused under these
-    conditions."""
+    """Splits the kernel of a trace into two versions. The first, for exactly these `sizes`, gets the moves of
+    `here`, a trace of the kernel with these sizes fixed; the second, for all other sizes, stays unscheduled.
+    Raises DojoError where a move is refused inside of the guard."""
     start = trace.kernel
     act(trace, AddScope, spot(trace, (0,)), 1)
     for _ in start.body[1:]:
         act(trace, AddScope, spot(trace, (1,)), 1)
         act(trace, JoinScopes, spot(trace, (0,)), spot(trace, (1,)))
-    split_once(trace, (0,), *(Exactly(name, sizes[name]) for name in sorted(sizes)))
+    split_in_place(trace, (0,), *(Exactly(name, sizes[name]) for name in sorted(sizes)))
     act(trace, SwapSiblings, spot(trace, (0,)))
     names = _temporaries(trace, start)
     _with_numbers(trace, (0,), sizes)
@@ -48,8 +48,8 @@ def version_for(trace: Trace, sizes: Mapping[str, int], here: Trace) -> None:
 
 
 def version_for_others(trace: Trace, start: Trace, others: Trace) -> None:
-    """Makes the second version of what `version_for` made of `start` that of `others`, which goes on from there.
-    Raises DojoError where a move is refused under these conditions."""
+    """Schedules the second version that `version_for` made of the kernel of `start`: replays the moves that
+    `others` has beyond those of `start`. Raises DojoError where a move is refused inside of the guard."""
     taken = {buffer.name for buffer in trace.kernel.buffers}
     made = [b.name for b in others.kernel.buffers if b.name in taken - {b.name for b in start.kernel.buffers}]
     names = {name: fresh_name(trace.kernel, f"{name}_any") for name in made}
@@ -58,8 +58,8 @@ def version_for_others(trace: Trace, start: Trace, others: Trace) -> None:
 
 
 def _sized(trace: Trace, name: str, sizes: Mapping[str, int]) -> None:
-    """Gives a temporary numbers for its dimensions: each gets another beside it that has the same index, and takes
-    its place."""
+    """Gives a temporary constant dimensions: beside each open one a constant one with the same index is added, then
+    the open one is dropped."""
     at = fixed_sizes(sizes)
     for d in range(len(trace.kernel.buffer(name).dims)):
         dim = trace.kernel.buffer(name).dims[d]
