@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dojoir.runtime.gpu.array import DeviceArray
 from dojoir.runtime.gpu.driver import Gpu, Resources
 from dojoir.runtime.simt.harness import Argument, Buffer, Harness
 
@@ -193,3 +194,10 @@ class FakeDriver:
 
     def seconds(self, first: int, second: int) -> float:
         return 1e-6
+
+
+def on_gpu(driver: FakeDriver, array: np.ndarray) -> DeviceArray:
+    """An array in the memory of the driver."""
+    made = DeviceArray(driver, array.shape, str(array.dtype), array.strides, array.nbytes)
+    made.put(array)
+    return made

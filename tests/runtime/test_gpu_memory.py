@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_gpu import FakeDriver
+from fake_gpu import FakeDriver, on_gpu
 from gpu_kernels import STEPS
 
 import dojoir
@@ -38,19 +38,6 @@ N // 64 : gx
 | | 4 : v
 | | | y[64*{0} + 4*{1} + {2}] = 2 * x[64*{0} + 4*{1} + {2}]
 """
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    fake = FakeDriver()
-    monkeypatch.setattr(devices, "find", lambda target: fake)
-    return fake
-
-
-def on_gpu(driver: FakeDriver, array: np.ndarray) -> DeviceArray:
-    made = DeviceArray(driver, array.shape, str(array.dtype), array.strides, array.nbytes)
-    made.put(array)
-    return made
 
 
 def compiled(text: str) -> DeviceCompiled:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_gpu import FakeDriver
+from fake_gpu import FakeDriver, on_gpu
 from gpu_kernels import RELU, SOFTMAX
 
 import dojoir
-from dojoir.runtime.gpu import devices
-from dojoir.runtime.gpu.array import DeviceArray, bytes_on
+from dojoir.runtime.gpu.array import bytes_on
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 
 TWICE = """kernel twice(N)
@@ -38,19 +37,6 @@ N // 32 + 1 : gx
 | min(32, N - 32*{0}) : bx
 | | y[32*{0} + {1}] = x[n[32*{0} + {1}]]
 """
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    fake = FakeDriver()
-    monkeypatch.setattr(devices, "find", lambda target: fake)
-    return fake
-
-
-def on_gpu(driver: FakeDriver, array: np.ndarray) -> DeviceArray:
-    made = DeviceArray(driver, array.shape, str(array.dtype), array.strides, array.nbytes)
-    made.put(array)
-    return made
 
 
 def compiled(text: str) -> Any:

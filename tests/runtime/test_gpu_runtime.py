@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_gpu import FakeDriver
+from fake_gpu import FakeDriver, on_gpu
 from gpu_kernels import ALL, COUNTS, MATMUL, RELU, REVERSE, ROW_SUMS, SOFTMAX, STEPS
 
 import dojoir
@@ -82,19 +82,6 @@ def test_an_index_out_of_range_is_told() -> None:
 
 
 # -- with a driver -------------------------------------------------------------------------------------------
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    fake = FakeDriver()
-    monkeypatch.setattr(devices, "find", lambda target: fake)
-    return fake
-
-
-def on_gpu(driver: FakeDriver, array: np.ndarray) -> DeviceArray:
-    made = DeviceArray(driver, array.shape, str(array.dtype), array.strides, array.nbytes)
-    made.put(array)
-    return made
-
-
 class Shared:
     """An array that another library hands over by DLPack, on a device of some type."""
 
