@@ -22,17 +22,6 @@ from dojoir.ir.nodes import Access, Condition, Guard, Kernel, Node, Op, Path, Sc
 from dojoir.proof.core.marks import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 
-LAUNCH = 2.5e-6
-"""Seconds that a launch takes before its blocks run."""
-
-MEMORY, CACHE = 2.9e12, 5.5e12
-"""Bytes a second from memory, and from the second cache."""
-
-HIDDEN = 0.1
-"""The share of what a launch asks of other parts than the busiest that it waits for all the same."""
-
-CLOCK = 1.7e9
-
 LARGE = 24
 """The exponent of the size that stands for unknown ones: their product is two to this power."""
 
@@ -45,18 +34,8 @@ SCHEDULERS = 4
 RESIDENT = 2048
 """The most threads on a multiprocessor at a time."""
 
-BEGIN, TOGETHER, IN_WARP = 130, 1500, 200
-"""Cycles of a multiprocessor until a block has begun, and of a thread
-until those of a block, or of a warp, have put together what they have."""
-
-FAR, NEAR, SUM = 500, 30, 5
-"""Cycles until an element of memory, of shared memory and of a sum is there."""
-
-NEAREST = 64 << 10
-"""Bytes of a block that the first cache of a multiprocessor keeps until they are read again."""
-
-AHEAD = 2
-"""How many loads of a loop are under way at a time: compilers unroll so far."""
+SAMPLES = 8
+"""At so many iterations of a loop around a scope its extent is asked for."""
 
 SLOW = {"div": 9, "sqrt": 8, "rsqrt": 4, "exp": 4, "log": 4, "exp2": 4, "log2": 4, "tanh": 15, "erf": 20, "pow": 30,
         "sigmoid": 10, "sin": 20, "cos": 20, "tan": 30, "atan": 20, "expm1": 15, "log1p": 15, "floordiv": 20,
@@ -102,7 +81,7 @@ def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], pa
         for statement, loops, _ in launches.statements(node, ()):
             operations += prod(loop.trips for loop in loops) * _operations(statement)
     lanes = 32 * SCHEDULERS * max(1, machine.multiprocessors)
-    return LAUNCH + max(far / MEMORY, operations / lanes / CLOCK)
+    return launches.rates.launch + max(far / launches.rates.memory, operations / lanes / launches.rates.clock)
 
 
 def crosses_launches(kernel: Kernel) -> bool:
@@ -143,7 +122,7 @@ def _operations(statement: Statement) -> int:
 
 class _Launches:
     def __init__(self, kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> None:
-        self.sizes, self.machine = sizes, machine
+        self.sizes, self.machine, self.rates = sizes, machine, machine.rates
         self.buffers = {buffer.name: buffer for buffer in kernel.buffers}
         self.strides: dict[str, tuple[int, ...]] = {}
         self.bytes: dict[str, int] = {}
@@ -175,26 +154,49 @@ class _Launches:
         return bool(condition.left.iterators | condition.right.iterators) or holds(condition, self.sizes, ())
 
     def loop(self, scope: Scope, around: Sequence[Loop]) -> Loop:
-        middle = tuple(max(0, (loop.trips - 1) // 2) for loop in around)
-        return Loop(max(0, min(b.evaluate(self.sizes, middle) for b in scope.extent.bounds)), scope.marks)
+        """A scope, with its mean number of iterations over those of the loops around it: of some that are evenly
+        spaced. Threads wait for the one of them that has most."""
+        bounds = scope.extent.bounds
+        asked = sorted({depth for bound in bounds for depth in bound.iterators})
+        waited = [d for d in asked if around[d].has(THREADS)]
+        means = []
+        for others in self.samples(around, [d for d in asked if d not in waited]):
+            most = 0
+            for threads in self.samples(around, waited):
+                known = {**others, **threads}
+                place = tuple(known.get(d, 0) for d in range(len(around)))
+                most = max(most, min(bound.evaluate(self.sizes, place) for bound in bounds))
+            means.append(most)
+        trips = sum(means) / len(means)
+        return Loop(ceil(trips) if trips < 1 else round(trips), scope.marks)
+
+    def samples(self, around: Sequence[Loop], depths: Sequence[int]) -> list[dict[int, int]]:
+        """Values of the iterators of some loops, evenly spaced, together with each other's."""
+        spaced = [
+            range(max(1, n)) if n <= SAMPLES else [(2 * i + 1) * n // (2 * SAMPLES) for i in range(SAMPLES)]
+            for n in (around[d].trips for d in depths)
+        ]
+        return [dict(zip(depths, values, strict=True)) for values in product(*spaced)]
 
     def launch(self, node: Node, around: tuple[Loop, ...]) -> float:
         """Seconds of one launch."""
         found = [_Work(self, *work, len(around)) for work in self.statements(node, around)]
         if not found:
-            return LAUNCH
+            return self.rates.launch
         blocks = max(work.blocks for work in found)
         threads = max(work.threads for work in found)
         multiprocessors = max(1, self.machine.multiprocessors)
         resident = max(1, min(32, RESIDENT // max(32, threads)))
         waves = ceil(blocks / (multiprocessors * resident))
         rounds = ceil(blocks / multiprocessors)  # of a multiprocessor, one block after the other
-        cycles = rounds * (BEGIN + max(sum(work.issued for work in found), sum(work.loaded for work in found)))
+        cycles = rounds * (
+            self.rates.begin + max(sum(work.issued for work in found), sum(work.loaded for work in found))
+        )
         chain = waves * sum(work.chain for work in found)
-        far = self._touched(found) / MEMORY
-        cache = blocks * sum(work.sectors for work in found) * SECTOR / CACHE
-        asked = far, cache, cycles / CLOCK, chain / CLOCK
-        return LAUNCH + max(asked) + HIDDEN * (sum(asked) - max(asked))
+        far = self._touched(found) / self.rates.memory
+        cache = blocks * sum(work.sectors for work in found) * SECTOR / self.rates.cache
+        asked = far, cache, cycles / self.rates.clock, chain / self.rates.clock
+        return self.rates.launch + max(asked) + self.rates.hidden * (sum(asked) - max(asked))
 
     def touched(self, node: Node) -> float:
         """The bytes of arrays that a node touches."""
@@ -232,13 +234,13 @@ class _Work:
         asked: tuple[Condition, ...],
         host: int,
     ) -> None:
-        self.launches, self.loops, self.host = launches, loops, host
+        self.launches, self.loops, self.host, rates = launches, loops, host, launches.rates
         inside = range(host, len(loops))
         self.blocks = prod(loops[d].trips for d in inside if loops[d].has(GRID_MARKS))
         self.own = [d for d in inside if not loops[d].has(GRID_MARKS | THREADS)]
         shared = [d for d in inside if loops[d].has(THREADS)]
         self.threads = max(1, prod(loops[d].trips for d in shared))
-        self.warps = max(1.0, self.threads / 32)
+        self.warps = ceil(self.threads / 32)
         self.resident = self.threads * max(1, min(32, RESIDENT // max(32, self.threads)))
         if self.blocks < launches.machine.multiprocessors:
             self.resident = self.threads
@@ -252,11 +254,11 @@ class _Work:
         self.loaded = 0.0
         apart = {d for d in spelled if self.moves(statement.target, d)}
         steps = prod(loops[d].trips for d in self.own if d not in apart)
-        self.chain: float = steps * (SUM if statement.accumulation is not None else 1)
+        self.chain: float = steps * (rates.sum if statement.accumulation is not None else 1)
         if statement.accumulation is not None:
             together = [d for d in shared if loops[d].trips > 1 and not self.moves(statement.target, d)]
             if together:
-                self.chain += IN_WARP if all("lane" in loops[d].marks for d in together) else TOGETHER
+                self.chain += rates.in_warp if all("lane" in loops[d].marks for d in together) else rates.together
         for access in dict.fromkeys(statement.accesses):
             self.access(access)
 
@@ -284,7 +286,7 @@ class _Work:
         return holds(condition, self.launches.sizes, tuple(known.get(d, 0) for d in range(len(self.loops))))
 
     def access(self, access: Access) -> None:
-        buffer = self.launches.buffers[access.buffer]
+        buffer, rates = self.launches.buffers[access.buffer], self.launches.rates
         if buffer.storage in ("reg", "stack") or (buffer.role == "in" and not buffer.dims):
             return
         deepest = max((n for n, d in enumerate(self.own, 1) if self.moves(access, d)), default=0)
@@ -297,7 +299,7 @@ class _Work:
         requests = max(1.0, times / vector)
         if buffer.storage == "shared":
             self.loaded += requests * self.warps * max(1, vector // 2)
-            self.chain += requests * NEAR / AHEAD
+            self.chain += requests * rates.near / rates.ahead
             return
         itemsize = buffer.dtype.itemsize
         item = vector * itemsize
@@ -318,14 +320,14 @@ class _Work:
                 and {"u", "v"}.intersection(self.loops[d].marks)
             )
         )
-        kept = walk is not None and apart >= SECTOR and streams * SECTOR <= NEAREST / 2
+        kept = walk is not None and apart >= SECTOR and streams * SECTOR <= rates.kept / 2
         again = min(1.0, abs(walk) / SECTOR) if walk is not None and kept else 1.0
         self.loaded += requests * self.warps * max(1.0, sectors / 2 * again)
         inside = [d for d in range(self.host, len(self.loops)) if not self.loops[d].has(GRID_MARKS)]
         block = self.box(access, inside)
         asked = requests * self.warps * sectors * again
-        self.sectors += min(asked, block / SECTOR) if block <= NEAREST else asked
-        self.chain += requests * (FAR / AHEAD if again == 1 else FAR * again + NEAR)
+        self.sectors += min(asked, block / SECTOR) if block <= rates.kept else asked
+        self.chain += requests * (rates.far / rates.ahead if again == 1 else rates.far * again + rates.near)
         every = range(self.host, len(self.loops))
         self.touched[access.buffer] = self.touched.get(access.buffer, 0.0) + self.box(access, every)
         for index in access.indices:
