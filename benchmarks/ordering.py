@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from functools import lru_cache, reduce
 from math import exp, log
@@ -35,9 +35,8 @@ from practice_gpu import Bench
 
 import dojoir
 from dojoir.backends.machine import Machine, Rates
-from dojoir.costs.launches import launch_seconds
+from dojoir.costs.launches import crosses_launches, launch_seconds
 from dojoir.passes.engine.trace import Trace, take_over
-from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.plan.planner import FORMS, STRUCTURES, Planner, Structure, rules
 from dojoir.search.variation import mutated
 
@@ -61,7 +60,8 @@ def candidates(text: Text, machine: Machine, each: int, seconds: float) -> list[
             if time.perf_counter() - began > seconds / 2:
                 break
             begun = start.copy()
-            if tried(begun, form):
+            with suppress(dojoir.DojoError):
+                form(begun)
                 made = planner.scheduled(begun, form)
                 found.setdefault(made.trace.kernel, made.trace)
     kept = [trace for trace in found.values() if _is_fit(trace.kernel, machine)]
@@ -95,7 +95,7 @@ def _preferred(structure: Structure) -> Structure:
 
 def _is_fit(kernel: dojoir.Kernel, machine: Machine) -> bool:
     """Whether a kernel has code for the GPU and is not hopeless."""
-    if Planner(machine, {}).cost(Trace(kernel)) > HOPELESS:
+    if crosses_launches(kernel) or launch_seconds(kernel, machine, {}) > HOPELESS:
         return False
     try:
         dojoir.emit(kernel, "cuda")

@@ -46,8 +46,9 @@ class Rates:
     parts than the busiest. `memory` and `cache` are bytes a second from memory, and from the second cache, `clock`
     cycles a second. A block has begun after `begin` cycles of its multiprocessor; its threads have put together
     what they have after `together` cycles, those of a warp after `in_warp`. An element of memory is there after
-    `far` cycles, one of the first cache or of shared memory after `near`, a sum after `sum`. `kept` bytes of a block
-    stay in the first cache until they are read again. `ahead` loads of a loop are under way at a time.
+    `far` cycles, one of the first cache or of shared memory after `near`, a sum after `sum`. `kept` bytes of the
+    blocks on a multiprocessor stay in the first cache until they are read again. `ahead` loads of a loop are under way
+    at a time.
 
     Raises ArgumentError for a number that is not positive and finite.
     """

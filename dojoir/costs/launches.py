@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from math import ceil, prod
+from math import ceil, gcd, inf, prod
 
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine
@@ -34,6 +34,12 @@ SCHEDULERS = 4
 RESIDENT = 2048
 """The most threads on a multiprocessor at a time."""
 
+HIT = 0.25
+"""The share of a load's cycles that one from the first cache takes."""
+
+TEST = 4
+"""Instructions of a condition: its sides are integers of 64 bits."""
+
 SAMPLES = 8
 """At so many iterations of a loop around a scope its extent is asked for."""
 
@@ -51,6 +57,8 @@ class Loop:
 
     trips: int
     marks: tuple[str, ...]
+    fixed: bool = True
+    """Whether that is so in all iterations of the loops around it."""
 
     def has(self, marks: frozenset[str]) -> bool:
         return not marks.isdisjoint(self.marks)
@@ -168,12 +176,12 @@ class _Launches:
                 most = max(most, min(bound.evaluate(self.sizes, place) for bound in bounds))
             means.append(most)
         trips = sum(means) / len(means)
-        return Loop(ceil(trips) if trips < 1 else round(trips), scope.marks)
+        return Loop(ceil(trips) if trips < 1 else round(trips), scope.marks, not asked)
 
     def samples(self, around: Sequence[Loop], depths: Sequence[int]) -> list[dict[int, int]]:
         """Values of the iterators of some loops, evenly spaced, together with each other's."""
         spaced = [
-            range(max(1, n)) if n <= SAMPLES else [(2 * i + 1) * n // (2 * SAMPLES) for i in range(SAMPLES)]
+            range(max(1, n)) if n <= SAMPLES else [i * (n - 1) // (SAMPLES - 1) for i in range(SAMPLES)]
             for n in (around[d].trips for d in depths)
         ]
         return [dict(zip(depths, values, strict=True)) for values in product(*spaced)]
@@ -250,7 +258,7 @@ class _Work:
         self.sectors = 0.0
         spelled = {d for d in self.own if {"u", "v"}.intersection(loops[d].marks)}
         tests = sum(self.asked_of(condition, spelled) for condition in asked)
-        self.issued: float = serial * self.warps * (_operations(statement) + tests) / SCHEDULERS
+        self.issued: float = serial * self.warps * (_operations(statement) + TEST * tests) / SCHEDULERS
         self.loaded = 0.0
         apart = {d for d in spelled if self.moves(statement.target, d)}
         steps = prod(loops[d].trips for d in self.own if d not in apart)
@@ -259,8 +267,13 @@ class _Work:
             together = [d for d in shared if loops[d].trips > 1 and not self.moves(statement.target, d)]
             if together:
                 self.chain += rates.in_warp if all("lane" in loops[d].marks for d in together) else rates.together
-        for access in dict.fromkeys(statement.accesses):
-            self.access(access)
+        waits, near = [0.0], set[tuple[object, ...]]()
+        for access in dict.fromkeys(statement.reads):
+            place = _but_offsets(access)
+            waits.append(self.access(access, near=place in near))
+            near.add(place)
+        self.chain += max(waits)
+        self.access(statement.target, stored=True)
 
     def asked_of(self, condition: Condition, spelled: set[int]) -> float:
         """The share of the iterations written out in which a condition is asked: a compiler decides it in the
@@ -285,10 +298,11 @@ class _Work:
         known = dict(at)
         return holds(condition, self.launches.sizes, tuple(known.get(d, 0) for d in range(len(self.loops))))
 
-    def access(self, access: Access) -> None:
+    def access(self, access: Access, *, stored: bool = False, near: bool = False) -> float:
+        """Adds what an access asks for, and gives the cycles that a thread waits for all of its loads."""
         buffer, rates = self.launches.buffers[access.buffer], self.launches.rates
         if buffer.storage in ("reg", "stack") or (buffer.role == "in" and not buffer.dims):
-            return
+            return 0.0
         deepest = max((n for n, d in enumerate(self.own, 1) if self.moves(access, d)), default=0)
         times = prod(
             self.loops[d].trips
@@ -299,51 +313,67 @@ class _Work:
         requests = max(1.0, times / vector)
         if buffer.storage == "shared":
             self.loaded += requests * self.warps * max(1, vector // 2)
-            self.chain += requests * rates.near / rates.ahead
-            return
+            return requests * rates.near / rates.ahead
         itemsize = buffer.dtype.itemsize
         item = vector * itemsize
         lanes = min(32, self.threads)
         step = self.step(access, self.thread) if self.thread is not None else 0
         apart = SECTOR if step is None else abs(step)
         sectors = max(1.0, min(lanes * ceil(item / SECTOR), ((lanes - 1) * apart + item) / SECTOR))
-        walk = self.step(access, self.own[deepest - 1]) if deepest and vector == 1 else None
-        streams = (
-            self.resident
-            * sectors
-            / lanes
-            * prod(
-                self.loops[d].trips
-                for d in self.own[:deepest]
-                if self.moves(access, d)
-                and d != self.own[deepest - 1]
-                and {"u", "v"}.intersection(self.loops[d].marks)
-            )
-        )
-        kept = walk is not None and apart >= SECTOR and streams * SECTOR <= rates.kept / 2
-        again = min(1.0, abs(walk) / SECTOR) if walk is not None and kept else 1.0
-        self.loaded += requests * self.warps * max(1.0, sectors / 2 * again)
-        inside = [d for d in range(self.host, len(self.loops)) if not self.loops[d].has(GRID_MARKS)]
-        block = self.box(access, inside)
-        asked = requests * self.warps * sectors * again
-        self.sectors += min(asked, block / SECTOR) if block <= rates.kept else asked
-        self.chain += requests * (rates.far / rates.ahead if again == 1 else rates.far * again + rates.near)
+        asked = requests * self.warps * sectors
+        missed = min(asked, self.missed(access, deepest))
+        missed = asked if stored else 0.0 if near else missed  # the first cache keeps no stores
+        self.loaded += requests * self.warps * max(1.0, sectors / 2 * max(missed / asked, HIT))
+        self.sectors += missed
+        chain = requests * (rates.far * missed / asked + rates.near) / rates.ahead
         every = range(self.host, len(self.loops))
         self.touched[access.buffer] = self.touched.get(access.buffer, 0.0) + self.box(access, every)
         for index in access.indices:
             if isinstance(index, Access):
-                self.access(index)
+                chain += self.access(index)
+        return chain
+
+    def missed(self, access: Access, deepest: int) -> float:
+        """The sectors of a block that the first cache does not have. It keeps what the innermost loops touch that
+        leave room for the other blocks there."""
+        inner = [d for d in range(self.host, len(self.loops)) if self.loops[d].has(THREADS)]
+        room = self.launches.rates.kept * self.threads / self.resident
+        kept = inf
+        for n in range(deepest, -1, -1):
+            inside = self.sectors_of(access, [*inner, *self.own[n:]])
+            if inside * SECTOR > room:
+                break
+            kept = inside * prod(self.loops[d].trips for d in self.own[:n])
+        return kept
+
+    def sectors_of(self, access: Access, depths: Sequence[int]) -> float:
+        """How many sectors an access touches while some iterators run."""
+        itemsize = self.launches.buffers[access.buffer].dtype.itemsize
+        near = max((abs(self.step(access, d) or 0) * self.loops[d].trips for d in depths
+                    if abs(self.step(access, d) or 0) <= SECTOR), default=itemsize)  # fmt: skip
+        return self.box(access, depths) / min(SECTOR, max(near, itemsize))
 
     def together(self, access: Access) -> int:
-        """How many neighbours one instruction moves: those of a scope in lanes, or of one that is written out."""
+        """How many neighbours one instruction moves: those of a scope in lanes, or of one that is written out,
+        where their first is at a multiple of so many."""
         itemsize = self.launches.buffers[access.buffer].dtype.itemsize
         for d in reversed(self.own):
-            if {"u", "v"}.isdisjoint(self.loops[d].marks):
+            loop = self.loops[d]
+            if {"u", "v"}.isdisjoint(loop.marks):
                 break
             if self.moves(access, d):
-                near = self.step(access, d) == itemsize
-                return max(1, min(self.loops[d].trips, ACCESS_BYTES // itemsize)) if near else 1
+                if self.step(access, d) != itemsize or not loop.fixed:
+                    return 1
+                apart = [self.start(access), ACCESS_BYTES, loop.trips * itemsize]
+                apart += [self.step(access, other) or 0 for other in range(len(self.loops)) if other != d]
+                return max(1, gcd(*apart) // itemsize)
         return 1
+
+    def start(self, access: Access) -> int:
+        """The bytes from the start of an array to where all iterators are 0."""
+        strides = self.launches.strides[access.buffer]
+        affine = [(i, s) for i, s in zip(access.indices, strides, strict=True) if isinstance(i, Affine)]
+        return sum(stride * self.value(index, 0, 0) for index, stride in affine)
 
     def moves(self, access: Access, depth: int) -> bool:
         """Whether an access goes elsewhere with an iterator."""
@@ -370,7 +400,7 @@ class _Work:
         found = 0
         for index, stride in zip(access.indices, strides, strict=True):
             if isinstance(index, Access):
-                if self.moves(access, depth):
+                if self.moves(index, depth):
                     return None
             elif depth in index.iterators:
                 found += stride * (self.value(index, depth, 1) - self.value(index, depth, 0))
@@ -379,6 +409,11 @@ class _Work:
     def value(self, index: Affine, depth: int, at: int) -> int:
         place = tuple(at if d == depth else 0 for d in range(len(self.loops)))
         return index.evaluate(self.launches.sizes, place)
+
+
+def _but_offsets(access: Access) -> tuple[object, ...]:
+    """What is the same of accesses to neighbours."""
+    return (access.buffer, *(i.terms if isinstance(i, Affine) else _but_offsets(i) for i in access.indices))
 
 
 GRID_MARKS = frozenset(GRID)
