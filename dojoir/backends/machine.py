@@ -47,15 +47,15 @@ class Rates:
     cycles a second. A block has begun after `begin` cycles of its multiprocessor; its threads have put together
     what they have after `together` cycles, those of a warp after `in_warp`. An element of memory is there after
     `far` cycles, one of the first cache or of shared memory after `near`, a sum after `sum`. `kept` bytes of the
-    blocks on a multiprocessor stay in the first cache until they are read again. `ahead` loads of a loop are under way
-    at a time.
+    blocks on a multiprocessor stay in the first cache until they are read again. `ahead` loads of a loop are under
+    way at a time.
 
     Raises ArgumentError for a number that is not positive and finite.
     """
 
     launch: float = 2.5e-6
     memory: float = 2.9e12
-    cache: float = 5.5e12
+    cache: float = 7e12
     clock: float = 1.7e9
     hidden: float = 0.1
     begin: float = 130
@@ -65,7 +65,7 @@ class Rates:
     near: float = 30
     sum: float = 5
     kept: float = 64 << 10
-    ahead: float = 2
+    ahead: float = 3
 
     def __post_init__(self) -> None:
         for part in fields(self):

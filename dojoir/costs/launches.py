@@ -38,7 +38,10 @@ HIT = 0.25
 """The share of a load's cycles that one from the first cache takes."""
 
 TEST = 4
-"""Instructions of a condition: its sides are integers of 64 bits."""
+"""Instructions of a condition."""
+
+PREDICATE = 0.35
+"""Those of each statement under conditions, to have their answers at hand: there are few registers for these."""
 
 SAMPLES = 8
 """At so many iterations of a loop around a scope its extent is asked for."""
@@ -258,7 +261,11 @@ class _Work:
         self.sectors = 0.0
         spelled = {d for d in self.own if {"u", "v"}.intersection(loops[d].marks)}
         tests = sum(self.asked_of(condition, spelled) for condition in asked)
-        self.issued: float = serial * self.warps * (_operations(statement) + TEST * tests) / SCHEDULERS
+        rounds = prod(loops[d].trips for d in self.own if d not in spelled)
+        kept = PREDICATE * serial if tests else 0.0
+        self.issued: float = (
+            self.warps * (serial * _operations(statement) + kept + TEST * tests * rounds) / SCHEDULERS
+        )
         self.loaded = 0.0
         apart = {d for d in spelled if self.moves(statement.target, d)}
         steps = prod(loops[d].trips for d in self.own if d not in apart)
@@ -275,18 +282,18 @@ class _Work:
         self.chain += max(waits)
         self.access(statement.target, stored=True)
 
-    def asked_of(self, condition: Condition, spelled: set[int]) -> float:
-        """The share of the iterations written out in which a condition is asked: a compiler decides it in the
-        others, and asks one that is the same in all of them before."""
+    def asked_of(self, condition: Condition, spelled: set[int]) -> int:
+        """How often a condition is asked for all iterations that are written out: once for those that are alike for
+        it, and not at all for those of which a compiler can tell."""
         iterators = condition.left.iterators | condition.right.iterators
         own, others = sorted(spelled & iterators), sorted(iterators - spelled)
         if not own:
-            return 0.0
+            return 0
         found = [
             {self.holds(condition, (*zip(own, at, strict=True), *end)) for end in self.ends(others)}
             for at in product(*(range(self.loops[d].trips) for d in own))
         ]
-        return sum(len(answers) > 1 for answers in found) / max(1, len(found))
+        return sum(len(answers) > 1 for answers in found)
 
     def ends(self, depths: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
         """The first and the last of the iterators of some depths, together with each other's."""
@@ -302,7 +309,7 @@ class _Work:
         """Adds what an access asks for, and gives the cycles that a thread waits for all of its loads."""
         buffer, rates = self.launches.buffers[access.buffer], self.launches.rates
         if buffer.storage in ("reg", "stack") or (buffer.role == "in" and not buffer.dims):
-            return 0.0
+            return self.in_registers(access)
         deepest = max((n for n, d in enumerate(self.own, 1) if self.moves(access, d)), default=0)
         times = prod(
             self.loops[d].trips
@@ -332,6 +339,16 @@ class _Work:
             if isinstance(index, Access):
                 chain += self.access(index)
         return chain
+
+    def in_registers(self, access: Access) -> float:
+        """The cycles that a thread waits for its own array: none for registers, which have no index that is known
+        only when a thread runs. Where there is one, the array is in memory."""
+        own = [d for d in self.own if self.step(access, d) != 0]
+        if all({"u", "v"}.intersection(self.loops[d].marks) and self.loops[d].fixed for d in own):
+            return 0.0
+        requests = prod(self.loops[d].trips for d in self.own)
+        self.loaded += requests * self.warps
+        return requests * self.launches.rates.near
 
     def missed(self, access: Access, deepest: int) -> float:
         """The sectors of a block that the first cache does not have. It keeps what the innermost loops touch that
