@@ -18,6 +18,12 @@ from dojoir.torch.importer.graph import Refused, lower
 from dojoir.torch.importer.running import Runner
 from dojoir.torch.importer.table import decompositions
 
+_ALONE: dict[str, Any] = {
+    name: True for name in ("isolate_recompiles",) if name in inspect.signature(torch.compile).parameters
+}
+"""The options by which PyTorch counts the versions of a module by itself: else it refuses to compile more than
+eight that share a `forward`."""
+
 
 class Imported(torch.nn.Module):
     """A module as kernels: see `dojoir.torch.from_module`. It takes what the module takes, at the sizes of the
@@ -97,7 +103,7 @@ class Imported(torch.nn.Module):
         if self._with_gradients is None:
             backend = Backend(whole=True, threads=self._runner.threads, optimize=self._runner.optimize)
             self._with_gradients = torch.compile(
-                self.module, backend=backend, fullgraph=True, dynamic=self._is_open
+                self.module, backend=backend, fullgraph=True, dynamic=self._is_open, **_ALONE
             )
         return self._with_gradients
 
