@@ -24,11 +24,17 @@ class Launches:
     launches need it, which the general way takes or refuses."""
 
     def __init__(
-        self, plan: Plan, kernels: Sequence[tuple[Any, Sequence[str]]], device: int, places: Places
+        self,
+        plan: Plan,
+        kernels: Sequence[tuple[Any, Sequence[str]]],
+        device: int,
+        places: Places,
+        in_place: frozenset[str],
     ) -> None:
-        """`kernels` are prepared calls with the buffers that each takes."""
+        """`kernels` are prepared calls with the buffers that each takes; `in_place` are inputs that are written."""
         self.places, self.device, self.plan = places, device, plan
         self.taken = [(one.number, one.order is not None, one) for one in plan.taken]
+        self._in_place = [n for n, buffer in enumerate([*plan.slots][: len(plan.taken)]) if buffer in in_place]
         self._held = [_constant(tensor, shape, device) for tensor, shape in plan.constants]
         self._constants = [tensor.data_ptr() for tensor in self._held]
         self.made = [made.as_shown for made in plan.made if made.is_result]
@@ -86,6 +92,8 @@ class Launches:
                 tensor = one.fitted(tensor)
                 kept.append(tensor)
             addresses.append(tensor.data_ptr())
+        if self._in_place and any(addresses[n] != inputs[self.taken[n][0]].data_ptr() for n in self._in_place):
+            return None  # a copy would be written
         addresses += self._constants
         empty = places.empty
         made = [empty(shape, strides, dtype) for shape, strides, dtype in self._layouts]
@@ -102,6 +110,9 @@ class Launches:
         if self._is_direct:
             return made
         tensors: Any = [None if slot is None else made[slot] for slot in self._slots]
+        for n in self._in_place:
+            number, _, one = self.taken[n]
+            tensors[n] = one.fitted(inputs[number])
         return [make(tensors, inputs) for make in self.plan.results]
 
     def raise_pending(self) -> None:

@@ -11,11 +11,11 @@ import torch
 
 import dojoir
 from dojoir.torch.importer.builder import TORCH
-from dojoir.torch.importer.graph import Lowered, buffers_of
 from dojoir.torch.importer.launching import Launches
 from dojoir.torch.importer.nests import Node, read, written
 from dojoir.torch.importer.plans import Plan, empty_on_cpu, fitted, planned
 from dojoir.torch.importer.printing import kernel_text
+from dojoir.torch.importer.results import Lowered, buffers_of
 from dojoir.torch.places import places
 
 MOST_NESTS = 24
@@ -128,10 +128,8 @@ class Runner:
         self._launches: dict[tuple[int, tuple[int, ...]], Launches | None] = {}
         self._arguments = [pair for part in self.parts for pair in part.arguments]
         self._sizes = tuple(lowered.sizes.items())
-        self._may_launch = not any(
-            role == "inout" and any(buffer == one.buffer for one in lowered.inputs)
-            for buffer, role in self._arguments
-        )
+        given = {one.buffer for one in lowered.inputs} - lowered.in_place
+        self._may_launch = not any(role == "inout" and buffer in given for buffer, role in self._arguments)
 
     @property
     def text(self) -> str:
@@ -238,7 +236,7 @@ class Runner:
             if prepared is None:
                 return None
             kernels.append((prepared, call.arguments))
-        return Launches(plan, kernels, device, places)
+        return Launches(plan, kernels, device, places, self.lowered.in_place)
 
     def _checked(self, plan: Plan, inputs: Sequence[Any]) -> list[Any]:
         """The general way: each kernel checks all of its arguments."""
