@@ -6,6 +6,7 @@ at sizes of practice, and whether all are right at small ones.
     python benchmarks/modules.py --check                # forward and backward against f64, three seeds
     python benchmarks/modules.py --cuda --jobs 16       # processes that prepare side by side, and time one by one
     python benchmarks/modules.py --page RESULTS.md      # the rows as a page
+    python benchmarks/modules.py --reasons RESULTS.md   # the reasons of a page anew, without measuring
 
 A ratio above 1 says that dojoir is faster. Rows are timed in turn, in rounds, and the median of each is compared.
 `--json FILE` has a line for each row as soon as it is there, and rows that are there are not made again.
@@ -44,6 +45,10 @@ SLOW = 0.7
 def main() -> int:
     options = _options()
     warnings.simplefilter("ignore")
+    if options.reasons:
+        path = Path(options.reasons)
+        dojoir.write_file(path, with_reasons(path.read_text(encoding="utf-8")))
+        return 0
     if options.worker:
         import torch
 
@@ -99,6 +104,7 @@ def _options() -> argparse.Namespace:
     made.add_argument("--seconds", type=float, default=0.4, help="of the rounds of a row (0.4)")
     made.add_argument("--json", metavar="FILE", help="add a line for each row there, and go on from what is there")
     made.add_argument("--page", metavar="FILE", help="write the rows as a page")
+    made.add_argument("--reasons", metavar="FILE", help="write the reasons of this page anew")
     made.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     made.add_argument("--lock", help=argparse.SUPPRESS)
     return made.parse_args()
@@ -248,11 +254,27 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         ratio = _ratio(row, "eager") or 0.0
         compiled = _ratio(row, "compile")
         other = "| |" if compiled is None else f"{row['compile'] * 1e3:.3f} | {compiled:.2f} |"
-        known = REASONS_ON_GPUS if devices else REASONS
-        reason = known.get(row["name"], "") if ratio < SLOW else ""
+        reason = _reason(row["name"], ratio, bool(devices))
         first = f"| {row['name']} | {row['dojoir'] * 1e3:.3f} | {row['eager'] * 1e3:.3f} | {ratio:.2f} |"
         lines.append(f"{first} {other} {reason} |")
     return "\n".join(lines) + "\n"
+
+
+def with_reasons(text: str) -> str:
+    """A page with the reasons that are known now."""
+    on_gpu = "NVIDIA" in text.partition("|")[0]
+    lines = []
+    for line in text.splitlines():
+        cells = line.split(" | ")
+        if line.startswith("| ") and len(cells) > 3 and cells[3].replace(".", "").isdigit():
+            start, _, _ = line.rpartition(" | ")
+            line = f"{start} | {_reason(cells[0].removeprefix('| '), float(cells[3]), on_gpu)} |"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _reason(name: str, ratio: float, on_gpu: bool) -> str:
+    return (REASONS_ON_GPUS if on_gpu else REASONS).get(name, "") if ratio < SLOW else ""
 
 
 if __name__ == "__main__":
