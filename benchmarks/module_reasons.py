@@ -15,22 +15,29 @@ REASONS: dict[str, str] = {
 
 
 def _convolution(here: int, exact: int, tf32: int, why: str) -> str:
-    return f"work of {here} us, of cuDNN {tf32} in TF32 (PyTorch's default) and {exact} in f32, which this is in: {why}"
+    cudnn = f"of cuDNN {tf32} in TF32 (PyTorch's default) and {exact} in f32, which this is in"
+    return f"work of {here} us, {cudnn}: {why}"
 
 
 _CALL = "a call: some microseconds of Python and of the driver, where the kernel takes 2 to 5"
 REASONS_ON_GPUS: dict[str, str] = {
     "conv_transpose2d": _convolution(577, 109, 50, "a thread has one result at a time, and nothing is shared"),
-    "conv3d": _convolution(210, 100, 22, "140 blocks, of a row of 28 results each, load a tile for each of 27 taps"),
-    "conv2d_patches": _convolution(257, 118, 35, "a block has a row of 14 results in a tile of 32, and loads one for each of 16 taps"),
-    "conv2d_strided": _convolution(199, 47, 18, "a block has a row of 28 results, and loads a tile for each of 9 taps"),
+    "conv3d": _convolution(
+        210, 100, 22, "140 blocks, of a row of 28 results each, load a tile for each of 27 taps"
+    ),
+    "conv2d_patches": _convolution(
+        257, 118, 35, "a block has a row of 14 results in a tile of 32, and loads one for each of 16 taps"
+    ),
+    "conv2d_strided": _convolution(
+        199, 47, 18, "a block has a row of 28 results, and loads a tile for each of 9 taps"
+    ),
     "vision_patches": _convolution(265, 130, 48, "the convolution of conv2d_patches"),
     "conv2d_dilated": _convolution(83, 73, 33, "0.9 of it in f32"),
     "conv2d": _convolution(78, 73, 33, "0.9 of it in f32"),
     "upsampled": "work of 36 us, of PyTorch 15: 57344 blocks of 256 threads, of which 112 write an element each",
     "attention_cached": "a call: 15 launches where PyTorch has 5; the work is 34 us, that of PyTorch 43",
-    "batch_norm_training": "a call: 6 launches where PyTorch has 2; the work is 17 us (reads the input three times), "
-    "that of cuDNN 12 (once)",
+    "batch_norm_training": "a call: 6 launches where PyTorch has 2; the work is 17 us, that of cuDNN 12, which "
+    "reads the input once and not three times",
     "argmin_of_all": "a call: 3 launches where PyTorch has 2; the work is 6 us, that of PyTorch 9",
     "matmul": "work of 49 us, of cuBLAS 33, which parts the sum (split k): 128 blocks of 128 threads here, one for "
     "each multiprocessor",

@@ -111,7 +111,7 @@ def narrow(case: Case, dtype: torch.dtype, seed: int = 0) -> tuple[torch.nn.Modu
 
 
 def right_narrow(case: Case, name: str, seeds: Iterable[int] = (0,)) -> None:
-    """Asserts that `from_module` in `bf16` or `f16` is about as near to f64 as PyTorch is, and of the same types."""
+    """Asserts that `from_module` in `bf16` or `f16` is about as near to f64 as PyTorch, and of the same types."""
     dtype, (limit, _) = _narrow_type(name), NARROW[name]
     imported = None
     for seed in seeds:
