@@ -109,3 +109,18 @@ def test_an_argument_is_written_in_place() -> None:
     assert "inout cache" in imported.text
     assert torch.equal(cache, torch.tensor([[0.0] * 3, [1.0] * 3, [1.0] * 3, [0.0] * 3]))
     assert torch.equal(found, torch.full((3,), 2.0))
+
+
+def test_an_argument_that_is_given_twice() -> None:
+    class Turned(torch.nn.Module):
+        def forward(self, x: Any, cache: Any) -> Any:
+            cache.add_(x.flip(0))
+            return cache * 2
+
+    with torch.no_grad():
+        imported = dojoir.torch.from_module(Turned(), (torch.ones(4), torch.zeros(4)), threads=1)
+        assert "inout cache" in imported.text
+        same = torch.arange(4.0)
+        found = imported(same, same)
+    assert torch.equal(same, torch.full((4,), 3.0))
+    assert torch.equal(found, torch.full((4,), 6.0))

@@ -94,6 +94,8 @@ class Launches:
             addresses.append(tensor.data_ptr())
         if self._in_place and any(addresses[n] != inputs[self.taken[n][0]].data_ptr() for n in self._in_place):
             return None  # a copy would be written
+        if self._in_place and self._share(inputs):
+            return None
         addresses += self._constants
         empty = places.empty
         made = [empty(shape, strides, dtype) for shape, strides, dtype in self._layouts]
@@ -114,6 +116,11 @@ class Launches:
             number, _, one = self.taken[n]
             tensors[n] = one.fitted(inputs[number])
         return [make(tensors, inputs) for make in self.plan.results]
+
+    def _share(self, inputs: Sequence[Any]) -> bool:
+        """Whether an input that is written may lie in the memory of another one."""
+        places = [inputs[number].untyped_storage().data_ptr() for number, _, _ in self.taken]
+        return any(places.count(places[n]) > 1 for n in self._in_place)
 
     def raise_pending(self) -> None:
         """Raises RunError where an earlier call read an index that was out of range."""

@@ -202,6 +202,7 @@ class Runner:
             ):
                 tensor = one.fitted(tensor)
             tensors.append(tensor)
+        self._part(plan, tensors)
         tensors += [fitted(constant, shape, None) for constant, shape in plan.constants]
         tensors += [empty_on_cpu(new.shape, new.strides, new.dtype) for new in plan.made]
         for call in self.calls("llvm"):
@@ -211,6 +212,14 @@ class Runner:
             else:
                 call.compiled(*arguments)
         return [make(tensors, inputs) for make in plan.results]
+
+    def _part(self, plan: Plan, tensors: list[torch.Tensor]) -> None:
+        """Has each input that is written in memory of its own: a copy, where another one may lie in it too."""
+        for buffer in self.lowered.in_place:
+            own = plan.slots[buffer]
+            place = tensors[own].untyped_storage().data_ptr()
+            if any(t.untyped_storage().data_ptr() == place for n, t in enumerate(tensors) if n != own):
+                tensors[own] = tensors[own].clone()
 
     # -- on a GPU -------------------------------------------------------------------------------------------
     def _on_gpu(self, plan: Plan, key: tuple[int, ...], inputs: Sequence[Any], device: int) -> list[Any]:
@@ -242,6 +251,7 @@ class Runner:
         """The general way: each kernel checks all of its arguments."""
         device = inputs[plan.taken[0].number].device
         tensors = [one.fitted(inputs[one.number]) for one in plan.taken]
+        self._part(plan, tensors)
         tensors += [fitted(constant.to(device), shape, None) for constant, shape in plan.constants]
         tensors += [torch.empty(new.shape, dtype=new.dtype, device=device) for new in plan.made]
         for call in self.calls(target()):
