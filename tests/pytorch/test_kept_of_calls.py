@@ -82,6 +82,11 @@ def test_the_gradients_take_what_is_kept(name: str) -> None:
         gradients(op, leaves(arguments), create_graph=True)
     assert seen.names == [f"{name}_kept", f"{name}_backward"]  # computed again: they depend on the arguments
     if name == "softmax":
+        x, d_y = arguments[0], torch.randn(5, 9)
+        of_call, of_gradients = (getattr(torch.ops.kept, f"softmax_kept{end}").default for end in ("", "_backward"))
+        torch.library.opcheck(of_call, (x,))
+        values = dict(zip(("y", *names), of_call(x), strict=True)) | {"x": x, "d_y": d_y}
+        torch.library.opcheck(of_gradients, tuple(values[one] for one in taken))
         with Seen() as seen:
             gradients(op, leaves(arguments, torch.bfloat16))
         assert seen.names == [name, f"{name}_backward"]  # would round what is kept
