@@ -4,8 +4,10 @@ at sizes of practice, and whether all are right at small ones.
     python benchmarks/modules.py                        # forward passes on one thread, each row beside eager
     python benchmarks/modules.py --compiled mlp llama   # some rows, beside torch.compile too
     python benchmarks/modules.py --check                # forward and backward against f64, three seeds
+    python benchmarks/modules.py --narrow --write docs/modules.md   # in bf16 and f16; the table there
     python benchmarks/modules.py --cuda --jobs 16       # processes that prepare side by side, and time one by one
     python benchmarks/modules.py --page RESULTS.md      # the rows as a page
+    python benchmarks/modules.py --reasons RESULTS.md   # the reasons of a page anew, without measuring
 
 A ratio above 1 says that dojoir is faster. Rows are timed in turn, in rounds, and the median of each is compared.
 `--json FILE` has a line for each row as soon as it is there, and rows that are there are not made again.
@@ -24,10 +26,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from module_reasons import REASONS, REASONS_ON_GPUS
 from module_workers import read_rows, serve, shared_out, write_row
+from tried import replaced
 
 import dojoir
 
@@ -43,12 +48,16 @@ SLOW = 0.7
 def main() -> int:
     options = _options()
     warnings.simplefilter("ignore")
+    if options.reasons:
+        path = Path(options.reasons)
+        dojoir.write_file(path, with_reasons(path.read_text(encoding="utf-8")))
+        return 0
     if options.worker:
         import torch
 
         torch.set_num_threads(options.threads)
         torch.backends.cudnn.allow_tf32 = not options.exact
-        answer = checked if options.check else timed
+        answer = narrowed if options.narrow else checked if options.check else timed
         serve(lambda name: answer(name, options))
         return 0
     names = options.names or names_of_all()
@@ -60,7 +69,7 @@ def main() -> int:
 
     def take(row: dict[str, Any]) -> None:
         rows.append(row)
-        print(_checked_line(row) if options.check else _line(row), flush=True)
+        print(_checked_line(row) if options.check or options.narrow else _line(row), flush=True)
         if kept is not None:
             write_row(kept, row)
 
@@ -68,8 +77,15 @@ def main() -> int:
     with tempfile.NamedTemporaryFile(prefix="modules-lock-") as lock:
         command = [sys.executable, __file__, "--worker", "--threads", str(options.threads), "--lock", lock.name]
         command += ["--seconds", str(options.seconds)]
-        command += [f"--{flag}" for flag in ("check", "compiled", "cuda", "exact") if vars(options)[flag]]
+        command += [f"--{flag}" for flag in ("check", "narrow", "compiled", "cuda", "exact") if vars(options)[flag]]
         shared_out(left, command, options.jobs, options.limit, time.monotonic() + options.end, take)
+    if options.narrow:
+        table = narrow_table(rows)
+        print("\n".join(table))
+        if options.write:
+            text = Path(options.write).read_text(encoding="utf-8")
+            dojoir.write_file(options.write, replaced(text, table))
+        return 0
     if options.check:
         return _summary(names, rows)
     print(_mean(rows))
@@ -88,6 +104,8 @@ def _options() -> argparse.Namespace:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("names", nargs="*", metavar="NAME", help="the rows (all)")
     made.add_argument("--check", action="store_true", help="compare with f64 instead, forward and backward")
+    made.add_argument("--narrow", action="store_true", help="in bf16 and f16 instead, as near to f64 as PyTorch")
+    made.add_argument("--write", metavar="FILE", help="with --narrow: put its table in place of that in a page")
     made.add_argument("--compiled", action="store_true", help="beside torch.compile too")
     made.add_argument("--cuda", action="store_true", help="on a GPU")
     made.add_argument("--exact", action="store_true", help="on a GPU: convolutions of PyTorch in f32, not in TF32")
@@ -98,6 +116,7 @@ def _options() -> argparse.Namespace:
     made.add_argument("--seconds", type=float, default=0.4, help="of the rounds of a row (0.4)")
     made.add_argument("--json", metavar="FILE", help="add a line for each row there, and go on from what is there")
     made.add_argument("--page", metavar="FILE", help="write the rows as a page")
+    made.add_argument("--reasons", metavar="FILE", help="write the reasons of this page anew")
     made.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     made.add_argument("--lock", help=argparse.SUPPRESS)
     return made.parse_args()
@@ -111,12 +130,42 @@ def checked(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     device = "cuda" if options.cuda else "cpu"
     passes = [("forward", right_forward)] + [("backward", right_backward)] * CASES[name].has_gradients
     for which, is_right in passes:
-        start, row = time.perf_counter(), {"pass": which}
-        try:
-            is_right(CASES[name], (0, 1, 2), device=device)
-        except (AssertionError, dojoir.DojoError) as error:
-            row["wrong"] = (str(error).splitlines() or ["?"])[0]
-        yield row | {"took": round(time.perf_counter() - start, 2)}
+        yield _tried(which, partial(is_right, CASES[name], (0, 1, 2), device=device))
+
+
+def narrowed(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Rows of a case at small sizes in narrow types: of each its results and its gradients."""
+    from modules import CASES
+    from modules.agreement import NARROW, right_narrow, right_narrow_backward
+
+    for dtype in NARROW:
+        yield _tried(f"{dtype} results", partial(right_narrow, CASES[name], dtype))
+        if CASES[name].has_gradients:
+            yield _tried(f"{dtype} gradients", partial(right_narrow_backward, CASES[name], dtype))
+
+
+def _tried(which: str, check: Callable[[], None]) -> dict[str, Any]:
+    start, row = time.perf_counter(), {"pass": which}
+    try:
+        check()
+    except (AssertionError, dojoir.DojoError) as error:
+        row["wrong"] = (str(error).splitlines() or ["?"])[0]
+    return row | {"took": round(time.perf_counter() - start, 2)}
+
+
+def narrow_table(rows: list[dict[str, Any]]) -> list[str]:
+    """How many modules are as near to f64 as PyTorch in each narrow type, and which are not."""
+    lines = ["| type | results | gradients | not as near, or refused |", "|---|---|---|---|"]
+    for dtype in ("bf16", "f16"):
+        cells, names = [], []
+        for what in ("results", "gradients"):
+            own = [row for row in rows if row.get("pass") == f"{dtype} {what}"]
+            wrong = [row["name"] for row in own if "wrong" in row]
+            cells.append(f"{len(own) - len(wrong)} of {len(own)}")
+            names += [f"{what} of `{name}`" for name in wrong]
+        names += sorted({f"`{row['name']}`: {row['error']}" for row in rows if "error" in row})
+        lines.append(f"| {dtype} | {cells[0]} | {cells[1]} | {', '.join(names)} |")
+    return lines
 
 
 def _checked_line(row: dict[str, Any]) -> str:
@@ -247,40 +296,27 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         ratio = _ratio(row, "eager") or 0.0
         compiled = _ratio(row, "compile")
         other = "| |" if compiled is None else f"{row['compile'] * 1e3:.3f} | {compiled:.2f} |"
-        known = REASONS_ON_GPUS if devices else REASONS
-        reason = known.get(row["name"], "") if ratio < SLOW else ""
+        reason = _reason(row["name"], ratio, bool(devices))
         first = f"| {row['name']} | {row['dojoir'] * 1e3:.3f} | {row['eager'] * 1e3:.3f} | {ratio:.2f} |"
         lines.append(f"{first} {other} {reason} |")
     return "\n".join(lines) + "\n"
 
 
-REASONS: dict[str, str] = {
-    "extremes": "the planner joins the loops of both extremes over rows; the one over columns then strides",
-    "transposed": "a transpose of a text that no stored schedule is for gets tiles of scalars, not of vectors",
-    "gathered": "8 us of PyTorch: what a call costs here (about 10 us) is more than the work",
-    "nll_weighted": "6 us of PyTorch: what a call costs here (about 10 us) is more than the work",
-    "bilinear": "four gathers by index arrays for each pixel; it was 0.92 in a run of few rows alone",
-    "bilinear_layer": "one sum over products of three tensors, which the planner makes no product of matrices of",
-}
-"""Why a row is under 0.7, as far as it is known."""
+def with_reasons(text: str) -> str:
+    """A page with the reasons that are known now."""
+    on_gpu = "NVIDIA" in text.partition("|")[0]
+    lines = []
+    for line in text.splitlines():
+        cells = line.split(" | ")
+        if line.startswith("| ") and len(cells) > 3 and cells[3].replace(".", "").isdigit():
+            start, _, _ = line.rpartition(" | ")
+            line = f"{start} | {_reason(cells[0].removeprefix('| '), float(cells[3]), on_gpu)} |"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
 
-_CONVOLUTION = "in part: cuDNN computes in TF32 by PyTorch's default, and this is f32 (--exact was not measured)"
-_CALL = "a call: some microseconds of Python and of the driver, where the kernel takes 2 to 5"
-_NOT_KNOWN = "not looked into"
-REASONS_ON_GPUS: dict[str, str] = {
-    **dict.fromkeys(
-        ("conv_transpose2d", "conv3d", "conv2d_patches", "conv2d_strided", "conv2d_dilated", "conv2d",
-         "vision_patches"), _CONVOLUTION,
-    ),
-    **dict.fromkeys(
-        ("reflected", "sigmoid", "gelu", "nll_weighted", "gelu_tanh", "tanh", "silu", "mish", "max_pool1d",
-         "softplus", "average_pool", "replicated", "relu", "average_pool_padded"), _CALL,
-    ),
-    **dict.fromkeys(
-        ("upsampled", "attention_cached", "batch_norm_training", "argmin_of_all", "matmul"), _NOT_KNOWN
-    ),
-}  # fmt: skip
-"""The same on a GPU."""
+
+def _reason(name: str, ratio: float, on_gpu: bool) -> str:
+    return (REASONS_ON_GPUS if on_gpu else REASONS).get(name, "") if ratio < SLOW else ""
 
 
 if __name__ == "__main__":

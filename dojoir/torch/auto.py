@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
 
 import dojoir
-from dojoir.torch.derivatives import Rules
+from dojoir.torch.derivatives import Rules, no_rules
 from dojoir.torch.device import last
 from dojoir.torch.form import Form
-from dojoir.torch.variants import WIDE, Variants
+from dojoir.torch.kept import with_results, worth_keeping
+from dojoir.torch.variants import NAMES, WIDE, Variants
 
 Register = Callable[[Form, Rules], Any]
+
+
+@dataclass(frozen=True)
+class _Keeping:
+    """A call that keeps temporaries: their names, its operator, and that of the gradients with its form."""
+
+    names: tuple[str, ...]
+    call: Any
+    form: Form
+    backward: Any
 
 
 class Auto:
@@ -62,6 +74,36 @@ class Auto:
         return form, self._register(form, deeper.rules())
 
     @cached_property
+    def keeping(self) -> _Keeping | None:
+        """The operators of a call that keeps temporaries for its gradients; None where that spares nothing. They
+        have no derivatives: gradients of gradients compute those again."""
+        if self._form.base in ("bf16", "f16") or self._form.variants.has_own or self._level > 1:
+            return None
+        given = self._form.variants.given()
+        start = last(given) if isinstance(given, dojoir.Kernel) else given.start
+        results = tuple(b.name for b in self._form.results if b.role == "out" and b.dims and b.dtype.name in WIDE)
+        temporaries = worth_keeping(start)
+        if not temporaries:
+            return None
+        try:
+            found = self._gradient((*results, *temporaries))
+            taken = {b.name for b in found.arguments if b.role == "in"}
+            names = tuple(name for name in temporaries if name in taken)
+            known = {b.name for b in self.kernel.arguments} | {*names, *results}
+            if not names or len(found.sites) >= len(self.kernel.sites) or not taken <= known:
+                return None
+            text = with_results(given, names, self._threads)
+        except dojoir.DojoError:  # no results, or not as they were needed
+            return None
+        variants = Variants(lambda: text, None, self._threads)
+        form = Form(f"{self._form.name}_kept", last(text), variants, self._form.dtypes)
+        own = self._made(f"{self._form.name}_kept_backward", found)
+        if {*own.sizes} - {*self.gradients[0].sizes} or form.sizes != self._form.sizes:
+            return None
+        calls = [self._register(one, no_rules(one.name)) for one in (form, own)]
+        return _Keeping(names, calls[0], own, calls[1])
+
+    @cached_property
     def tangents(self) -> tuple[Form, Any]:
         """The operator of the tangents: the gradient of the gradients, which are linear in what they are given."""
         seeds = tuple(b.name for b in self.plain.arguments if b.name in self._seeds and b.role != "out")
@@ -76,27 +118,41 @@ class Auto:
         return {f"{self._prefix}{b.name}": r for r, b in enumerate(self._form.results)}
 
     def _made(self, name: str, kernel: dojoir.Kernel) -> Form:
-        variants = Variants(lambda: dojoir.optimize(kernel), None, self._threads)
+        variants = Variants(lambda: dojoir.optimize(kernel, threads=self._threads), None, self._threads)
         return Form(name, kernel, variants, self._form.dtypes)
 
     def rules(self) -> Rules:
         """The autograd rules of the operator."""
-        return Rules(self._remember, self._backward, self._forward)
+        return Rules(self._remember, self._backward, self._forward, self._call)
 
     # -- reverse -----------------------------------------------------------------------------------------
-    def _remember(self, ctx: Any, inputs: tuple[Any, ...], output: Any, sizes: dict[str, Any]) -> None:
+    def _call(self, given: tuple[Any, ...]) -> Any:
+        """The operator that keeps temporaries, for a call of a type that does not round them."""
+        if self._form.typed and NAMES.get(given[self._form.typed[0]].dtype) in ("bf16", "f16"):
+            return None
+        return None if self.keeping is None else self.keeping.call
+
+    def _remember(
+        self, ctx: Any, inputs: tuple[Any, ...], output: Any, sizes: dict[str, Any], extra: tuple[Any, ...]
+    ) -> None:
         own, _ = self.gradients
-        kept = [b.name for b in own.inputs if b.name in self._given and b.name not in self._seeds]
+        needed = {b.name: None for b in own.inputs}
+        temporaries: tuple[str, ...] = ()
+        if extra and self.keeping is not None:
+            temporaries = self.keeping.names
+            needed |= {b.name: None for b in self.keeping.form.inputs}
+        kept = [name for name in needed if name in self._given and name not in self._seeds]
         tensors = [name for name in kept if self._given[name] in self._form.tensors]
         outputs = dict(
             zip((b.name for b in self._form.results), output if isinstance(output, tuple | list) else (output,),
                 strict=True)
         )  # fmt: skip
-        results = [b.name for b in own.inputs if b.name in outputs and b.name not in self._given]
+        results = [name for name in needed if name in outputs and name not in self._given]
         ctx.save_for_backward(
-            *(inputs[self._given[name]] for name in tensors), *(outputs[name] for name in results)
+            *(inputs[self._given[name]] for name in tensors), *(outputs[name] for name in results), *extra
         )
-        ctx.names = [*tensors, *results]
+        ctx.names = [*tensors, *results, *temporaries]
+        ctx.keeps = bool(temporaries)
         ctx.zeros = [self._zeros(b.name, inputs[i]) for i, b in enumerate(self._form.inputs)]
         ctx.numbers = {name: inputs[self._given[name]] for name in kept if name not in tensors}
         ctx.sizes = self._sizes(own, inputs, sizes)
@@ -127,6 +183,8 @@ class Auto:
 
     def _backward(self, ctx: Any, *grads: Any) -> Any:
         own, operator = self.gradients
+        if ctx.keeps and self.keeping is not None and not torch.is_grad_enabled():
+            own, operator = self.keeping.form, self.keeping.backward
         if all(grad.numel() == 0 for grad in grads):  # sums of nothing
             return tuple(None if zeros is None else zeros() for zeros in ctx.zeros)
         values = dict(zip(ctx.names, ctx.saved_tensors, strict=True)) | ctx.numbers

@@ -14,12 +14,14 @@ from dojoir.torch.form import Form
 
 
 class Rules(NamedTuple):
-    """The derivatives of an operator. `remember` keeps inputs and results of a call in its context, `backward`
-    makes gradients of gradients, `forward` tangents of tangents, where there is one."""
+    """The derivatives of an operator. `remember` keeps inputs, results and `extra` of a call in its context,
+    `backward` makes gradients of gradients, `forward` tangents of tangents, where there is one. `call` gives the
+    operator whose results have `extra` ones behind them; None for the operator itself."""
 
     remember: Callable[..., None]
     backward: Callable[..., Any]
     forward: Callable[..., Any] | None = None
+    call: Callable[[tuple[Any, ...]], Any] | None = None
 
 
 def no_rules(name: str) -> Rules:
@@ -31,7 +33,7 @@ def no_rules(name: str) -> Rules:
             "no-backward",
         )
 
-    return Rules(lambda ctx, inputs, output, sizes: None, backward)
+    return Rules(lambda ctx, inputs, output, sizes, extra: None, backward)
 
 
 def register(library: Any, below: str, form: Form, rules: Rules) -> None:
@@ -48,14 +50,21 @@ def register(library: Any, below: str, form: Form, rules: Rules) -> None:
 
     single: Any = torch.autograd.function._SingleLevelFunction
 
+    count = len(form.results)
+
     def forward(ctx: Any, sizes: dict[str, Any], *given: Any) -> Any:
+        extra: tuple[Any, ...] = ()
         if torch._C._are_functorch_transforms_active():
             with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):  # for the transforms around this one
                 made = plainly(given, sizes)
+        elif rules.call is not None and (keeping := rules.call(given)) is not None:
+            with torch._C._AutoDispatchBelowAutograd():
+                whole = keeping(*given, **sizes)
+            made, extra = whole[0] if count == 1 else whole[:count], tuple(whole[count:])
         else:
             made = plainly(given, sizes)
         ctx.set_materialize_grads(True)
-        rules.remember(ctx, given, made, sizes)
+        rules.remember(ctx, given, made, sizes, extra)
         ctx.given = (given, sizes) if forward_ad._current_level >= 0 else None
         return made
 

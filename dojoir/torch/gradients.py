@@ -36,7 +36,9 @@ def gradients_of(form: Form, name: str, function: Callable[..., Any], own: Form 
     kept_inputs = [n for n in taken if n in takes and taken[n] in form.tensors]
     kept_results = [n for n in results if n in takes and n not in taken]
 
-    def remember(ctx: Any, inputs: tuple[Any, ...], output: Any, sizes: dict[str, Any]) -> None:
+    def remember(
+        ctx: Any, inputs: tuple[Any, ...], output: Any, sizes: dict[str, Any], extra: tuple[Any, ...]
+    ) -> None:
         outputs = output if isinstance(output, tuple | list) else (output,)
         ctx.save_for_backward(
             *(inputs[taken[n]] for n in kept_inputs), *(outputs[results[n]] for n in kept_results)

@@ -18,6 +18,12 @@ from dojoir.torch.importer.graph import Refused, lower
 from dojoir.torch.importer.running import Runner
 from dojoir.torch.importer.table import decompositions
 
+_ALONE: dict[str, Any] = {
+    name: True for name in ("isolate_recompiles",) if name in inspect.signature(torch.compile).parameters
+}
+"""The options by which PyTorch counts the versions of a module by itself: else it refuses to compile more than
+eight that share a `forward`."""
+
 
 class Imported(torch.nn.Module):
     """A module as kernels: see `dojoir.torch.from_module`. It takes what the module takes, at the sizes of the
@@ -43,18 +49,9 @@ class Imported(torch.nn.Module):
             for n in self._places
             if isinstance(nodes[n].meta.get("val"), torch.Tensor)
         ]
-        names = [spec.arg.name for spec in signature.input_specs]
-        targets = {spec.target: n for n, spec in enumerate(signature.input_specs) if spec.target}
-        self._changed: list[tuple[int, int]] = []
-        self._results: list[int] = []
-        for number, spec in enumerate(signature.output_specs):
-            match spec.kind.name:
-                case "BUFFER_MUTATION":
-                    self._changed.append((number, targets[spec.target]))
-                case "USER_INPUT_MUTATION":
-                    self._changed.append((number, names.index(spec.target)))
-                case _:
-                    self._results.append(number)
+        self._changed = tuple(_changed(signature).items())
+        written = dict(self._changed)
+        self._results = [number for number in range(len(signature.output_specs)) if number not in written]
         _, of_example = pytree.tree_flatten((tuple(range(self._given)), {}))
         self._is_flat = of_example == exported.call_spec.in_spec
         self._is_single = pytree.tree_flatten(0)[1] == exported.call_spec.out_spec
@@ -97,7 +94,7 @@ class Imported(torch.nn.Module):
         if self._with_gradients is None:
             backend = Backend(whole=True, threads=self._runner.threads, optimize=self._runner.optimize)
             self._with_gradients = torch.compile(
-                self.module, backend=backend, fullgraph=True, dynamic=self._is_open
+                self.module, backend=backend, fullgraph=True, dynamic=self._is_open, **_ALONE
             )
         return self._with_gradients
 
@@ -120,7 +117,10 @@ class Imported(torch.nn.Module):
             expected.check(inputs[number])
         found = self._runner(inputs)
         for number, target in self._changed:
-            inputs[target].copy_(found[number])
+            if found[number].data_ptr() == inputs[target].data_ptr():  # written where it is
+                torch.autograd.graph.increment_version(inputs[target])
+            else:
+                inputs[target].copy_(found[number])
         if self._is_single:
             return found[self._results[0]]
         results = [found[number] for number in self._results]
@@ -222,7 +222,9 @@ def import_module(
         if spec.target
     }
     try:
-        lowered = lower(exported.graph, names, _size_names(module, exported, dynamic))
+        lowered = lower(
+            exported.graph, names, _size_names(module, exported, dynamic), _changed(exported.graph_signature)
+        )
         name = re.sub(r"\W", "_", type(module).__name__).lower()
         runner = Runner(
             lowered,
@@ -234,6 +236,23 @@ def import_module(
     except Refused as refused:
         raise refused.error() from None
     return Imported(module, exported, runner, _sources(module, exported), bool(lowered.sizes))
+
+
+def _changed(signature: Any) -> dict[int, int]:
+    """The results that are new values of inputs, which the module writes: the number of each result, and that of
+    the input."""
+    names = [spec.arg.name for spec in signature.input_specs]
+    targets = {spec.target: n for n, spec in enumerate(signature.input_specs) if spec.target}
+    found: dict[int, int] = {}
+    for number, spec in enumerate(signature.output_specs):
+        match spec.kind.name:
+            case "BUFFER_MUTATION":
+                found[number] = targets[spec.target]
+            case "USER_INPUT_MUTATION":
+                found[number] = names.index(spec.target)
+            case _:
+                pass
+    return found
 
 
 def _decomposed(exported: Any) -> Any:

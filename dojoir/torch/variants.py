@@ -52,6 +52,11 @@ class Variants:
         self._compiled: dict[tuple[str | None, bool], dojoir.Compiled | None] = {}
         self._devices: dict[str | None, OnDevice] = {}
 
+    @property
+    def has_own(self) -> bool:
+        """Whether another kernel is asked for on a GPU."""
+        return self._own is not None
+
     def given(self, name: str | None = None) -> Given:
         found = self._given.get(name)
         if found is None:

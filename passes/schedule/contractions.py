@@ -7,11 +7,12 @@ tile fits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Kernel, Node, Path, Site
-from dojoir.passes.base.move import place_of
+from dojoir.passes.base.move import Move, place_of
 from dojoir.passes.engine.engine import is_legal
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import JoinScopes
@@ -20,8 +21,7 @@ from dojoir.passes.schedule.combinators import first, make, moves_named, repeat,
 from dojoir.passes.schedule.convolution import convolutions, path_of
 from dojoir.passes.schedule.parting import is_contraction
 from dojoir.passes.schedule.register_tile import MOST_SUMS, products
-from dojoir.passes.schedule.simplify import join_all
-from dojoir.passes.schedule.strides import depends
+from dojoir.passes.schedule.strides import depends, sites_in, step_of
 
 
 def take_units_away(trace: Trace) -> None:
@@ -63,11 +63,39 @@ def _marked(site: Site) -> bool:
 def join_around_products(trace: Trace) -> None:
     """Fuses adjacent scopes wherever it is legal, and what stands in them with them, the first in the text first.
     In a kernel of contractions two are fused only if as many of these can have a register tile as before. A product
-    that shares its rows with other work would lose its blocks, and that costs more than a pass over its result."""
+    that shares its rows with other work would lose its blocks, and that costs more than a pass over its result.
+    What goes down columns stays apart from what goes along rows: one of the two would stride."""
     if not any(is_contraction(site) for site in trace.kernel.sites):
-        join_all(trace)
+        repeat(first(_joins))(trace)
         return
     repeat(partial(_join_one, kept_apart=set()))(trace)
+
+
+def _joins(kernel: Kernel) -> Iterator[Move]:
+    for move in JoinScopes.candidates(kernel):
+        assert isinstance(move, JoinScopes)
+        if not _cross(kernel, move):
+            yield move
+
+
+def _cross(kernel: Kernel, move: JoinScopes) -> bool:
+    """Whether one of two scopes goes down columns, an iteration a column, and the other one along rows."""
+    pair = kernel.path(move.first), kernel.path(move.second)
+    down, along = (tuple(_has_leaves(kernel, path, steps) for path in pair) for steps in ((1, None), (None, 1)))
+    return (down[0] and along[1] and not along[0]) or (down[1] and along[0] and not along[1])
+
+
+def _has_leaves(kernel: Kernel, path: Path, steps: tuple[int | None, int | None]) -> bool:
+    """Whether a sum inside of a scope reads an element that moves by such steps as the iterator of the scope rises,
+    and as that of the sum does."""
+    depth = kernel.depth_of(path)
+    for site in sites_in(kernel, path):
+        inner = len(site.scopes) - 1
+        if site.statement.accumulation is None or inner == depth or depends(site.statement.target, inner):
+            continue
+        if any((step_of(kernel, a, depth), step_of(kernel, a, inner)) == steps for a in site.statement.reads):
+            return True
+    return False
 
 
 def _join_one(trace: Trace, kept_apart: set[tuple[Node, Node]]) -> None:
@@ -76,7 +104,7 @@ def _join_one(trace: Trace, kept_apart: set[tuple[Node, Node]]) -> None:
     for move in JoinScopes.candidates(trace.kernel):
         assert isinstance(move, JoinScopes)
         both = trace.kernel.at(move.first), trace.kernel.at(move.second)
-        if both in kept_apart or not is_legal(trace.kernel, move):
+        if both in kept_apart or _cross(trace.kernel, move) or not is_legal(trace.kernel, move):
             continue
         if tried(trace, partial(_join, move=move)):
             return

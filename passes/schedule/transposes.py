@@ -18,8 +18,13 @@ from dojoir.passes.storage.staging import Stage
 def transpose_squares(trace: Trace, path: Path, machine: Machine) -> None:
     """Tiles two scopes, of which reads go along the inner one and writes along the outer one, in squares of one
     vector, which is one line of a cache. What a square reads is copied as it lies in memory, and the result is
-    written so. Raises IllegalMove where a move of it is refused."""
-    kernel, depth = trace.kernel, trace.kernel.depth_of(path)
+    written so. Where writes go along the inner one the two change places first. Raises IllegalMove where a move of
+    it is refused."""
+    depth = trace.kernel.depth_of(path)
+    targets = [site.statement.target for site in sites_in(trace.kernel, path)]
+    if all(step_of(trace.kernel, target, depth + 1) == 1 for target in targets):
+        act(trace, SwapScopes, spot(trace, path))
+    kernel = trace.kernel
     found = [access for site in sites_in(kernel, path) for access in site.statement.accesses]
     size = max(kernel.buffer(access.buffer).dtype.itemsize for access in found)
     side = max(machine.vector_bytes // size, 1)

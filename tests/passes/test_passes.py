@@ -213,6 +213,30 @@ def test_transposes_go_through_squares() -> None:
     assert runs_right(k, trace, {"N": 19, "M": 37})
 
 
+@pytest.mark.parametrize("value", ["x[{j}, {i}] * 2", "x[{j}, {i}] + z[{i}, {j}]"])
+def test_so_do_those_in_the_order_of_their_results(value: str) -> None:
+    k = dojoir.parse(
+        "kernel t(N, M)\nin  x: f32[N, M]\nin  z: f32[M, N]\nout y: f32[M, N]\n\n"
+        f"M @i\n| N @j\n| | y[{{i}}, {{j}}] = {value}\n"
+    )
+    trace = scheduled(k)
+    assert trace.kernel.buffer("x_tile").storage == "stack"
+    assert len(dojoir.find(trace.kernel, "innermost marked v")) == 2
+    assert runs_right(k, trace, {"N": 19, "M": 37})
+
+
+def test_what_goes_down_columns_is_not_joined_with_what_goes_along_rows() -> None:
+    k = dojoir.parse(
+        "kernel e(N)\nin  x: f32[N, N]\nout a: f32[N]\nout b: f32[N]\n\n"
+        "N @i\n| a[{i}] = -inf\n| N @j\n| | a[{i}] max= x[{i}, {j}]\n"
+        "N @k\n| b[{k}] = inf\n| N @l\n| | b[{k}] min= x[{l}, {k}]\n"
+    )
+    trace = scheduled(k)
+    assert not any(move.name == "join_scopes" for move in trace.moves)
+    assert len(dojoir.find(trace.kernel, "marked v")) == 3  # along a row, and across columns twice
+    assert runs_right(k, trace, {"N": 37})
+
+
 def test_sums_of_rows_go_through_the_rows() -> None:
     k = dojoir.kernels.load("reduce_mean_0")
     trace = scheduled(k)

@@ -251,6 +251,32 @@ def test_a_recurrence_in_blocks(text: str, rule: str) -> None:
         assert np.array_equal(old, new)
 
 
+@pytest.mark.parametrize(("text", "rule"), FORMS)
+def test_a_factor_of_a_block_may_overflow_where_no_result_does(text: str, rule: str) -> None:
+    """As the reference says of it: four factors of 1e100 are infinite, and that times a state of 0 is NaN."""
+    kernel = dojoir.parse(text)
+    blocked = dojoir.apply(kernel, f"use_rule(0, {rule}, c, t, p, r)")
+    given = {"a": np.full(8, 1e100), "x": np.zeros(8), "z": np.float64(0)}
+    with np.errstate(all="ignore"):
+        assert np.array_equal(dojoir.interpret(kernel, given)["y"], np.zeros(8))
+        found = dojoir.interpret(blocked, given)["y"]
+    assert np.isfinite(found[:4]).all() and np.isnan(found[4:]).all()
+    plain = dojoir.parse(
+        "kernel f(M)\nin  a: f64[M]\nin  x: f64[M]\nout y: f64[M]\ntmp s: f64\ns = 0\nM\n"
+        "| s = a[{0}] * s + x[{0}]\n| y[{0}] = s\n"
+    )
+    for fp in ("reassoc", "strict"):  # where it matters
+        moves = map(str, dojoir.optimize(plain.with_fp(fp), "avx512", threads=8).moves)
+        assert any("blocked_recurrence" in move for move in moves) == (fp == "reassoc")
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize(("written", "rule"), [("s + x[{0}]", "accumulate"), ("x[{0}] + s", "accumulate_turned")])
+def test_a_step_in_a_narrow_type_is_taken_back(dtype: str, written: str, rule: str) -> None:
+    kernel = dojoir.parse(f"kernel f(M)\nin  x: {dtype}[M]\nout s: {dtype}\ns = 1\nM\n| s = {written}\n")
+    assert taken_back(kernel, dojoir.parse_move(f"use_rule(1.0, {rule})")) == "use_rule"
+
+
 @pytest.mark.parametrize(
     ("written", "rule", "becomes"),
     [

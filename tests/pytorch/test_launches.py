@@ -206,3 +206,44 @@ def test_an_operator_starts_calls_that_it_has_seen(places: FakePlaces, monkeypat
     monkeypatch.setattr(torch.Tensor, "contiguous", lambda tensor: dense)
     y, s = call(turned, 2.0)
     assert torch.equal(y, 2 * turned) and len(general) == 5
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_module_writes_is_written_where_it_is(places: FakePlaces) -> None:
+    torch.manual_seed(0)
+    module = moved(places, nn.BatchNorm1d(4))
+    for name, buffer in [*module.named_buffers()]:
+        module.register_buffer(name, there(places, buffer))
+    own = nn.BatchNorm1d(4)
+    with torch.no_grad():
+        imported = dojoir.torch.from_module(module, (torch.randn(6, 4),))
+        addresses = [buffer.data_ptr() for buffer in module.buffers()]
+        for _ in range(2):
+            x = torch.randn(6, 4)
+            assert torch.allclose(imported(there(places, x)), own(x), atol=1e-6)
+            for found, right in zip(module.buffers(), own.buffers(), strict=True):
+                assert torch.allclose(found, right, atol=1e-6)
+    assert [buffer.data_ptr() for buffer in module.buffers()] == addresses
+    assert "inout running_mean" in imported.text
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_argument_that_is_written_and_read_by_another_name(
+    places: FakePlaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Turned(nn.Module):
+        def forward(self, x: Any, cache: Any) -> Any:
+            cache.add_(x.flip(0))
+            return cache * 2
+
+    with torch.no_grad():
+        imported = dojoir.torch.from_module(Turned(), (torch.ones(4), torch.zeros(4)))
+        one, other = (there(places, torch.arange(4.0)) for _ in range(2))
+        assert torch.equal(imported(one, other), torch.full((4,), 6.0))
+        assert torch.equal(other, torch.full((4,), 3.0))
+        general: list[Any] = []
+        monkeypatch.setattr(
+            running.Runner, "_checked", lambda self, plan, inputs: general.append(inputs) or [one, other]
+        )
+        imported(one, one)  # the general way copies it
+    assert len(general) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
@@ -11,61 +10,45 @@ import dojoir
 
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 from modules import CASES  # noqa: E402
-from modules.agreement import difference, loss, tensors  # noqa: E402
-from modules.cases import SMALL  # noqa: E402
+from modules.agreement import narrow, right_narrow, right_narrow_backward  # noqa: E402
 
-NAMES = ("mlp", "swiglu", "layer_norm", "conv2d", "attention_causal", "gru_cell", "cross_entropy", "squeeze_excite")
-TYPES = {"bf16": "bfloat16", "f16": "float16"}
+BOTH = ("mlp", "swiglu", "layer_norm", "conv2d", "attention_causal", "gru_cell", "cross_entropy", "squeeze_excite")
+"""Those that are run in f16 too."""
+
+RESULTS = (
+    *BOTH, "argmax", "channel_shuffle", "glu", "masked", "outer", "sum_rows", "total", "where", "concatenated",
+    "heads", "padded", "transposed", "casts", "gelu", "matrix_vector", "rms_norm", "softmax", "log_softmax",
+    "upsampled", "embedding", "index_select", "matmul", "rolled", "kl_divergence", "logsumexp", "pixel_shuffle",
+    "variance", "addmm", "batch_norm_inference", "nll_weighted", "triangle", "huber", "index_put", "linear",
+    "cumulative_sum", "batch_norm_training", "group_norm", "scatter_add", "max_pool", "average_pool",
+    "conv2d_depthwise", "einsum_attention", "experts",
+)  # fmt: skip
+
+GRADIENTS = (
+    "mlp", "layer_norm", "softmax", "sum_columns", "transposed", "sigmoid", "heads", "gelu", "glu", "log_softmax",
+    "outer", "concatenated", "logsumexp", "matrix_vector", "variance", "padded", "embedding", "rms_norm", "matmul",
+    "index_put", "linear", "batch_norm_training", "max_pool", "cumulative_sum",
+)  # fmt: skip
+
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def case(name: str, dtype: Any) -> tuple[Any, tuple[Any, ...]]:
-    module, inputs = CASES[name].make(SMALL, 0)
-    return module.to(dtype), tuple(_as(x, dtype) for x in inputs)
-
-
-def _as(x: Any, dtype: Any) -> Any:
-    return x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
-
-
-def leaves(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(
-        x.clone().requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs
-    )
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "dtype"), [*((n, "bf16") for n in RESULTS), *((n, "f16") for n in BOTH)])
 def test_results_are_as_near_as_those_of_pytorch(name: str, dtype: str) -> None:
-    module, inputs = case(name, getattr(torch, TYPES[dtype]))
-    with torch.no_grad():
-        right = tensors(copy.deepcopy(module).double()(*(_as(x, torch.float64) for x in inputs)))
-        eager = tensors(module(*inputs))
-        imported = dojoir.torch.from_module(module, inputs, threads=1)
-        found = tensors(imported(*inputs))
-    assert [one.dtype for one in found] == [one.dtype for one in eager]
-    assert f": {dtype}[" in imported.text
-    computed = [line for line in imported.text.splitlines() if line.startswith("tmp ") and f": {dtype}" in line]
-    assert not computed or name == "lstm_cell", computed
-    for one, its, other in zip(found, eager, right, strict=True):
-        assert difference(one, other) <= 1.5 * difference(its, other) + 1e-3
+    right_narrow(CASES[name], dtype)
 
 
-@pytest.mark.parametrize("name", ["mlp", "layer_norm", "attention"])
+@pytest.mark.parametrize("name", BOTH)
+def test_what_lies_between_is_in_f32(name: str) -> None:
+    imported = dojoir.torch.from_module(*narrow(CASES[name], torch.bfloat16), threads=1)
+    lines = imported.text.splitlines()
+    assert any(line.startswith("in ") and ": bf16[" in line for line in lines)
+    assert not [line for line in lines if line.startswith("tmp ") and ": bf16" in line]
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_are_as_near_as_those_of_pytorch(name: str) -> None:
-    module, inputs = case(name, torch.bfloat16)
-    compiled = torch.compile(copy.deepcopy(module), backend=dojoir.torch.backend(whole=True, threads=1))
-    wide = copy.deepcopy(module).double()
-    given = [leaves(inputs), leaves(inputs), leaves(tuple(_as(x, torch.float64) for x in inputs))]
-    for call, taken in zip((compiled, module, wide), given, strict=True):
-        loss(call(*taken)).backward()
-    rows = [
-        [*(x.grad for x in taken if isinstance(x, torch.Tensor)), *(p.grad for p in own.parameters())]
-        for taken, own in zip(given, (compiled, module, wide), strict=True)
-    ]
-    for one, its, other in zip(*rows, strict=True):
-        if other is not None:
-            assert one.dtype == torch.bfloat16
-            assert difference(one, other) <= 1.5 * difference(its, other) + 4e-3
+    right_narrow_backward(CASES[name], "bf16")
 
 
 def test_what_is_compared_for_equality_is_rounded_first() -> None:

@@ -10,6 +10,7 @@ import torch
 from dojoir.torch.importer.builder import Builder, Place, Tensor, Unsupported, element
 from dojoir.torch.importer.index import Data, Index, as_index, clamp, of_atom
 from dojoir.torch.importer.nests import Store
+from dojoir.torch.importer.quotients import as_quotient
 from dojoir.torch.importer.values import At, Load, Number, Value, apply, cast, compare, select
 
 aten: Any = torch.ops.aten
@@ -30,8 +31,15 @@ def place(value: Value, extent: Index, wraps: bool = True) -> Index:
 
 def _plain(b: Builder, index: Tensor) -> Tensor:
     """Indices as elements of memory or of iterators."""
-    value = index.at(b.iterate(index.shape)[1])
-    return index if isinstance(value, Load | At | Number) else b.realize(index, f"{b.node.name}_index")
+    variables, place = b.iterate(index.shape)
+    value = index.at(place)
+    if isinstance(value, Load | At | Number):
+        return index
+    if len(variables) == 1 and (extent := variables[0].extent.constant) is not None:
+        made, own = as_quotient(value, of_atom(variables[0]), extent), place.index(of_atom(variables[0]))
+        if made is not None:
+            return Tensor(index.shape, index.dtype, lambda at: At(made(at[own]), index.dtype))
+    return b.realize(index, f"{b.node.name}_index")
 
 
 def _light(b: Builder, x: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,75 +12,17 @@ import torch
 
 import dojoir
 from dojoir.torch.importer.builder import Builder, Tensor, Unsupported
+from dojoir.torch.importer.in_place import write_in_place
 from dojoir.torch.importer.index import Index, Size
 from dojoir.torch.importer.merging import drop_ones, merge_loops, part, part_products
 from dojoir.torch.importer.narrow import widen
 from dojoir.torch.importer.nests import Program, flatten, read, split_loops, written
+from dojoir.torch.importer.results import Given, Input, Known, Lowered, Result, Stored, Viewed, buffers_of
 from dojoir.torch.importer.table import operators
 from dojoir.torch.importer.views import REPLAYED
 
 LARGEST_VALUE = 40
 """How many operations a value has at most before it is stored."""
-
-
-@dataclass(frozen=True)
-class Viewed:
-    """A result that is a view of another: operators of PyTorch with their arguments, the first of all left out."""
-
-    of: Result
-    steps: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...]
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A result in a buffer."""
-
-    buffer: str
-    shape: tuple[Index, ...]
-    dtype: torch.dtype
-
-
-@dataclass(frozen=True)
-class Given:
-    """A result that is an input as it is, by its number."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class Known:
-    """A result that is no tensor: None, a number, a size."""
-
-    value: Any
-
-
-Result = Viewed | Stored | Given | Known
-
-
-@dataclass(frozen=True)
-class Input:
-    """An input of the graph: a buffer, or a number that is a size; else unused."""
-
-    name: str
-    buffer: str | None
-    size: str | None
-
-
-@dataclass
-class Lowered:
-    """The lowered form of a graph: a program, its inputs in order, and its results; and the sources of sizes."""
-
-    program: Program
-    inputs: list[Input]
-    results: list[Result]
-    constants: dict[str, torch.Tensor] = field(default_factory=dict)
-    """The contents of the buffers that are no inputs: tensors that the graph has of its own."""
-
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Of each size the input, and the dimension of it, or -1 for the number itself."""
-
-    size_names: dict[str, str] = field(default_factory=dict)
-    """The name of a size for each symbol of PyTorch."""
 
 
 class Refused(Exception):
@@ -132,17 +74,21 @@ def user_line(node: Any) -> str:
 
 
 def lower(
-    graph: Any, names: Mapping[str, str] | None = None, size_names: Mapping[str, str] | None = None
+    graph: Any,
+    names: Mapping[str, str] | None = None,
+    size_names: Mapping[str, str] | None = None,
+    changed: Mapping[int, int] | None = None,
 ) -> Lowered:
     """The program of a graph of ATen operators whose nodes carry fake tensors (`meta["val"]`). `names` gives better
-    names for inputs, `size_names` for the symbols of PyTorch. Raises Refused."""
+    names for inputs, `size_names` for the symbols of PyTorch; `changed` the results that are new values of inputs,
+    to be written there. Raises Refused."""
     reader = _Reader(names or {}, size_names or {})
     for node in graph.nodes:
         try:
             reader.read(node)
         except Unsupported as error:
             raise Refused(node, str(error)) from None
-    return reader.finish()
+    return reader.finish(changed or {})
 
 
 class _Reader:
@@ -328,11 +274,12 @@ class _Reader:
         """Arguments of a view, with sizes as indices."""
         return tuple(self._argument(list(a) if isinstance(a, tuple | list) else a) for a in args)
 
-    def finish(self) -> Lowered:
+    def finish(self, changed: Mapping[int, int]) -> Lowered:
         program = self.builder.program
         _prune(program, self.results)
         outside = {one.buffer for one in self.inputs if one.buffer is not None} | {*self.constants}
         widen(program, outside | buffers_of(self.results))
+        in_place = write_in_place(program, self.inputs, self.results, changed)
         flatten(program)
         for name, d, by in self.builder.parted:
             if name in {b for nest in program.nests for b in written(nest) | read(nest)}:
@@ -346,7 +293,7 @@ class _Reader:
         drop_ones(program)
         merge_loops(program, self.builder.var)
         names = dict(self.builder.size_names)
-        return Lowered(program, self.inputs, self.results, self.constants, self.sizes, names)
+        return Lowered(program, self.inputs, self.results, self.constants, self.sizes, names, in_place)
 
 
 def _nothing(_: Any) -> Any:
@@ -355,23 +302,13 @@ def _nothing(_: Any) -> Any:
 
 def _prune(program: Program, results: Sequence[Result]) -> None:
     """Leaves out nests whose buffers nothing reads."""
-    wanted = {b for r in results for b in _buffers(r)}
+    wanted = buffers_of(results)
     kept = []
     for nest in reversed(program.nests):
         if written(nest) & wanted:
             wanted |= read(nest)
             kept.append(nest)
     program.nests = list(reversed(kept))
-
-
-def _buffers(result: Result) -> tuple[str, ...]:
-    match result:
-        case Stored(buffer):
-            return (buffer,)
-        case Viewed(of):
-            return _buffers(of)
-        case Given() | Known():
-            return ()
 
 
 def _order(value: Any) -> tuple[int, ...] | None:
@@ -386,11 +323,6 @@ def _order(value: Any) -> tuple[int, ...] | None:
     if not value.permute(order).is_contiguous() or order == sorted(order):
         return None
     return tuple(order)
-
-
-def buffers_of(results: Sequence[Result]) -> set[str]:
-    """The buffers that results are in."""
-    return {b for r in results for b in _buffers(r)}
 
 
 def sizes_in(index: Index) -> set[str]:

@@ -24,11 +24,17 @@ class Launches:
     launches need it, which the general way takes or refuses."""
 
     def __init__(
-        self, plan: Plan, kernels: Sequence[tuple[Any, Sequence[str]]], device: int, places: Places
+        self,
+        plan: Plan,
+        kernels: Sequence[tuple[Any, Sequence[str]]],
+        device: int,
+        places: Places,
+        in_place: frozenset[str],
     ) -> None:
-        """`kernels` are prepared calls with the buffers that each takes."""
+        """`kernels` are prepared calls with the buffers that each takes; `in_place` are inputs that are written."""
         self.places, self.device, self.plan = places, device, plan
         self.taken = [(one.number, one.order is not None, one) for one in plan.taken]
+        self._in_place = [n for n, buffer in enumerate([*plan.slots][: len(plan.taken)]) if buffer in in_place]
         self._held = [_constant(tensor, shape, device) for tensor, shape in plan.constants]
         self._constants = [tensor.data_ptr() for tensor in self._held]
         self.made = [made.as_shown for made in plan.made if made.is_result]
@@ -86,6 +92,10 @@ class Launches:
                 tensor = one.fitted(tensor)
                 kept.append(tensor)
             addresses.append(tensor.data_ptr())
+        if self._in_place and any(addresses[n] != inputs[self.taken[n][0]].data_ptr() for n in self._in_place):
+            return None  # a copy would be written
+        if self._in_place and self._share(inputs):
+            return None
         addresses += self._constants
         empty = places.empty
         made = [empty(shape, strides, dtype) for shape, strides, dtype in self._layouts]
@@ -102,7 +112,15 @@ class Launches:
         if self._is_direct:
             return made
         tensors: Any = [None if slot is None else made[slot] for slot in self._slots]
+        for n in self._in_place:
+            number, _, one = self.taken[n]
+            tensors[n] = one.fitted(inputs[number])
         return [make(tensors, inputs) for make in self.plan.results]
+
+    def _share(self, inputs: Sequence[Any]) -> bool:
+        """Whether an input that is written may lie in the memory of another one."""
+        places = [inputs[number].untyped_storage().data_ptr() for number, _, _ in self.taken]
+        return any(places.count(places[n]) > 1 for n in self._in_place)
 
     def raise_pending(self) -> None:
         """Raises RunError where an earlier call read an index that was out of range."""

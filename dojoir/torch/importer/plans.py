@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.graph import Given, Known, Lowered, Result, Stored, Viewed, buffers_of
 from dojoir.torch.importer.index import Bound, Data, Divided, Index, Size, Var
+from dojoir.torch.importer.results import Given, Known, Lowered, Result, Stored, Viewed, buffers_of
 
 Tensors = Sequence[torch.Tensor]
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.builder import Builder, Place, Tensor
-from dojoir.torch.importer.index import as_index
+from dojoir.torch.importer.index import Index, as_index
 from dojoir.torch.importer.values import FLOATS, Value, apply, cast, number
 
 aten: Any = torch.ops.aten
@@ -16,7 +16,7 @@ aten: Any = torch.ops.aten
 
 def contract(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     """`[…, i, k]` times `[…, k, j]`."""
-    x, y = b.stored(x), b.stored(y)
+    x, y = _factor(b, x, y.shape[-1]), _factor(b, y, x.shape[-2])
     shape = (*x.shape[:-1], y.shape[-1])
     dtype = x.dtype
     wide = "f32" if dtype in ("bf16", "f16") else dtype
@@ -26,6 +26,14 @@ def contract(b: Builder, x: Tensor, y: Tensor) -> Tensor:
         return apply("*", cast(left, wide), cast(right, wide))
 
     return b.reduce(shape, [x.shape[-1]], value, "+=", 0, dtype)
+
+
+def _factor(b: Builder, x: Tensor, times: Index) -> Tensor:
+    """A factor of a product that reads each of its elements some times: it is stored, but what is read once and
+    takes an operation or two."""
+    found = b.cost(x)
+    is_quick = found.operations <= 2 and not found.costly and found.reads <= 1
+    return x if times.constant == 1 and is_quick else b.stored(x)
 
 
 def _mm(b: Builder, x: Tensor, y: Tensor) -> Tensor:

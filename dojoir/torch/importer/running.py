@@ -11,11 +11,11 @@ import torch
 
 import dojoir
 from dojoir.torch.importer.builder import TORCH
-from dojoir.torch.importer.graph import Lowered, buffers_of
 from dojoir.torch.importer.launching import Launches
 from dojoir.torch.importer.nests import Node, read, written
 from dojoir.torch.importer.plans import Plan, empty_on_cpu, fitted, planned
 from dojoir.torch.importer.printing import kernel_text
+from dojoir.torch.importer.results import Lowered, buffers_of
 from dojoir.torch.places import places
 
 MOST_NESTS = 24
@@ -128,10 +128,8 @@ class Runner:
         self._launches: dict[tuple[int, tuple[int, ...]], Launches | None] = {}
         self._arguments = [pair for part in self.parts for pair in part.arguments]
         self._sizes = tuple(lowered.sizes.items())
-        self._may_launch = not any(
-            role == "inout" and any(buffer == one.buffer for one in lowered.inputs)
-            for buffer, role in self._arguments
-        )
+        given = {one.buffer for one in lowered.inputs} - lowered.in_place
+        self._may_launch = not any(role == "inout" and buffer in given for buffer, role in self._arguments)
 
     @property
     def text(self) -> str:
@@ -204,6 +202,7 @@ class Runner:
             ):
                 tensor = one.fitted(tensor)
             tensors.append(tensor)
+        self._part(plan, tensors)
         tensors += [fitted(constant, shape, None) for constant, shape in plan.constants]
         tensors += [empty_on_cpu(new.shape, new.strides, new.dtype) for new in plan.made]
         for call in self.calls("llvm"):
@@ -213,6 +212,14 @@ class Runner:
             else:
                 call.compiled(*arguments)
         return [make(tensors, inputs) for make in plan.results]
+
+    def _part(self, plan: Plan, tensors: list[torch.Tensor]) -> None:
+        """Has each input that is written in memory of its own: a copy, where another one may lie in it too."""
+        for buffer in self.lowered.in_place:
+            own = plan.slots[buffer]
+            place = tensors[own].untyped_storage().data_ptr()
+            if any(t.untyped_storage().data_ptr() == place for n, t in enumerate(tensors) if n != own):
+                tensors[own] = tensors[own].clone()
 
     # -- on a GPU -------------------------------------------------------------------------------------------
     def _on_gpu(self, plan: Plan, key: tuple[int, ...], inputs: Sequence[Any], device: int) -> list[Any]:
@@ -238,12 +245,13 @@ class Runner:
             if prepared is None:
                 return None
             kernels.append((prepared, call.arguments))
-        return Launches(plan, kernels, device, places)
+        return Launches(plan, kernels, device, places, self.lowered.in_place)
 
     def _checked(self, plan: Plan, inputs: Sequence[Any]) -> list[Any]:
         """The general way: each kernel checks all of its arguments."""
         device = inputs[plan.taken[0].number].device
         tensors = [one.fitted(inputs[one.number]) for one in plan.taken]
+        self._part(plan, tensors)
         tensors += [fitted(constant.to(device), shape, None) for constant, shape in plan.constants]
         tensors += [torch.empty(new.shape, dtype=new.dtype, device=device) for new in plan.made]
         for call in self.calls(target()):

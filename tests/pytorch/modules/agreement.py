@@ -100,6 +100,69 @@ def right_backward(
                 assert apart <= BACKWARD, f"{case.name}, seed {seed}: gradient {apart:.1e}"
 
 
+NARROW = {"bf16": (1e-3, 4e-3), "f16": (1e-3, 1e-3)}
+"""How much further from f64 than 1.5 times what PyTorch is in a narrow type results and gradients may be."""
+
+
+def narrow(case: Case, dtype: torch.dtype, seed: int = 0) -> tuple[torch.nn.Module, tuple[Any, ...]]:
+    """A case in a narrow type."""
+    module, inputs = case.make(SMALL, seed)
+    return module.to(dtype), tuple(_as(x, dtype) for x in inputs)
+
+
+def right_narrow(case: Case, name: str, seeds: Iterable[int] = (0,)) -> None:
+    """Asserts that `from_module` in `bf16` or `f16` is about as near to f64 as PyTorch, and of the same types."""
+    dtype, (limit, _) = _narrow_type(name), NARROW[name]
+    imported = None
+    for seed in seeds:
+        module, inputs = narrow(case, dtype, seed)
+        with torch.no_grad():
+            right = tensors(copy.deepcopy(module).double()(*(_as(x, torch.float64) for x in inputs)))
+            if imported is None:
+                imported = dojoir.torch.from_module(copy.deepcopy(module), inputs, threads=1)
+            else:
+                imported.module.load_state_dict(module.state_dict())
+            eager, found = tensors(module(*inputs)), tensors(imported(*inputs))
+        assert [one.dtype for one in found] == [one.dtype for one in eager]
+        for one, its, other in zip(found, eager, right, strict=True):
+            _check_narrow(case, one, its, other, limit, "result")
+
+
+def right_narrow_backward(case: Case, name: str) -> None:
+    """Asserts the same of the gradients, where nothing is left to PyTorch."""
+    dtype, (_, limit) = _narrow_type(name), NARROW[name]
+    module, inputs = narrow(case, dtype)
+    backend = dojoir.torch.backend(whole=True, threads=1)
+    torch._dynamo.reset()
+    calls = copy.deepcopy(module), module, copy.deepcopy(module).double()
+    compiled = torch.compile(calls[0], backend=backend, fullgraph=True, dynamic=False)
+    given = [tuple(_leaf(x) for x in inputs) for _ in range(2)]
+    given.append(tuple(_leaf(_as(x, torch.float64)) for x in inputs))
+    for call, taken in zip((compiled, *calls[1:]), given, strict=True):
+        loss(call(*taken)).backward()
+    rows = [
+        [*(x.grad for x in taken if isinstance(x, torch.Tensor)), *(p.grad for p in own.parameters())]
+        for taken, own in zip(given, calls, strict=True)
+    ]
+    for one, its, other in zip(*rows, strict=True):
+        if other is not None:
+            assert one.dtype == dtype
+            _check_narrow(case, one, its, other, limit, "gradient")
+
+
+def _check_narrow(case: Case, found: Any, eager: Any, right: Any, limit: float, what: str) -> None:
+    apart, its = difference(found, right), difference(eager, right)
+    assert apart <= 1.5 * its + limit, f"{case.name}: {what} {apart:.1e}, PyTorch {its:.1e}"
+
+
+def _narrow_type(name: str) -> torch.dtype:
+    return {"bf16": torch.bfloat16, "f16": torch.float16}[name]
+
+
+def _as(x: Any, dtype: torch.dtype) -> Any:
+    return x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+
 def _on(device: str, module: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[torch.nn.Module, tuple[Any, ...]]:
     return module.to(device), tuple(x.to(device) if isinstance(x, torch.Tensor) else x for x in inputs)
 
