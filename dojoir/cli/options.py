@@ -140,6 +140,8 @@ class Options:
         "before the stored schedules")  # fmt: skip
     why: bool = _switch("--why", help="say on stderr which schedule -O took, and for what machine")
     load: tuple[str, ...] = _several("--load", metavar="FILE", help="passes of yours, from a Python file")
+    structure: tuple[str, ...] = _several("--structure", metavar="NAME",
+        help="for -O and --plan: a pass of --load that takes the place of a nest; tried on each")  # fmt: skip
     output: str | None = _option("-o", "--output", metavar="FILE",
         help="write the result there, whole or not at all (an .npz with --run)")  # fmt: skip
     sizes: tuple[tuple[str, int], ...] = _several("-s", "--size", type=_size, metavar="NAME=INT",
@@ -258,6 +260,10 @@ class Options:
             yield "--why is for -O and -p optimize"
         if self.db and not (self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
             yield "--db is for -O and -p optimize"
+        if self.structure and not (self.plan or self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
+            yield "--structure is for -O, --plan and -p optimize"
+        if self.structure and not self.load:
+            yield "--structure names a pass of a file: give the file with --load"
         if self.inputs and not (self.run or self.check):
             yield "--inputs is for --run and --check"
         if self.names and self.canonical:

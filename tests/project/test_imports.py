@@ -29,6 +29,7 @@ PRINTERS = {
     "sources.py": {"codes", "passes"},
     "choice.py": {"passes"},
     "planning.py": {"passes", "ir"},
+    "structures.py": {"passes"},
     "tuned.py": {"ir"},
     "of_text.py": {"codes"},
     "words.py": {"ir"},

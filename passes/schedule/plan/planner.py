@@ -79,11 +79,13 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Planner:
-    """The subject of a plan. `tried` collects what is tried."""
+    """The subject of a plan. `tried` collects what is tried; `own` are structures of the caller's, which need to be
+    no faster by the model than the rules."""
 
     machine: Machine
     sizes: Mapping[str, int]
     tried: list[Tried] = field(default_factory=list)
+    own: tuple[Structure, ...] = ()
 
     def cost(self, trace: Trace) -> float:
         """Seconds of the kernel as it is, by the model; infinite where it is none for a GPU."""
@@ -165,7 +167,7 @@ class Planner:
             others = self.cost(trace) - node_seconds(trace.kernel, path, self.machine, self.sizes)
             enough = NEAR * floor_seconds(trace.kernel, self.machine, self.sizes, path)
         best, least = trace, inf
-        for structure in STRUCTURES:
+        for structure in (*self.own, *STRUCTURES):
             other = trace.copy()
             try:
                 parts = structure(other, path, self.machine)
@@ -176,7 +178,7 @@ class Planner:
                 self.nest(other, part.path, form, depth + 1)
             seconds = self.cost(other) - others
             self._note(trace, path, form, depth, structure, seconds)
-            if structure is not rules:
+            if structure is not rules and structure not in self.own:
                 seconds *= self.gain(trace.kernel)
             if seconds < least:
                 best, least = other, seconds
