@@ -9,6 +9,7 @@ from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
 from dojoir.passes.base.alternatives import Alternative, next_to
 from dojoir.passes.base.move import fresh_name
+from dojoir.passes.values.written_out import written_out
 from dojoir.proof.verdict import Verdict
 
 BLOCK = 4096
@@ -31,6 +32,9 @@ def to_mark(kernel: Kernel, place: str, name: str, verdict: Verdict) -> Iterator
     if name == "unroll":
         for factor in (4, 8):
             yield Alternative((f"split({here}, {factor})",), f"unroll({here}.0)")
+    written = tuple(f"use_rule({format_path(place)}, {rule})" for place, rule in written_out(kernel, path))
+    if written:
+        yield Alternative(written, move)
     yield from _with_own_storage(kernel, path, move)
     if name == "vectorize" and kernel.fp != "strict":
         yield from _with_partial_results(kernel, path, scope)
