@@ -89,11 +89,11 @@ def _not_below(play: Play, evaluator: Any, answer: dojoir.Trace, notes: list[str
     """The answer, or what is faster when both are built in full: a start, or what a database knew."""
     if is_slower_than_a_start(play, answer):
         answer = max(play.starts, key=play.speed)
-        notes.append("what was found is slower than a start when both are built in full: that is the answer")
+        notes.append("what was found is slower than a start when both are built in full: that start is the answer")
     for known in play.known:
         if is_slower(play, answer, known) and _fault(play, evaluator, known, "measure", notes) is None:
             answer = known
-            notes.append("what was found is slower than what the database knew: that is the answer")
+            notes.append("what was found is slower than what the database knew: the trace of the database is the answer")
     return answer
 
 
