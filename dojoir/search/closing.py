@@ -93,7 +93,9 @@ def _not_below(play: Play, evaluator: Any, answer: dojoir.Trace, notes: list[str
     for known in play.known:
         if is_slower(play, answer, known) and _fault(play, evaluator, known, "measure", notes) is None:
             answer = known
-            notes.append("what was found is slower than what the database knew: the trace of the database is the answer")
+            notes.append(
+                "what was found is slower than what the database knew: the trace of the database is the answer"
+            )
     return answer
 
 

@@ -1,7 +1,8 @@
-"""Moves of a user's own: what they make wrong is refused in plain words, and not where the proof stumbles over it."""
+"""Moves of a user's own: what they make wrong is refused in plain words, before the proof stumbles over it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -62,3 +63,19 @@ def test_a_move_of_the_users_renames() -> None:
 def test_what_it_names_wrongly_is_refused(move: Rename, code: str, says: str) -> None:
     verdict = dojoir.check(dojoir.parse(KERNEL), move)
     assert not verdict and verdict.code == code and says in str(verdict)
+
+
+def test_a_saved_trace_of_them_is_loaded_with_their_classes(tmp_path: Path) -> None:
+    trace = dojoir.Trace(dojoir.parse(KERNEL))
+    trace.apply(Rename(BufferName("t"), BufferName("v")))
+    trace.apply("join_scopes(0, 1)")
+    trace.save(tmp_path / "own.json")
+    again = dojoir.Trace.load(tmp_path / "own.json", moves=[Rename])
+    assert again.moves == trace.moves and again.kernel == trace.kernel
+    with pytest.raises(
+        dojoir.ArgumentError, match=r"no move 'rename_temporary'.* one of your own.* moves=\["
+    ) as no:
+        dojoir.Trace.load(tmp_path / "own.json")
+    assert no.value.diagnostic.code == "unknown-move"
+    with pytest.raises(dojoir.ArgumentError, match="moves"):
+        dojoir.Trace.load(tmp_path / "own.json", moves=["rename_temporary"])  # type: ignore[list-item]
