@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import dojoir
 from dojoir.cli.hints import hint_for_option, nearest
+from dojoir.cli.values import positive, seconds, size
 
 EPILOG = """\
 A pipeline is a list of moves and passes separated by ; , or line ends: 'join_scopes(0, 1); vectorize(@j)'.
@@ -51,34 +52,11 @@ FORMS = ("asm", "llvm-opt", "lib")
 """The forms of --emit besides the source for a target."""
 
 
-def _size(text: str) -> tuple[str, int]:
-    name, equals, value = text.partition("=")
-    if not (equals and name.isidentifier() and re.fullmatch("[0-9]{1,20}", value) and int(value) >= 1):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a size: write NAME=INTEGER, such as N=4096")
-    return name, int(value)
-
-
 def _renaming(text: str) -> tuple[str, str]:
     old, equals, new = text.partition("=")
     if not (equals and old and new):
         raise argparse.ArgumentTypeError(f"'{text}' is not a renaming: write OLD=NEW, such as x=y")
     return old, new
-
-
-def _positive(text: str) -> int:
-    if not (re.fullmatch("[0-9]{1,9}", text) and int(text) >= 1):
-        raise argparse.ArgumentTypeError(f"'{text}' is not an integer of at least 1")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
-    return value
 
 
 def _target(text: str) -> str:
@@ -144,7 +122,7 @@ class Options:
         help="for -O and --plan: a pass of --load that takes the place of a nest; tried on each")  # fmt: skip
     output: str | None = _option("-o", "--output", metavar="FILE",
         help="write the result there, whole or not at all (an .npz with --run)")  # fmt: skip
-    sizes: tuple[tuple[str, int], ...] = _several("-s", "--size", type=_size, metavar="NAME=INT",
+    sizes: tuple[tuple[str, int], ...] = _several("-s", "--size", type=size, metavar="NAME=INT",
         help="a runtime size for --run, --check, --time, --cost, --plan and -O")  # fmt: skip
     fp: str | None = _option("--fp", choices=("strict", "reassoc", "fast"),
         help="what rewrites may do to floating point, for the header")  # fmt: skip
@@ -218,9 +196,9 @@ class Options:
         help="for --run and --check: the code for a GPU (cuda, hip) on the CPU, slowly, checked")  # fmt: skip
     cpu: str | None = _option("--cpu", metavar="NAME", group=CODE,
         help="the processor that llvm and c are for, by LLVM's name (znver3); this one by default")  # fmt: skip
-    threads: int | None = _option("--threads", type=_positive, metavar="INT", group=CODE,
+    threads: int | None = _option("--threads", type=positive, metavar="INT", group=CODE,
         help="cores for scopes marked p (all)")  # fmt: skip
-    time_limit: float = _option("--time-limit", type=_seconds, default=60.0, metavar="SECONDS", group=CODE,
+    time_limit: float = _option("--time-limit", type=seconds, default=60.0, metavar="SECONDS", group=CODE,
         help="for --check and --time (60)")  # fmt: skip
 
     split_input_file: bool = _switch("--split-input-file", group=TESTING,

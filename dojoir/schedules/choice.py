@@ -81,9 +81,10 @@ def optimize(
     each nest: for a CPU the first that fits goes before all that comes with dojoir, and `default_schedule` goes on
     from there; for a GPU they are candidates of the planner, by the model.
 
-    Raises KernelError for an ill-formed kernel, ArgumentError for an unknown target or processor, a number of
-    threads that there cannot be, a stored schedule that cannot be read or a pass that is no structure. Raises
-    IllegalMove for a schedule of the caller's whose moves do not fit the kernel that it names.
+    Raises KernelError for an ill-formed kernel, ArgumentError for a size that the kernel does not have or that is
+    below 1, for an unknown target or processor, a number of threads that there cannot be, a stored schedule that
+    cannot be read or a pass that is no structure. Raises IllegalMove for a schedule of the caller's whose moves do
+    not fit the kernel that it names.
     """
     if isinstance(kernel, dojoir.Trace):
         whole = kernel.copy()
@@ -116,9 +117,9 @@ def optimize(
         return choice.trace.copy()
 
     machine = dojoir.machine_for(target, cpu)
-    if (
-        db is not None or folders or structures or os.environ.get(VARIABLE)
-    ):  # what these hold may be another the next time
+    check_sizes(kernel, sizes or {})
+    changing = db is not None or folders or structures or os.environ.get(VARIABLE)
+    if changing:  # what these hold may be another the next time
         trace = made()
     else:
         facts = sorted(machine.facts.items()), machine.caches, sorted(machine.features)
@@ -143,6 +144,7 @@ def choose(
 ) -> Choice:
     """The result of `optimize`, with the reason for the choice. Raises as that does."""
     machine = dojoir.machine_for(target, cpu)
+    check_sizes(kernel, sizes or {})
     plain = _without(kernel, target, machine, sizes, threads, folders, structures)
     if db is None or cpu is not None:
         return plain
@@ -154,6 +156,17 @@ def choose(
     if best is not None and best.start == kernel and best.is_safe:
         return Choice(best, machine, None, found=True)
     return plain
+
+
+def check_sizes(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> None:
+    """Raises ArgumentError for a size that the kernel does not have, or has fixed to another number, or one below 1.
+    A fact may be broken: what is for no such sizes is not chosen."""
+    fixed = {size.name: size.value for size in kernel.sizes}
+    for name, value in sizes.items():
+        if fixed.get(name) == value:
+            continue
+        if name not in kernel.runtime_sizes or not 1 <= value < 1 << 63:
+            kernel.specialize(**{name: value})  # says what is wrong with it
 
 
 def _without(

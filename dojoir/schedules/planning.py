@@ -10,7 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 import dojoir
-from dojoir.schedules.choice import Way, emitted, ways
+from dojoir.schedules.choice import Way, check_sizes, emitted, ways
 
 _OPTIONS = ("", "option", "model", "moves", "why not")
 _TRIED = ("form", "nest", "structure", "model", "why not")
@@ -127,6 +127,7 @@ def plan(
     True
     """
     machine = dojoir.machine_for(target, cpu)
+    check_sizes(kernel, sizes or {})
     tried: list[Tried] = []
     found = ways(kernel, target, machine, sizes, threads, folders, structures, tried)
     options = tuple(_option(way, kernel, target, machine) for way in found)

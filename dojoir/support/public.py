@@ -411,6 +411,8 @@ def _words(kind: Any) -> str:
 def _plural(kind: Any) -> str:
     plain = {int: "integers", float: "numbers", str: "texts", object: "values"}
     word = _words(kind)
+    if word.startswith("a dict of "):
+        return word.replace("a dict", "dicts", 1)
     return plain.get(kind) or (
         f"{word.partition(' ')[2]}s" if word.startswith(("a ", "an ")) and " or " not in word else word
     )

@@ -154,6 +154,12 @@ def loaded(code: str, modules: list[str]) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
+def test_a_function_stays_where_a_module_has_its_name() -> None:
+    """`dojoir.gradient` is the function also where the module of that name was imported first."""
+    code = "import dojoir.gradient.made\nprint(callable(dojoir.gradient))"
+    assert loaded(code, []).splitlines() == ["True", "[]"]
+
+
 def test_a_bare_import_is_light() -> None:
     rooms = ["dojoir.records", "dojoir.search", "dojoir.game"]
     assert loaded("", ["lark", "sympy", "islpy", "llvmlite", "numpy", *rooms]) == "[]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dojoir.verbs.arguments.values import positive, size
+from dojoir.cli.values import positive, size
 from dojoir.verbs.evidence import Verb
 
 KINDS = ("move", "rule", "schedule", "run", "structure", "pass", "code", "mark", "doc", "note")

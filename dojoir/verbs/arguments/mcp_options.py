@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dojoir.verbs.arguments.values import positive, seconds
+from dojoir.cli.values import positive, seconds
 from dojoir.verbs.evidence import Verb
 
 
