@@ -159,8 +159,8 @@ def choose(
 
 
 def check_sizes(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> None:
-    """Raises ArgumentError for a size that the kernel does not have, or has fixed to another number, or one below 1.
-    A fact may be broken: what is for no such sizes is not chosen."""
+    """Raises ArgumentError for a size that the kernel does not have, or has fixed to another number, or one below
+    1. A fact may be broken: what is for no such sizes is not chosen."""
     fixed = {size.name: size.value for size in kernel.sizes}
     for name, value in sizes.items():
         if fixed.get(name) == value:
