@@ -112,6 +112,8 @@ def _conversion(call: syntax.Call, names: Names, depth: int) -> Expr:
 def _check_arity(call: syntax.Call, arity: int, names: Names) -> None:
     if len(call.args) != arity:
         takes = f"{call.name.text} takes {_count(arity, 'argument')}, not {len(call.args)}"
+        if call.name.text in ("max", "min") and len(call.args) == 1:
+            takes += f"; over a scope it is an accumulation: `m[{{i}}] {call.name.text}= x[{{i}}, {{j}}]`"
         raise names.error("wrong-arity", takes, call.span)
 
 
