@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NoReturn
 
 import dojoir
-from dojoir.cli.hints import hint_for_option, nearest
-from dojoir.cli.values import positive, seconds, size
+from dojoir.cli.hints import hint_for_option, nearest_target
+from dojoir.cli.values import positive, seconds, seed, size
 
 EPILOG = """\
 A pipeline is a list of moves and passes separated by ; , or line ends: 'join_scopes(0, 1); vectorize(@j)'.
@@ -76,7 +76,7 @@ def _form(text: str) -> str:
 def _known(name: str, known: tuple[str, ...]) -> None:
     if name not in known:
         known_ones = f"the targets are {', '.join(known)}"
-        raise argparse.ArgumentTypeError(f"there is no target '{name}'{nearest(name, known)}; {known_ones}")
+        raise argparse.ArgumentTypeError(f"there is no target '{name}'{nearest_target(name, known)}; {known_ones}")
 
 
 def _option(*flags: str, help: str, group: str = "", default: object = None, **rest: object) -> Any:
@@ -185,7 +185,7 @@ class Options:
     run: bool = _switch("--run", group=CODE, help="run the kernel and describe what it returns")
     inputs: tuple[str, ...] = _several("--inputs", metavar="FILE", group=CODE,
         help="inputs for --run and --check: NAME=FILE.npy, or an .npz; random ones otherwise")  # fmt: skip
-    seed: int = _option("--seed", type=int, default=0, metavar="INT", group=CODE,
+    seed: int = _option("--seed", type=seed, default=0, metavar="INT", group=CODE,
         help="the seed of random inputs (0)")  # fmt: skip
     check: bool = _switch("--check", group=CODE,
         help="compare with the reference on several inputs; status 3 if it differs or is undecided")  # fmt: skip
@@ -286,6 +286,8 @@ def parse_options(arguments: list[str]) -> Options:
     if unknown:
         flags = [flag for option in fields(Options) for flag in option.metadata["flags"] if flag[0] == "-"]
         hints = "".join(hint_for_option(word, [*flags, "--help", "--version"]) for word in unknown)
+        if not any(word.startswith("-") for word in unknown):
+            hints = f"; one FILE is read: --chain {unknown[0]} joins another, and -p takes moves"
         reader.error(f"unrecognized arguments: {' '.join(unknown)}{hints}")
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in vars(given).items()

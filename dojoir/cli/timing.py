@@ -88,6 +88,8 @@ def _moves(count: int) -> str:
 def default_sizes(kernel: dojoir.Kernel, given: dict[str, int]) -> dict[str, int]:
     """The sizes that are not given: the largest power of two for all of them with which the arguments fit in
     MOST_BYTES and the kernel runs MOST_STATEMENTS. Raises ArgumentError where the facts allow no power of two."""
+    for name in given.keys() - set(kernel.runtime_sizes):
+        kernel.specialize(**{name: given[name]})  # says that there is no such size
     names = [name for name in kernel.runtime_sizes if name not in given]
     cost = dojoir.cost(kernel)
     for exponent in range(27 if names else 1, -1, -1):

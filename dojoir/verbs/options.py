@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import dojoir
 from dojoir.cli.hints import hint_for_option, nearest
-from dojoir.cli.values import positive, seconds, size
+from dojoir.cli.values import positive, seconds, seed, size
 from dojoir.verbs import evidence
 from dojoir.verbs.arguments import (
     dataset_options,
@@ -20,7 +20,7 @@ from dojoir.verbs.arguments import (
     run_options,
     task_options,
 )
-from dojoir.verbs.arguments.values import cost_model, device, seed
+from dojoir.verbs.arguments.values import cost_model, device
 
 EPILOG = """\
 exit status: 0 fine; 1 the input is wrong or a move is illegal; 2 usage; 3 results differ;

@@ -40,12 +40,6 @@ def cost_model(text: str) -> str:
     raise argparse.ArgumentTypeError(f"'{text}' is not a cost model: trees, or FILE.py:CLASS")
 
 
-def seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a seed: write an integer from 0, of 18 digits at most")
-    return int(text)
-
-
 def factor(text: str) -> float:
     try:
         value = float(text)
