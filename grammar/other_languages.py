@@ -47,7 +47,7 @@ def _c_loop(match: re.Match[str]) -> str:
     return f"a loop is written as its extent: {_range(f'{low}, {high}', name)}"
 
 
-def _number(match: re.Match[str]) -> str | None:
+def _decimal(match: re.Match[str]) -> str | None:
     """A number of another base, or one with signs between its digits, as a decimal one."""
     try:
         return f"numbers are decimal, without signs between digits: write {int(match['here'], 0)}"
@@ -171,8 +171,8 @@ _ON_LINES: tuple[tuple[str, str | Callable[[re.Match[str]], str | None]], ...] =
             f"move split(@i, {m['n']}) makes blocks of {m['n']}"
         ),
     ),
-    (r"(?P<here>\b0[xXbBoO][0-9A-Fa-f]+)\b", _number),
-    (r"(?P<here>\b\d+(?:_\d+)+)\b", _number),
+    (r"(?P<here>\b0[xXbBoO][0-9A-Fa-f]+)\b", _decimal),
+    (r"(?P<here>\b\d+(?:_\d+)+)\b", _decimal),
     (
         r"(?P<here>\((?P<type>float|double|int|long|half|char|[fiu]\d+|bf16)\))\s*(?P<of>[\w(])",
         lambda m: f"a conversion is written {_type(m['type'])}(x)",

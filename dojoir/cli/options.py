@@ -62,18 +62,18 @@ def _renaming(text: str) -> tuple[str, str]:
 def _target(text: str) -> str:
     """A target that there is; `llvm@znver3` names a processor as well."""
     if text != "llvm":
-        _known(text.partition("@")[0], tuple(dojoir.TARGETS))
+        _check_target(text.partition("@")[0], tuple(dojoir.TARGETS))
     return text
 
 
 def _form(text: str) -> str:
     """The forms of --emit."""
     if text not in FORMS:
-        _known(text.partition("@")[0], (*dojoir.TARGETS, *FORMS))
+        _check_target(text.partition("@")[0], (*dojoir.TARGETS, *FORMS))
     return text
 
 
-def _known(name: str, known: tuple[str, ...]) -> None:
+def _check_target(name: str, known: tuple[str, ...]) -> None:
     if name not in known:
         known_ones = f"the targets are {', '.join(known)}"
         raise argparse.ArgumentTypeError(f"there is no target '{name}'{nearest_target(name, known)}; {known_ones}")

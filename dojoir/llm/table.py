@@ -228,7 +228,7 @@ class Table:
                 code, message = error.diagnostic.code, error.diagnostic.message[:2000]
                 status = "limit" if code == "limit-reached" else "error"
                 found = {"status": status, "code": code, "message": message}
-            plain: Answer = _plain({**found, "left_of_limits": self.spent.left()})
+            plain: Answer = _as_json({**found, "left_of_limits": self.spent.left()})
             return plain
 
     def _game(self, name: str) -> Game:
@@ -263,7 +263,7 @@ class Table:
             one.close()
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """The same as JSON has it: halves of characters escaped, numbers that are none or infinite as null."""
     match value:
         case str():
@@ -271,7 +271,7 @@ def _plain(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else None
         case Mapping():
-            return {_plain(str(key)): _plain(one) for key, one in value.items()}
+            return {_as_json(str(key)): _as_json(one) for key, one in value.items()}
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_as_json(one) for one in value]
     return value

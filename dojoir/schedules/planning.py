@@ -88,7 +88,7 @@ class Plan:
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [
-            ("*" if one is self.best else " ", one.name, _time(one.seconds), _moves(one), one.refusal)
+            ("*" if one is self.best else " ", one.name, _time(one.seconds), _count_of_moves(one), one.refusal)
             for one in self.options
         ]
 
@@ -160,7 +160,7 @@ def _time(seconds: float | None) -> str:
     return f"{seconds * 1e6:,.1f} us" if isfinite(seconds) else "no launches"
 
 
-def _moves(option: Option) -> str:
+def _count_of_moves(option: Option) -> str:
     return "" if option.refusal else str(len(option.trace.moves))
 
 

@@ -86,7 +86,7 @@ def _walled(function: Callable[P, R], codes: Mapping[str, str]) -> Callable[P, R
         except _Wrong:
             if name == others == "sizes":
                 return value  # what takes sizes by name says itself which are wrong, and of what kernel
-            raise _error(called, shown, found[1], value, codes.get(name)) from None
+            raise _wrong_argument(called, shown, found[1], value, codes.get(name)) from None
 
     @wraps(function)
     def checked(*args: P.args, **named: P.kwargs) -> R:
@@ -145,7 +145,7 @@ def _unknown_keyword(function: str, name: str, signature: inspect.Signature) -> 
     )
 
 
-def _error(function: str, name: str, expected: str, value: object, code: str | None) -> ArgumentError:
+def _wrong_argument(function: str, name: str, expected: str, value: object, code: str | None) -> ArgumentError:
     kernel = expected.removeprefix("a list or tuple of ").startswith(("a Kernel", "Kernels"))
     cure = next((cure for word, cure in _CURES.items() if expected.startswith(f"a {word}")), "")
     message = f"{function.strip('_')}: {name} is {expected}, not {repr_of(value)}{cure}"
@@ -226,7 +226,7 @@ def _text(value: Any) -> str:
     raise _Wrong
 
 
-def _path(value: Any) -> str:
+def _path_in_words(value: Any) -> str:
     try:
         name = os.fspath(value)
     except Exception:
@@ -259,7 +259,7 @@ def _check(kind: Any) -> Check:
     if origin is collections.abc.Callable or kind is collections.abc.Callable:
         return _called
     if origin is os.PathLike:
-        return _path
+        return _path_in_words
     if origin is tuple:
         return _tuple([_check(one) for one in inner if one is not ...], endless=inner[-1:] == (...,))
     if isinstance(origin, type) and issubclass(origin, collections.abc.Mapping | dict):

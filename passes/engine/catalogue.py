@@ -118,7 +118,7 @@ def build_move(call: Call, moves: Sequence[type[Move]] = ()) -> Move:
     parameters = kind.parameters()
     usage = f"{kind.name}({', '.join(parameters)})"
     values: list[object] = []
-    words = _in_order(call, parameters, usage)
+    words = _arguments_in_order(call, parameters, usage)
     lists = [t for t in parameters.values() if get_origin(t) is tuple]
     single = len(parameters) - len(lists)
     least = single + (0 if kind.lists_may_be_empty() else 1)
@@ -141,7 +141,7 @@ def build_move(call: Call, moves: Sequence[type[Move]] = ()) -> Move:
 _NAMED = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)\s*(.+)", re.DOTALL)
 
 
-def _in_order(call: Call, parameters: Mapping[str, type], usage: str) -> list[str]:
+def _arguments_in_order(call: Call, parameters: Mapping[str, type], usage: str) -> list[str]:
     """The arguments of a call in the order of the parameters: those by name, `factor=8`, come after the others.
     Raises ArgumentError for a name that there is not, or that is given twice."""
     words = list(call.arguments)

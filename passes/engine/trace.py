@@ -291,7 +291,7 @@ class Trace:
 
         found = _fields(data if isinstance(data, dict) else None, name)
         if found.unsafe and not unsafe:
-            which = _numbers(i + 1 for i in found.unsafe)
+            which = _numbered_moves(i + 1 for i in found.unsafe)
             raise ArgumentError(
                 f"{name} has moves that were made without the checker ({which}): what they give may be wrong; "
                 f"load it with unsafe=True (--unsafe in the shell) if you want them all the same",
@@ -326,7 +326,7 @@ class Trace:
         """The warning wherever an unsafe trace is used: which moves no checker saw. None for a safe one."""
         if self.is_safe:
             return None
-        which = _numbers(i for i, step in enumerate(self._steps, 1) if step.unsafe)
+        which = _numbered_moves(i for i, step in enumerate(self._steps, 1) if step.unsafe)
         return f"made without the checker by {which}: what it computes may be wrong"
 
     def __repr__(self) -> str:
@@ -416,7 +416,7 @@ def _fields(data: Any, name: str) -> _Saved:
     raise ArgumentError(f"{name} is not a dojoir trace", "bad-trace")
 
 
-def _numbers(moves: Iterable[int]) -> str:
+def _numbered_moves(moves: Iterable[int]) -> str:
     """`moves 1, 2, 5`, the first of them."""
     numbers = sorted(moves)
     few = ", ".join(map(str, numbers[:8])) + (", …" if numbers[8:] else "")

@@ -38,7 +38,7 @@ def to_mark(kernel: Kernel, place: str, name: str, verdict: Verdict) -> Iterator
     yield from _with_own_storage(kernel, path, move)
     if name == "vectorize" and kernel.fp != "strict":
         yield from _with_partial_results(kernel, path, scope)
-    yield from _parts(scope, path, name)
+    yield from _distributed_parts(scope, path, name)
     yield from _nearby(kernel, path, name)
     if name == "parallelize" and kernel.fp != "strict":
         yield from _with_partial_blocks(kernel, path, scope)
@@ -98,7 +98,7 @@ def _sums(kernel: Kernel, path: Path) -> list[str]:
     )
 
 
-def _parts(scope: Scope, path: Path, name: str) -> Iterator[Alternative]:
+def _distributed_parts(scope: Scope, path: Path, name: str) -> Iterator[Alternative]:
     """One part of a scope that is distributed."""
     here, later = format_path(path), next_to(path)
     for children in range(1, len(scope.body)):
