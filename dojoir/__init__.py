@@ -15,7 +15,7 @@ PUBLIC = {
     "author.chain": "chain",
     "backends.backend": "Backend",
     "backends.host": "machine_for",
-    "backends.machine": "Machine",
+    "backends.machine": "Machine Rates",
     "codegen": "TARGETS",
     "costs.cost": "cost",
     "costs.features": "estimate features",

@@ -13,6 +13,7 @@ from dojoir.author.chain import chain as chain
 from dojoir.backends.backend import Backend as Backend
 from dojoir.backends.host import machine_for as machine_for
 from dojoir.backends.machine import Machine as Machine
+from dojoir.backends.machine import Rates as Rates
 from dojoir.codegen import TARGETS as TARGETS
 from dojoir.costs.cost import cost as cost
 from dojoir.costs.features import estimate as estimate
@@ -139,6 +140,7 @@ __all__ = [
     "PythonCode",
     "Query",
     "QueryError",
+    "Rates",
     "Ratio",
     "RunError",
     "SizeCondition",

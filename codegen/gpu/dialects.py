@@ -108,6 +108,8 @@ class GpuSpelling(Spelling):
         return super().binary(op, Type(DTYPES["i32"]) if self.short and type == INDEX else type)
 
     def unary(self, op: str, type: Type) -> Form:
+        if op == "loaded":
+            return Apply(f"loaded_{type.dtype}")
         return Apply(op) if op.startswith("approx_") else super().unary(op, type)
 
     def convert(self, to: Type, source: Type) -> Form:

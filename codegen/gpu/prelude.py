@@ -75,6 +75,22 @@ static __device__ inline float {name}(float a)
 
 """
 
+_LOADED = """\
+static __device__ inline {kind} loaded_{dtype}({kind} a)  // a compiler loads it where this stands, and not later
+{{
+#if defined(__CUDA_ARCH__)
+    asm volatile("" : "+{cuda}"(a));
+#elif defined(__HIP_DEVICE_COMPILE__)
+    asm volatile("" : "+v"(a));
+#endif
+    return a;
+}}
+
+"""
+
+_REGISTERS = {"f64": "d", "f32": "f", "i64": "l", "u64": "l", "i32": "r", "u32": "r"}
+"""The letters of registers in assembly for NVIDIA GPUs, by what they hold."""
+
 _BITS = re.compile(
     r"\(([^()]+) a\)\n\{\n    ([^\n]+) bits;\n    memcpy\(&bits, &a, sizeof bits\);\n    return bits;\n\}"
 )
@@ -139,6 +155,9 @@ def support(code: str, language: Language) -> Iterator[str]:
     for name, (harness, words) in _APPROXIMATE.items():
         if name in used:
             yield from _FUNCTION.format(name=name, harness=harness, text=words[language.name]).splitlines()
+    for dtype, register in _REGISTERS.items():
+        if f"loaded_{dtype}" in used:
+            yield from _LOADED.format(kind=TYPES[dtype], dtype=dtype, cuda=register).splitlines()
 
 
 def _hip(used: set[str], warp: int) -> Iterator[str]:

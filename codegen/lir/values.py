@@ -49,7 +49,8 @@ class Var:
 @dataclass(frozen=True)
 class Unary:
     """neg, not (bool or bits), abs, sqrt, floor, ceil, round (to nearest even). Of one f32, on targets that
-    approximate: approx_exp2, approx_rsqrt (`codegen.math.hardware` says how nearly)."""
+    approximate: approx_exp2, approx_rsqrt (`codegen.math.hardware` says how nearly). On a GPU `loaded`, the same
+    value, of a load that compilers leave where it stands."""
 
     type: Type
     op: str

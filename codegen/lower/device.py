@@ -27,7 +27,7 @@ from dojoir.codegen.lower.partial_sums import in_parts
 from dojoir.codegen.lower.placement import Home, Use
 from dojoir.codegen.lower.places_to_wait import Barriers
 from dojoir.codegen.lower.scopes import Scopes
-from dojoir.codegen.lower.speculated import Conditions, cleared
+from dojoir.codegen.lower.speculated import Conditions, cleared, loaded_before
 from dojoir.codegen.lower.state import Block, Device, Memory, Place, State, Unit, Variable
 from dojoir.codegen.lower.threads import Launched, Nest, Phase, Threads, mark_of
 from dojoir.codegen.lower.wide import MOST_LANES, Widening, size_divisors
@@ -106,6 +106,16 @@ class DeviceScopes(Scopes):
         read = (state.places[name] for name in conditions.shared(path))
         self.cleared.update(place.array for place in read if isinstance(place, Memory))
         return True
+
+    def _guard(self, path: Path, guard: Guard, state: State, block: Block) -> None:
+        device, inner = state.device, Block(pending=block.pending)
+        super()._guard(path, guard, state, inner)
+        asked = state.lanes is None and any(isinstance(stmt, lir.If) for stmt in inner.statements)
+        if device is not None and device.level == "thread" and asked:
+            names = Conditions(self.threads, device.launched).loadable_before(path)
+            arrays = {place.array for name in names if isinstance(place := state.places[name], Memory)}
+            inner.statements = [*loaded_before(inner.statements, arrays, self.unit.names.fresh)]
+        block.statements.extend(inner.statements)
 
     def _host(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         starts = {launched.first: launched for launched in self.threads.launches if launched.parent == path}

@@ -11,13 +11,15 @@ Shared memory that is read so is cleared before, once for each block: no thread 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 
 import islpy as isl
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.device import Barrier, ThreadNumber
-from dojoir.codegen.lir.program import INDEX, Const, Type, Var
+from dojoir.codegen.lir.program import INDEX, Const, Type, Value, Var
+from dojoir.codegen.lir.walk import rebuilt
 from dojoir.codegen.lower.meetings import runs_by, second
 from dojoir.codegen.lower.threads import Launched, Threads
 from dojoir.ir.affine import Affine
@@ -58,9 +60,28 @@ class Conditions:
             with limited_in_part(STEP_LIMIT):
                 asked = self._left_out(path, sites[0])
                 around = [node for n, node in enumerate(sites[0].ancestors, 1) if n not in asked]
-                return _stays_inside(self.kernel, sites[0], around) and self._is_unread(sites[0], around, asked)
+                inside = _stays_inside(self.kernel, sites[0], around, sites[0].statement.accesses)
+                return inside and self._is_unread(sites[0], around, asked)
         except (StepLimitReached, isl.Error):
             return False
+
+    def loadable_before(self, path: Path) -> set[str]:
+        """The buffers in shared memory of which a thread may read what the one statement inside of the guard at
+        `path` reads before it asks the condition. The elements are there where it does not hold, too; what is read
+        then is not used, whoever else writes there at that time. Compilers read several neighbours at once where
+        they need not ask for each."""
+        sites = sites_inside(self.kernel, path)
+        if len(sites) != 1:
+            return set()
+        site, target = sites[0], sites[0].statement.target.buffer
+        reads = [a for a in site.statement.reads if a.buffer != target and _is_plain(self.kernel, a)]
+        around = [node for n, node in enumerate(site.ancestors, 1) if n < len(path) or isinstance(node, Scope)]
+        try:
+            with limited_in_part(STEP_LIMIT):
+                outside = {a.buffer for a in reads if not _stays_inside(self.kernel, site, around, [a])}
+        except (StepLimitReached, isl.Error):
+            return set()
+        return {a.buffer for a in reads if self.kernel.buffer(a.buffer).storage == "shared"} - outside
 
     def shared(self, path: Path) -> Iterator[str]:
         """The buffers in shared memory that are read inside of a guard."""
@@ -113,6 +134,31 @@ def cleared(arrays: Sequence[lir.Array], threads: int, fresh: Callable[[str], st
     return (*loops, Barrier(tuple(array.name for array in arrays))) if loops else ()
 
 
+def loaded_before(
+    guarded: Sequence[lir.Stmt], buffers: Collection[str], fresh: Callable[[str], str]
+) -> tuple[lir.Stmt, ...]:
+    """A statement inside of conditions, with its loads of some buffers in front of all of them."""
+    found: dict[Value, Var] = {}
+
+    def change(value: Value) -> Value:
+        if isinstance(value, lir.Unary) and value.op == "loaded":
+            return change(value.arg)
+        if isinstance(value, lir.Load) and value.buffer in buffers and value.mask is None:
+            return found.setdefault(value, Var(value.type, fresh(f"{value.buffer}_there")))
+        return rebuilt(value, change)
+
+    def inside(stmt: lir.Stmt) -> lir.Stmt:
+        match stmt:
+            case lir.If(then=then, otherwise=()):
+                return replace(stmt, then=tuple(map(inside, then)))
+            case lir.Let(value=value) | lir.Assign(value=value) | lir.Store(value=value):
+                return replace(stmt, value=change(value))
+        return stmt
+
+    changed = tuple(map(inside, guarded))
+    return (*(lir.Let(var, lir.Unary(var.type, "loaded", load)) for load, var in found.items()), *changed)
+
+
 PLAIN = frozenset(DTYPES[name] for name in ("f64", "f32", "i64", "i32", "u64", "u32"))
 """The types whose elements lie in memory as they are."""
 
@@ -127,16 +173,21 @@ def _stays_near(kernel: Kernel, site: Site) -> bool:
         target.role == "tmp"
         and target.storage == "reg"
         and all(kernel.buffer(a.buffer).storage in near for a in statement.accesses)
-        and all(kernel.buffer(a.buffer).dtype in PLAIN for a in statement.accesses)
-        and all(isinstance(index, Affine) for a in statement.accesses for index in a.indices)
+        and all(_is_plain(kernel, a) for a in statement.accesses)
         and not any(isinstance(part, Op) and part.name in MAY_FAIL for part in parts(statement.value))
     )
 
 
-def _stays_inside(kernel: Kernel, site: Site, around: Sequence[Scope | Guard]) -> bool:
-    """Whether each index of a statement is one of its array wherever what is `around` lets it run."""
+def _is_plain(kernel: Kernel, access: Access) -> bool:
+    """Whether an access is by affine indices, to a type whose elements lie in memory as they are."""
+    return kernel.buffer(access.buffer).dtype in PLAIN and all(isinstance(i, Affine) for i in access.indices)
+
+
+def _stays_inside(kernel: Kernel, site: Site, around: Sequence[Scope | Guard], accesses: Sequence[Access]) -> bool:
+    """Whether each index of some accesses of a statement is one of its array wherever what is `around` lets it
+    run."""
     sets, names = sets_of(kernel), iterators(len(site.scopes))
-    for access in site.statement.accesses:
+    for access in accesses:
         for index, dim in zip(access.indices, kernel.buffer(access.buffer).dims, strict=True):
             assert isinstance(index, Affine)
             value, extent = isl_affine(index), isl_affine(dim.extent)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from math import inf
 from types import MappingProxyType
 from typing import Literal
 
@@ -36,6 +38,45 @@ ACCESS_BYTES = 16
 
 @public_class
 @dataclass(frozen=True)
+class Rates:
+    """How fast the parts of a GPU are, as `benchmarks/ordering.py --fit` finds them: what `dojoir.costs.launches`
+    works out the seconds of a launch with.
+
+    A launch takes `launch` seconds before its blocks run, and waits for the share `hidden` of what it asks of other
+    parts than the busiest. `memory` and `cache` are bytes a second from memory, and from the second cache, `clock`
+    cycles a second. A block has begun after `begin` cycles of its multiprocessor; its threads have put together
+    what they have after `together` cycles, those of a warp after `in_warp`. An element of memory is there after
+    `far` cycles, one of the first cache or of shared memory after `near`, a sum after `sum`. `kept` bytes of the
+    blocks on a multiprocessor stay in the first cache until they are read again. `ahead` loads of a loop are under
+    way at a time.
+
+    Raises ArgumentError for a number that is not positive and finite.
+    """
+
+    launch: float = 2.5e-6
+    memory: float = 2.9e12
+    cache: float = 7e12
+    clock: float = 1.7e9
+    hidden: float = 0.1
+    begin: float = 130
+    together: float = 1500
+    in_warp: float = 200
+    far: float = 500
+    near: float = 30
+    sum: float = 5
+    kept: float = 64 << 10
+    ahead: float = 3
+
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if not 0 < value < inf:
+                message = f"{part.name} of the rates of a machine is a positive number, not {repr_of(value)}"
+                raise ArgumentError(message, "bad-machine")
+
+
+@public_class
+@dataclass(frozen=True)
 class Machine:
     """A machine that code is scheduled for. A target is how it is spelled.
 
@@ -46,7 +87,8 @@ class Machine:
     as portable C cannot. `architecture` and `features` are by LLVM's names (empty: any).
 
     Of a GPU: threads run `warp` at a time, on `multiprocessors`, with `shared_bytes` for a block, and
-    `thread_registers` of 4 bytes for a thread at most. A launch has at most `grid` blocks along x, y and z.
+    `thread_registers` of 4 bytes for a thread at most. A launch has at most `grid` blocks along x, y and z. `rates`
+    are how fast its parts are.
 
     Raises ArgumentError for a field of another type, and for a number outside RANGES.
     """
@@ -68,6 +110,7 @@ class Machine:
     last_cache: int = 0
     quads: bool = True
     grid: tuple[int, int, int] = GRID
+    rates: Rates = Rates()
 
     def __post_init__(self) -> None:
         numbers = {name: (getattr(self, name), *limits) for name, limits in RANGES.items()}

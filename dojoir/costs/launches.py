@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from math import ceil, prod
+from math import ceil, gcd, inf, prod
 
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine
@@ -21,17 +21,6 @@ from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement, holds
 from dojoir.proof.core.marks import BLOCK, GRID
 from dojoir.support.frozen import dataclass
-
-LAUNCH = 2.5e-6
-"""Seconds that a launch takes before its blocks run."""
-
-MEMORY, CACHE = 2.9e12, 5.5e12
-"""Bytes a second from memory, and from the second cache."""
-
-HIDDEN = 0.1
-"""The share of what a launch asks of other parts than the busiest that it waits for all the same."""
-
-CLOCK = 1.7e9
 
 LARGE = 24
 """The exponent of the size that stands for unknown ones: their product is two to this power."""
@@ -45,18 +34,17 @@ SCHEDULERS = 4
 RESIDENT = 2048
 """The most threads on a multiprocessor at a time."""
 
-BEGIN, TOGETHER, IN_WARP = 130, 1500, 200
-"""Cycles of a multiprocessor until a block has begun, and of a thread
-until those of a block, or of a warp, have put together what they have."""
+HIT = 0.25
+"""The share of a load's cycles that one from the first cache takes."""
 
-FAR, NEAR, SUM = 500, 30, 5
-"""Cycles until an element of memory, of shared memory and of a sum is there."""
+TEST = 4
+"""Instructions of a condition."""
 
-NEAREST = 64 << 10
-"""Bytes of a block that the first cache of a multiprocessor keeps until they are read again."""
+PREDICATE = 0.35
+"""Those of each statement under conditions, to have their answers at hand: there are few registers for these."""
 
-AHEAD = 2
-"""How many loads of a loop are under way at a time: compilers unroll so far."""
+SAMPLES = 8
+"""At so many iterations of a loop around a scope its extent is asked for."""
 
 SLOW = {"div": 9, "sqrt": 8, "rsqrt": 4, "exp": 4, "log": 4, "exp2": 4, "log2": 4, "tanh": 15, "erf": 20, "pow": 30,
         "sigmoid": 10, "sin": 20, "cos": 20, "tan": 30, "atan": 20, "expm1": 15, "log1p": 15, "floordiv": 20,
@@ -72,6 +60,8 @@ class Loop:
 
     trips: int
     marks: tuple[str, ...]
+    fixed: bool = True
+    """Whether that is so in all iterations of the loops around it."""
 
     def has(self, marks: frozenset[str]) -> bool:
         return not marks.isdisjoint(self.marks)
@@ -102,7 +92,7 @@ def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], pa
         for statement, loops, _ in launches.statements(node, ()):
             operations += prod(loop.trips for loop in loops) * _operations(statement)
     lanes = 32 * SCHEDULERS * max(1, machine.multiprocessors)
-    return LAUNCH + max(far / MEMORY, operations / lanes / CLOCK)
+    return launches.rates.launch + max(far / launches.rates.memory, operations / lanes / launches.rates.clock)
 
 
 def crosses_launches(kernel: Kernel) -> bool:
@@ -143,7 +133,7 @@ def _operations(statement: Statement) -> int:
 
 class _Launches:
     def __init__(self, kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> None:
-        self.sizes, self.machine = sizes, machine
+        self.sizes, self.machine, self.rates = sizes, machine, machine.rates
         self.buffers = {buffer.name: buffer for buffer in kernel.buffers}
         self.strides: dict[str, tuple[int, ...]] = {}
         self.bytes: dict[str, int] = {}
@@ -175,26 +165,49 @@ class _Launches:
         return bool(condition.left.iterators | condition.right.iterators) or holds(condition, self.sizes, ())
 
     def loop(self, scope: Scope, around: Sequence[Loop]) -> Loop:
-        middle = tuple(max(0, (loop.trips - 1) // 2) for loop in around)
-        return Loop(max(0, min(b.evaluate(self.sizes, middle) for b in scope.extent.bounds)), scope.marks)
+        """A scope, with its mean number of iterations over those of the loops around it: of some that are evenly
+        spaced. Threads wait for the one of them that has most."""
+        bounds = scope.extent.bounds
+        asked = sorted({depth for bound in bounds for depth in bound.iterators})
+        waited = [d for d in asked if around[d].has(THREADS)]
+        means = []
+        for others in self.samples(around, [d for d in asked if d not in waited]):
+            most = 0
+            for threads in self.samples(around, waited):
+                known = {**others, **threads}
+                place = tuple(known.get(d, 0) for d in range(len(around)))
+                most = max(most, min(bound.evaluate(self.sizes, place) for bound in bounds))
+            means.append(most)
+        trips = sum(means) / len(means)
+        return Loop(ceil(trips) if trips < 1 else round(trips), scope.marks, not asked)
+
+    def samples(self, around: Sequence[Loop], depths: Sequence[int]) -> list[dict[int, int]]:
+        """Values of the iterators of some loops, evenly spaced, together with each other's."""
+        spaced = [
+            range(max(1, n)) if n <= SAMPLES else [i * (n - 1) // (SAMPLES - 1) for i in range(SAMPLES)]
+            for n in (around[d].trips for d in depths)
+        ]
+        return [dict(zip(depths, values, strict=True)) for values in product(*spaced)]
 
     def launch(self, node: Node, around: tuple[Loop, ...]) -> float:
         """Seconds of one launch."""
         found = [_Work(self, *work, len(around)) for work in self.statements(node, around)]
         if not found:
-            return LAUNCH
+            return self.rates.launch
         blocks = max(work.blocks for work in found)
         threads = max(work.threads for work in found)
         multiprocessors = max(1, self.machine.multiprocessors)
         resident = max(1, min(32, RESIDENT // max(32, threads)))
         waves = ceil(blocks / (multiprocessors * resident))
         rounds = ceil(blocks / multiprocessors)  # of a multiprocessor, one block after the other
-        cycles = rounds * (BEGIN + max(sum(work.issued for work in found), sum(work.loaded for work in found)))
+        cycles = rounds * (
+            self.rates.begin + max(sum(work.issued for work in found), sum(work.loaded for work in found))
+        )
         chain = waves * sum(work.chain for work in found)
-        far = self._touched(found) / MEMORY
-        cache = blocks * sum(work.sectors for work in found) * SECTOR / CACHE
-        asked = far, cache, cycles / CLOCK, chain / CLOCK
-        return LAUNCH + max(asked) + HIDDEN * (sum(asked) - max(asked))
+        far = self._touched(found) / self.rates.memory
+        cache = blocks * sum(work.sectors for work in found) * SECTOR / self.rates.cache
+        asked = far, cache, cycles / self.rates.clock, chain / self.rates.clock
+        return self.rates.launch + max(asked) + self.rates.hidden * (sum(asked) - max(asked))
 
     def touched(self, node: Node) -> float:
         """The bytes of arrays that a node touches."""
@@ -232,13 +245,13 @@ class _Work:
         asked: tuple[Condition, ...],
         host: int,
     ) -> None:
-        self.launches, self.loops, self.host = launches, loops, host
+        self.launches, self.loops, self.host, rates = launches, loops, host, launches.rates
         inside = range(host, len(loops))
         self.blocks = prod(loops[d].trips for d in inside if loops[d].has(GRID_MARKS))
         self.own = [d for d in inside if not loops[d].has(GRID_MARKS | THREADS)]
         shared = [d for d in inside if loops[d].has(THREADS)]
         self.threads = max(1, prod(loops[d].trips for d in shared))
-        self.warps = max(1.0, self.threads / 32)
+        self.warps = ceil(self.threads / 32)
         self.resident = self.threads * max(1, min(32, RESIDENT // max(32, self.threads)))
         if self.blocks < launches.machine.multiprocessors:
             self.resident = self.threads
@@ -248,30 +261,39 @@ class _Work:
         self.sectors = 0.0
         spelled = {d for d in self.own if {"u", "v"}.intersection(loops[d].marks)}
         tests = sum(self.asked_of(condition, spelled) for condition in asked)
-        self.issued: float = serial * self.warps * (_operations(statement) + tests) / SCHEDULERS
+        rounds = prod(loops[d].trips for d in self.own if d not in spelled)
+        kept = PREDICATE * serial if tests else 0.0
+        self.issued: float = (
+            self.warps * (serial * _operations(statement) + kept + TEST * tests * rounds) / SCHEDULERS
+        )
         self.loaded = 0.0
         apart = {d for d in spelled if self.moves(statement.target, d)}
         steps = prod(loops[d].trips for d in self.own if d not in apart)
-        self.chain: float = steps * (SUM if statement.accumulation is not None else 1)
+        self.chain: float = steps * (rates.sum if statement.accumulation is not None else 1)
         if statement.accumulation is not None:
             together = [d for d in shared if loops[d].trips > 1 and not self.moves(statement.target, d)]
             if together:
-                self.chain += IN_WARP if all("lane" in loops[d].marks for d in together) else TOGETHER
-        for access in dict.fromkeys(statement.accesses):
-            self.access(access)
+                self.chain += rates.in_warp if all("lane" in loops[d].marks for d in together) else rates.together
+        waits, near = [0.0], set[tuple[object, ...]]()
+        for access in dict.fromkeys(statement.reads):
+            place = _but_offsets(access)
+            waits.append(self.access(access, near=place in near))
+            near.add(place)
+        self.chain += max(waits)
+        self.access(statement.target, stored=True)
 
-    def asked_of(self, condition: Condition, spelled: set[int]) -> float:
-        """The share of the iterations written out in which a condition is asked: a compiler decides it in the
-        others, and asks one that is the same in all of them before."""
+    def asked_of(self, condition: Condition, spelled: set[int]) -> int:
+        """How often a condition is asked for all iterations that are written out: once for those that are alike for
+        it, and not at all for those of which a compiler can tell."""
         iterators = condition.left.iterators | condition.right.iterators
         own, others = sorted(spelled & iterators), sorted(iterators - spelled)
         if not own:
-            return 0.0
+            return 0
         found = [
             {self.holds(condition, (*zip(own, at, strict=True), *end)) for end in self.ends(others)}
             for at in product(*(range(self.loops[d].trips) for d in own))
         ]
-        return sum(len(answers) > 1 for answers in found) / max(1, len(found))
+        return sum(len(answers) > 1 for answers in found)
 
     def ends(self, depths: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
         """The first and the last of the iterators of some depths, together with each other's."""
@@ -283,10 +305,11 @@ class _Work:
         known = dict(at)
         return holds(condition, self.launches.sizes, tuple(known.get(d, 0) for d in range(len(self.loops))))
 
-    def access(self, access: Access) -> None:
-        buffer = self.launches.buffers[access.buffer]
+    def access(self, access: Access, *, stored: bool = False, near: bool = False) -> float:
+        """Adds what an access asks for, and gives the cycles that a thread waits for all of its loads."""
+        buffer, rates = self.launches.buffers[access.buffer], self.launches.rates
         if buffer.storage in ("reg", "stack") or (buffer.role == "in" and not buffer.dims):
-            return
+            return self.in_registers(access)
         deepest = max((n for n, d in enumerate(self.own, 1) if self.moves(access, d)), default=0)
         times = prod(
             self.loops[d].trips
@@ -297,51 +320,77 @@ class _Work:
         requests = max(1.0, times / vector)
         if buffer.storage == "shared":
             self.loaded += requests * self.warps * max(1, vector // 2)
-            self.chain += requests * NEAR / AHEAD
-            return
+            return requests * rates.near / rates.ahead
         itemsize = buffer.dtype.itemsize
         item = vector * itemsize
         lanes = min(32, self.threads)
         step = self.step(access, self.thread) if self.thread is not None else 0
         apart = SECTOR if step is None else abs(step)
         sectors = max(1.0, min(lanes * ceil(item / SECTOR), ((lanes - 1) * apart + item) / SECTOR))
-        walk = self.step(access, self.own[deepest - 1]) if deepest and vector == 1 else None
-        streams = (
-            self.resident
-            * sectors
-            / lanes
-            * prod(
-                self.loops[d].trips
-                for d in self.own[:deepest]
-                if self.moves(access, d)
-                and d != self.own[deepest - 1]
-                and {"u", "v"}.intersection(self.loops[d].marks)
-            )
-        )
-        kept = walk is not None and apart >= SECTOR and streams * SECTOR <= NEAREST / 2
-        again = min(1.0, abs(walk) / SECTOR) if walk is not None and kept else 1.0
-        self.loaded += requests * self.warps * max(1.0, sectors / 2 * again)
-        inside = [d for d in range(self.host, len(self.loops)) if not self.loops[d].has(GRID_MARKS)]
-        block = self.box(access, inside)
-        asked = requests * self.warps * sectors * again
-        self.sectors += min(asked, block / SECTOR) if block <= NEAREST else asked
-        self.chain += requests * (FAR / AHEAD if again == 1 else FAR * again + NEAR)
+        asked = requests * self.warps * sectors
+        missed = min(asked, self.missed(access, deepest))
+        missed = asked if stored else 0.0 if near else missed  # the first cache keeps no stores
+        self.loaded += requests * self.warps * max(1.0, sectors / 2 * max(missed / asked, HIT))
+        self.sectors += missed
+        chain = requests * (rates.far * missed / asked + rates.near) / rates.ahead
         every = range(self.host, len(self.loops))
         self.touched[access.buffer] = self.touched.get(access.buffer, 0.0) + self.box(access, every)
         for index in access.indices:
             if isinstance(index, Access):
-                self.access(index)
+                chain += self.access(index)
+        return chain
+
+    def in_registers(self, access: Access) -> float:
+        """The cycles that a thread waits for its own array: none for registers, which have no index that is known
+        only when a thread runs. Where there is one, the array is in memory."""
+        own = [d for d in self.own if self.step(access, d) != 0]
+        if all({"u", "v"}.intersection(self.loops[d].marks) and self.loops[d].fixed for d in own):
+            return 0.0
+        requests = prod(self.loops[d].trips for d in self.own)
+        self.loaded += requests * self.warps
+        return requests * self.launches.rates.near
+
+    def missed(self, access: Access, deepest: int) -> float:
+        """The sectors of a block that the first cache does not have. It keeps what the innermost loops touch that
+        leave room for the other blocks there."""
+        inner = [d for d in range(self.host, len(self.loops)) if self.loops[d].has(THREADS)]
+        room = self.launches.rates.kept * self.threads / self.resident
+        kept = inf
+        for n in range(deepest, -1, -1):
+            inside = self.sectors_of(access, [*inner, *self.own[n:]])
+            if inside * SECTOR > room:
+                break
+            kept = inside * prod(self.loops[d].trips for d in self.own[:n])
+        return kept
+
+    def sectors_of(self, access: Access, depths: Sequence[int]) -> float:
+        """How many sectors an access touches while some iterators run."""
+        itemsize = self.launches.buffers[access.buffer].dtype.itemsize
+        near = max((abs(self.step(access, d) or 0) * self.loops[d].trips for d in depths
+                    if abs(self.step(access, d) or 0) <= SECTOR), default=itemsize)  # fmt: skip
+        return self.box(access, depths) / min(SECTOR, max(near, itemsize))
 
     def together(self, access: Access) -> int:
-        """How many neighbours one instruction moves: those of a scope in lanes, or of one that is written out."""
+        """How many neighbours one instruction moves: those of a scope in lanes, or of one that is written out,
+        where their first is at a multiple of so many."""
         itemsize = self.launches.buffers[access.buffer].dtype.itemsize
         for d in reversed(self.own):
-            if {"u", "v"}.isdisjoint(self.loops[d].marks):
+            loop = self.loops[d]
+            if {"u", "v"}.isdisjoint(loop.marks):
                 break
             if self.moves(access, d):
-                near = self.step(access, d) == itemsize
-                return max(1, min(self.loops[d].trips, ACCESS_BYTES // itemsize)) if near else 1
+                if self.step(access, d) != itemsize or not loop.fixed:
+                    return 1
+                apart = [self.start(access), ACCESS_BYTES, loop.trips * itemsize]
+                apart += [self.step(access, other) or 0 for other in range(len(self.loops)) if other != d]
+                return max(1, gcd(*apart) // itemsize)
         return 1
+
+    def start(self, access: Access) -> int:
+        """The bytes from the start of an array to where all iterators are 0."""
+        strides = self.launches.strides[access.buffer]
+        affine = [(i, s) for i, s in zip(access.indices, strides, strict=True) if isinstance(i, Affine)]
+        return sum(stride * self.value(index, 0, 0) for index, stride in affine)
 
     def moves(self, access: Access, depth: int) -> bool:
         """Whether an access goes elsewhere with an iterator."""
@@ -368,7 +417,7 @@ class _Work:
         found = 0
         for index, stride in zip(access.indices, strides, strict=True):
             if isinstance(index, Access):
-                if self.moves(access, depth):
+                if self.moves(index, depth):
                     return None
             elif depth in index.iterators:
                 found += stride * (self.value(index, depth, 1) - self.value(index, depth, 0))
@@ -377,6 +426,11 @@ class _Work:
     def value(self, index: Affine, depth: int, at: int) -> int:
         place = tuple(at if d == depth else 0 for d in range(len(self.loops)))
         return index.evaluate(self.launches.sizes, place)
+
+
+def _but_offsets(access: Access) -> tuple[object, ...]:
+    """What is the same of accesses to neighbours."""
+    return (access.buffer, *(i.terms if isinstance(i, Affine) else _but_offsets(i) for i in access.indices))
 
 
 GRID_MARKS = frozenset(GRID)

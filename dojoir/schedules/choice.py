@@ -262,13 +262,13 @@ def _ruled(
         yield Way("default_schedule", partial(default_for(machine, sizes, threads).on, kernel))
         return
     from dojoir.passes.schedule.default_schedule import settle  # what is kept needs no planner
-    from dojoir.passes.schedule.plan.planner import Planner
+    from dojoir.passes.schedule.plan.planner import STRUCTURES, Planner
 
     rooms = {"planned": machine, "planned without shared memory": replace(machine, shared_bytes=0)}
     for name, room in rooms.items():
         trace = dojoir.Trace(kernel)
         settle(trace)
-        own = for_planner(structures, room, sizes or {})
+        own = (*for_planner(structures, room, sizes or {}), *STRUCTURES)
         for made in Planner(room, sizes or {}, [] if tried is None else tried, own).plans(trace):
             yield Way(f"{name}, {made.form}", made.trace.copy, seconds=made.seconds)
         if tried is not None:

@@ -14,6 +14,7 @@ from dojoir import schedules
 from dojoir.backends import host
 from dojoir.backends.machine import Machine
 from dojoir.backends.processors import PROCESSORS as KNOWN
+from dojoir.costs.launches import floor_seconds
 
 OTHERS = ("softmax", "relu", "layernorm", "dot", "transpose")
 
@@ -191,3 +192,16 @@ def test_a_gpu_is_a_machine() -> None:
     assert gpu.facts["gpu"] and not gpu.facts["cpu"] and str(gpu).startswith("h100: 132 multiprocessors")
     stored = schedules.Schedule("f", "relu", (), (), "", needs=("gpu", "warp == 32"))
     assert stored.suits(gpu) and not stored.suits(KNOWN["znver4"])
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), float("inf")])
+def test_rates_are_positive_and_finite(wrong: float) -> None:
+    with pytest.raises(dojoir.ArgumentError, match="memory of the rates of a machine is a positive number"):
+        dojoir.Rates(memory=wrong)
+
+
+def test_a_plan_is_by_the_rates_of_its_machine() -> None:
+    kernel = dojoir.kernels.load("relu").specialize(N=1 << 24)
+    gpu = dojoir.machine_for("cuda")
+    slow = dataclasses.replace(gpu, rates=dojoir.Rates(memory=gpu.rates.memory / 4))
+    assert 3 < floor_seconds(kernel, slow, {}) / floor_seconds(kernel, gpu, {}) < 4

@@ -159,3 +159,42 @@ N : gx
     with pytest.raises(dojoir.KernelError, match="several warps accumulate into y") as error:
         dojoir.emit(kernel, "cuda")
     assert error.value.diagnostic.code == "warps-accumulate"
+
+
+WINDOW = """kernel window(N)
+in  x: f32[N, 64]
+in  f: f32[3]
+out y: f32[N, 64]
+tmp t: f32[66] shared
+tmp s: f32[2, 32] reg
+
+N : gx
+| 32 : bx
+| | 2 : u
+| | | s[{2}, {1}] = 0
+| | 2 : u
+| | | t[1 + {1} + 32*{2}] = x[{0}, {1} + 32*{2}]
+| 32 : bx
+| | 3 : u
+| | | 2 : u
+| | | | if {1} + {2} + 32*{3} >= 1
+| | | | | if {1} + {2} + 32*{3} < 65
+| | | | | | s[{3}, {1}] += t[{1} + {2} + 32*{3}] * f[{2}]
+| 32 : bx
+| | 2 : u
+| | | y[{0}, {1} + 32*{2}] = s[{2}, {1}]
+"""
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_shared_memory_is_read_before_a_condition_is_asked(target: str) -> None:
+    """Where an element is there whatever the condition says, compilers may read several neighbours at once. One
+    past the end is read behind the condition alone, and so is global memory."""
+    kernel = dojoir.parse(WINDOW)
+    runs_right(kernel, kernel, target, N=3)
+    code = dojoir.emit(kernel, target)
+    sums = code[code.index("i3 = 0") :]
+    assert 0 < sums.index("loaded_f32(t[") < sums.index("if (") < sums.index(" * f[")
+    short = dojoir.parse(WINDOW.replace("f32[66]", "f32[65]"))
+    runs_right(short, short, target, N=3)
+    assert "loaded_" not in dojoir.emit(short, target)

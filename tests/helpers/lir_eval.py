@@ -172,6 +172,7 @@ _UNARY: dict[str, Callable[[Array], Array]] = {
     "not": np.invert,
     "abs": np.abs,
     "sqrt": np.sqrt,
+    "loaded": lambda a: a,
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,

@@ -10,6 +10,8 @@ Source: V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra
 
 from __future__ import annotations
 
+from typing import Literal
+
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Condition, Path, Site
@@ -18,8 +20,10 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.loops.deletion import DeleteNode
 from dojoir.passes.loops.extents import SetExtent
 from dojoir.passes.loops.once import RemoveScope
+from dojoir.passes.loops.shifting import Shift
 from dojoir.passes.loops.sinking import LiftScope, SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.tiling import Tile
@@ -44,6 +48,9 @@ MOST_STEP = 4
 
 ZERO = Affine.constant(0)
 
+Triangle = Literal["", "begins", "ends"]
+"""Where the sums of a triangle do so at the row."""
+
 GROUP = 4
 """How many neighbours of a tile a thread has: one access of shared memory gives so many f32."""
 
@@ -67,15 +74,16 @@ def _contraction(trace: Trace, path: Path, large: bool) -> None:
     """Brings rows and columns inside of all else that is kept, and tiles them."""
     guards_inside(trace, spot(trace, path))
     found = sum_at(trace, path)
+    begins = _from_row(trace, found)
     row, column = _roles(trace, found)
-    known(not _in_two_buffers(trace, found), "a product that the rules give two buffers")
-    triangular = _squared(trace, found, row)
+    known(begins or not _in_two_buffers(trace, found), "a product that the rules give two buffers")
+    triangle: Triangle = "begins" if begins else "ends" if _squared(trace, found, row) else ""
     for scope in (row, column):
         order = [s.path for s in sorted(found.kept, key=lambda s: len(s.path))]
         levels = len(order) - 1 - order.index(scope.path)
         if levels:
             act(trace, SinkScope, scope, levels)
-    _tile(trace, found, row, column, _shape(found, row, column, large), triangular)
+    _tile(trace, found, row, column, _shape(found, row, column, large), triangle)
 
 
 def _in_two_buffers(trace: Trace, found: Sum) -> bool:
@@ -89,6 +97,19 @@ def _in_two_buffers(trace: Trace, found: Sum) -> bool:
         and whole
         and len(arrays - {found.site.statement.target.buffer}) == 2
     )
+
+
+def _from_row(trace: Trace, found: Sum) -> bool:
+    """Counts the terms of a sum that begins at the row, as `{k} + {row}` says, from the start of the array, under a
+    guard before the row. Returns whether there is one."""
+    for scope in found.summed:
+        bounds = scope.scope.extent.bounds
+        for row in found.kept:
+            if len(bounds) == 1 and (bounds[0] + row.iterator).is_constant:
+                known(len(found.summed) == 1, "a sum that begins at the row")
+                act(trace, Shift, scope, row.iterator)
+                return True
+    return False
 
 
 def _squared(trace: Trace, found: Sum, row: Spot) -> bool:
@@ -155,9 +176,9 @@ def _side(extent: int, most: int, each: int) -> tuple[int, int]:
     return size, each if size >= 64 else GROUP
 
 
-def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, triangular: bool) -> None:
-    """Gives the tiles of a contraction, whose rows and columns are the innermost of what is kept, to blocks. Where
-    it is `triangular`, what all rows of a block sum up is without a guard, and what is beyond all of them goes."""
+def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, triangle: Triangle) -> None:
+    """Gives the tiles of a contraction, whose rows and columns are the innermost of what is kept, to blocks. Of a
+    `triangle`, what all rows of a block sum up is without a guard, and what none of them does goes."""
     site = found.site
     reads = dict.fromkeys(a for a in site.statement.reads if any(depends(a, s.depth) for s in found.summed))
     arrays = [a.buffer for a in reads]
@@ -184,12 +205,18 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
         sums = [*(s for s in sums if s.place != longest.place), longest]
     for scope in sums:
         act(trace, LiftScope, scope, 2)
-    if triangular:
+    if triangle:
         known(_extent(longest) % tile.height == 0, "a triangle of whole tiles")
-        act(trace, SetExtent, longest, (row.iterator + 1) * tile.height)
-        common, ended = in_two(trace, Cut, longest, row.iterator * tile.height)
-        guards_inside(trace, common)
-        parts = [*_turns(trace, common, tile.depth), *_turns(trace, ended, tile.depth)]
+        first = row.iterator * tile.height
+        if triangle == "begins":
+            before, longest = in_two(trace, Cut, longest, first)
+            act(trace, DeleteNode, before)
+            first = Affine.constant(tile.height)
+        else:
+            act(trace, SetExtent, longest, first + tile.height)
+        parts = list(in_two(trace, Cut, longest, first))
+        guards_inside(trace, parts[1 if triangle == "begins" else 0])
+        parts = [turn for part in parts for turn in _turns(trace, part, tile.depth)]
     else:
         parts = _parts(trace, longest, tile.depth)
     products = sums[0].path if len(sums) > 1 else None

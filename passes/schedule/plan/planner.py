@@ -39,6 +39,8 @@ Structure = Callable[[Trace, Path, Machine], Sequence[Spot] | None]
 """Schedules the nest at a path, or makes several nests of it, which it returns. Raises DojoError where the nest is
 not of its form."""
 
+Form = Callable[[Trace], None]
+"""Fuses the nests of a kernel, or makes several of one. Raises DojoError where that changes nothing it is for."""
 
 NEAR = 1.6
 """How near to what no schedule can be faster than a plan must come, by the model, for no other to be looked for."""
@@ -79,13 +81,13 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Planner:
-    """The subject of a plan. `tried` collects what is tried; `own` are structures of the caller's, which need to be
-    no faster by the model than the rules."""
+    """The subject of a plan. `tried` collects what is tried, of `structures`: those of a caller's need to be no
+    faster by the model than the rules."""
 
     machine: Machine
     sizes: Mapping[str, int]
     tried: list[Tried] = field(default_factory=list)
-    own: tuple[Structure, ...] = ()
+    structures: tuple[Structure, ...] = field(default_factory=lambda: STRUCTURES)
 
     def cost(self, trace: Trace) -> float:
         """Seconds of the kernel as it is, by the model; infinite where it is none for a GPU."""
@@ -148,14 +150,19 @@ class Planner:
             if not tried(other, form) or other.kernel in begun:
                 continue
             begun.add(other.kernel)
-            name = form.__name__.lstrip("_")
-            for n in reversed(range(len(other.kernel.body))):
-                self.nest(other, (n,), name)
-            seconds = self.cost(other) * (self.gain(other.kernel) if found else 1)
-            found.append(Scheduled(name, other, seconds))
+            one = self.scheduled(other, form)
+            seconds = one.seconds * (self.gain(other.kernel) if found else 1)
+            found.append(replace(one, seconds=seconds))
             if seconds <= NEAR * floor:
                 break
         return sorted(found, key=lambda one: one.seconds)
+
+    def scheduled(self, trace: Trace, form: Form) -> Scheduled:
+        """A kernel in a form, with all its nests scheduled."""
+        other, name = trace.copy(), form.__name__.lstrip("_")
+        for n in reversed(range(len(other.kernel.body))):
+            self.nest(other, (n,), name)
+        return Scheduled(name, other, self.cost(other))
 
     def nest(self, trace: Trace, path: Path, form: str = "", depth: int = 0) -> None:
         """Schedules the nest at a path."""
@@ -167,7 +174,7 @@ class Planner:
             others = self.cost(trace) - node_seconds(trace.kernel, path, self.machine, self.sizes)
             enough = NEAR * floor_seconds(trace.kernel, self.machine, self.sizes, path)
         best, least = trace, inf
-        for structure in (*self.own, *STRUCTURES):
+        for structure in self.structures:
             other = trace.copy()
             try:
                 parts = structure(other, path, self.machine)
@@ -178,7 +185,7 @@ class Planner:
                 self.nest(other, part.path, form, depth + 1)
             seconds = self.cost(other) - others
             self._note(trace, path, form, depth, structure, seconds)
-            if structure is not rules and structure not in self.own:
+            if structure is not rules and structure in STRUCTURES:
                 seconds *= self.gain(trace.kernel)
             if seconds < least:
                 best, least = other, seconds
@@ -263,7 +270,7 @@ def _ends(trace: Trace) -> None:
     _products(trace)
 
 
-FORMS: tuple[Callable[[Trace], None], ...] = (_joined, _products, _apart, _sunk, _residues, _ends)
+FORMS: tuple[Form, ...] = (_joined, _products, _apart, _sunk, _residues, _ends)
 """Which nests of a kernel are fused: as many as can be, all but those around products, none, as many as can be once
 sums are inside of what they sum up for. The last two make nests of one: of the residues that a condition asks for,
 of the ends of rows that a condition is on."""
