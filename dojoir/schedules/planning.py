@@ -120,10 +120,10 @@ def plan(
     the reason.
 
     >>> import dojoir
-    >>> made = dojoir.plan(dojoir.kernels.load("relu"), "cuda", sizes={"N": 1 << 24})
+    >>> made = dojoir.plan(dojoir.kernels.load("relu").specialize(N=1 << 24), "cuda")
     >>> print(made.best.name)
     planned, joined
-    >>> made.best.trace.kernel == dojoir.optimize(made.kernel, "cuda", sizes={"N": 1 << 24}).kernel
+    >>> made.best.trace.kernel == dojoir.optimize(made.kernel, "cuda").kernel
     True
     """
     machine = dojoir.machine_for(target, cpu)
