@@ -14,7 +14,7 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -66,7 +66,7 @@ def _walled(function: Callable[P, R], codes: Mapping[str, str]) -> Callable[P, R
     except Exception:
         message = f"this holds a function to its annotations, not {repr_of(function)}"
         raise ArgumentError(message, "bad-arguments") from None
-    checks: dict[str, tuple[Check, str]] = {}
+    checks: dict[str, tuple[Check, str] | None] = {}
     names = [
         p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
@@ -78,7 +78,11 @@ def _walled(function: Callable[P, R], codes: Mapping[str, str]) -> Callable[P, R
         called = function.__qualname__.split(".")[-2]
 
     def held(name: str, shown: str, value: object) -> Any:
-        found = checks.get(name)
+        if name not in checks:  # what is left out asks for no room of dojoir that its annotation names
+            parameter = signature.parameters.get(name)
+            checks.update(_checks(function, [parameter] if parameter is not None else []))
+            checks.setdefault(name, None)
+        found = checks[name]
         if found is None:
             return value
         try:
@@ -91,7 +95,7 @@ def _walled(function: Callable[P, R], codes: Mapping[str, str]) -> Callable[P, R
     @wraps(function)
     def checked(*args: P.args, **named: P.kwargs) -> R:
         if not is_known:
-            checks.update(_checks(function, signature))
+            checks.update(_checks(function, [p for p in signature.parameters.values() if p.name == others]))
             is_known.append(True)
         values: list[Any] = [
             held(names[n], names[n], value) if n < len(names) else held(rest, rest, value) if rest else value
@@ -152,9 +156,11 @@ def _wrong_argument(function: str, name: str, expected: str, value: object, code
     return ArgumentError(message, code or ("not-a-kernel" if kernel else "bad-arguments"))
 
 
-def _checks(function: Callable[..., object], signature: inspect.Signature) -> dict[str, tuple[Check, str]]:
+def _checks(
+    function: Callable[..., object], parameters: Sequence[inspect.Parameter]
+) -> dict[str, tuple[Check, str]]:
     found: dict[str, tuple[Check, str]] = {}
-    for parameter in signature.parameters.values():
+    for parameter in parameters:
         if parameter.annotation is parameter.empty:
             continue
         kind = _annotation(function, parameter.annotation)
