@@ -16,7 +16,7 @@ from itertools import product
 from math import ceil, gcd, inf, prod
 
 from dojoir.backends.machine import ACCESS_BYTES, Machine
-from dojoir.ir.affine import Affine
+from dojoir.ir.affine import Affine, FloorDiv, Mod
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement, holds
 from dojoir.proof.core.marks import BLOCK, GRID
@@ -27,6 +27,9 @@ LARGE = 24
 
 SECTOR = 32
 """The bytes that come from the second cache together."""
+
+REGISTERS, OWN_REGISTERS = 1 << 16, 32
+"""The registers of a multiprocessor, of 4 bytes, and those that a thread has beside its arrays."""
 
 SCHEDULERS = 4
 """How many warps of a multiprocessor begin an instruction in a cycle."""
@@ -39,6 +42,9 @@ HIT = 0.25
 
 TEST = 4
 """Instructions of a condition."""
+
+DIVISION = 6
+"""Instructions of a division of an index by a constant that is no power of two."""
 
 PREDICATE = 0.35
 """Those of each statement under conditions, to have their answers at hand: there are few registers for these."""
@@ -197,17 +203,34 @@ class _Launches:
         blocks = max(work.blocks for work in found)
         threads = max(work.threads for work in found)
         multiprocessors = max(1, self.machine.multiprocessors)
-        resident = max(1, min(32, RESIDENT // max(32, threads)))
+        resident = self.resident(found, threads)
         waves = ceil(blocks / (multiprocessors * resident))
         rounds = ceil(blocks / multiprocessors)  # of a multiprocessor, one block after the other
-        cycles = rounds * (
-            self.rates.begin + max(sum(work.issued for work in found), sum(work.loaded for work in found))
-        )
-        chain = waves * sum(work.chain for work in found)
+        issued, loaded = sum(work.issued for work in found), sum(work.loaded for work in found)
+        apart = sum(max(work.issued, work.loaded) for work in found)
+        block = self.rates.begin + max(issued, loaded) + (apart - max(issued, loaded)) / resident
+        chain = waves * (block + sum(work.chain for work in found))
         far = self._touched(found) / self.rates.memory
         cache = blocks * sum(work.sectors for work in found) * SECTOR / self.rates.cache
-        asked = far, cache, cycles / self.rates.clock, chain / self.rates.clock
+        asked = far, cache, rounds * block / self.rates.clock, chain / self.rates.clock
         return self.rates.launch + max(asked) + self.rates.hidden * (sum(asked) - max(asked))
+
+    def resident(self, found: Sequence[_Work], threads: int) -> int:
+        """How many blocks a multiprocessor has at a time, by its threads, registers and shared memory."""
+        registers, shared = dict[str, float](), set[str]()
+        for work in found:
+            shared |= work.shared
+            for name, words in work.words.items():
+                registers[name] = max(words, registers.get(name, 0.0))
+        each = min(self.machine.thread_registers or 255, OWN_REGISTERS + sum(registers.values()))
+        room = max(1, self.machine.shared_bytes)
+        limits = (
+            32,
+            RESIDENT // max(32, threads),
+            int(REGISTERS / each / max(32, threads)),
+            room // max(1, sum(self.bytes[name] for name in shared)),
+        )
+        return max(1, min(limits))
 
     def touched(self, node: Node) -> float:
         """The bytes of arrays that a node touches."""
@@ -258,6 +281,8 @@ class _Work:
         self.thread = next((d for d in reversed(shared) if loops[d].trips > 1), None)
         serial = prod(loops[d].trips for d in self.own)
         self.touched: dict[str, float] = {}
+        self.words: dict[str, float] = {}
+        self.shared: set[str] = set()
         self.sectors = 0.0
         spelled = {d for d in self.own if {"u", "v"}.intersection(loops[d].marks)}
         tests = sum(self.asked_of(condition, spelled) for condition in asked)
@@ -266,6 +291,7 @@ class _Work:
         self.issued: float = (
             self.warps * (serial * _operations(statement) + kept + TEST * tests * rounds) / SCHEDULERS
         )
+        self.issued += self.warps * sum(map(self.division, self.divisions(statement, asked))) / SCHEDULERS
         self.loaded = 0.0
         apart = {d for d in spelled if self.moves(statement.target, d)}
         steps = prod(loops[d].trips for d in self.own if d not in apart)
@@ -281,6 +307,19 @@ class _Work:
             near.add(place)
         self.chain += max(waits)
         self.access(statement.target, stored=True)
+
+    def divisions(self, statement: Statement, asked: Iterable[Condition]) -> set[FloorDiv | Mod]:
+        """The divisions in the indices and conditions of a statement, each once."""
+        indices = [index for access in statement.accesses for one in access.accesses() for index in one.indices]
+        sides = [side for condition in asked for side in (condition.left, condition.right)]
+        affine = [index for index in (*indices, *sides) if isinstance(index, Affine)]
+        return {atom for index in affine for atom in _divisions(index)}
+
+    def division(self, atom: FloorDiv | Mod) -> float:
+        """The instructions of a division in a thread."""
+        each = 1 if atom.divisor & (atom.divisor - 1) == 0 else DIVISION
+        depths = Affine.atom(atom).iterators
+        return each * prod(self.loops[d].trips for d in self.own if d in depths)
 
     def asked_of(self, condition: Condition, spelled: set[int]) -> int:
         """How often a condition is asked for all iterations that are written out: once for those that are alike for
@@ -319,6 +358,7 @@ class _Work:
         vector = self.together(access)
         requests = max(1.0, times / vector)
         if buffer.storage == "shared":
+            self.shared.add(access.buffer)
             self.loaded += requests * self.warps * max(1, vector // 2)
             return requests * rates.near / rates.ahead
         itemsize = buffer.dtype.itemsize
@@ -334,7 +374,8 @@ class _Work:
         self.sectors += missed
         chain = requests * (rates.far * missed / asked + rates.near) / rates.ahead
         every = range(self.host, len(self.loops))
-        self.touched[access.buffer] = self.touched.get(access.buffer, 0.0) + self.box(access, every)
+        most = prod(self.loops[d].trips for d in every if self.moves(access, d)) * SECTOR
+        self.touched[access.buffer] = self.touched.get(access.buffer, 0.0) + min(self.box(access, every), most)
         for index in access.indices:
             if isinstance(index, Access):
                 chain += self.access(index)
@@ -345,6 +386,7 @@ class _Work:
         only when a thread runs. Where there is one, the array is in memory."""
         own = [d for d in self.own if self.step(access, d) != 0]
         if all({"u", "v"}.intersection(self.loops[d].marks) and self.loops[d].fixed for d in own):
+            self.words[access.buffer] = self.box(access, own) / 4
             return 0.0
         requests = prod(self.loops[d].trips for d in self.own)
         self.loaded += requests * self.warps
@@ -426,6 +468,13 @@ class _Work:
     def value(self, index: Affine, depth: int, at: int) -> int:
         place = tuple(at if d == depth else 0 for d in range(len(self.loops)))
         return index.evaluate(self.launches.sizes, place)
+
+
+def _divisions(affine: Affine) -> Iterator[FloorDiv | Mod]:
+    for atom, _ in affine.terms:
+        if isinstance(atom, FloorDiv | Mod):
+            yield atom
+            yield from _divisions(atom.numerator)
 
 
 def _but_offsets(access: Access) -> tuple[object, ...]:
