@@ -114,6 +114,7 @@ class DeviceScopes(Scopes):
         if device is not None and device.level == "thread" and asked:
             names = Conditions(self.threads, device.launched).loadable_before(path)
             arrays = {place.array for name in names if isinstance(place := state.places[name], Memory)}
+            self.cleared |= arrays
             inner.statements = [*loaded_before(inner.statements, arrays, self.unit.names.fresh)]
         block.statements.extend(inner.statements)
 

@@ -68,8 +68,8 @@ class Conditions:
     def loadable_before(self, path: Path) -> set[str]:
         """The buffers in shared memory of which a thread may read what the one statement inside of the guard at
         `path` reads before it asks the condition. The elements are there where it does not hold, too; what is read
-        then is not used, whoever else writes there at that time. Compilers read several neighbours at once where
-        they need not ask for each."""
+        then is not used, whoever else writes there at that time (what nobody writes is cleared). Compilers read
+        several neighbours at once where they need not ask for each."""
         sites = sites_inside(self.kernel, path)
         if len(sites) != 1:
             return set()

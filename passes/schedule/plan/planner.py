@@ -24,7 +24,6 @@ from dojoir.passes.schedule.plan.gpu_blocks import blocks_in_threads
 from dojoir.passes.schedule.plan.gpu_borders import cut_ends
 from dojoir.passes.schedule.plan.gpu_columns import columns_in_threads
 from dojoir.passes.schedule.plan.gpu_contractions import large_tiles, small_tiles
-from dojoir.passes.schedule.plan.gpu_packed import pack_filters
 from dojoir.passes.schedule.plan.gpu_reductions import partial_sums, sum_across, sum_along
 from dojoir.passes.schedule.plan.gpu_rows import rows_in_blocks, rows_in_warps
 from dojoir.passes.schedule.plan.gpu_scatters import adds_at_data, copies_in_blocks
@@ -259,11 +258,6 @@ def _sunk(trace: Trace) -> None:
     _joined(trace)
 
 
-def _packed(trace: Trace) -> None:
-    _products(trace)
-    pack_filters(trace)
-
-
 def _residues(trace: Trace) -> None:
     if not split_residues(trace):
         raise ArgumentError("no condition asks for a rest", "bad-arguments")
@@ -276,10 +270,10 @@ def _ends(trace: Trace) -> None:
     _products(trace)
 
 
-FORMS: tuple[Form, ...] = (_joined, _products, _packed, _apart, _sunk, _residues, _ends)
-"""Which nests of a kernel are fused: as many as can be, all but those around products (and filters are packed for
-them), none, as many as can be once sums are inside of what they sum up for. The last two make nests of one: of the
-residues that a condition asks for, of the ends of rows that a condition is on."""
+FORMS: tuple[Form, ...] = (_joined, _products, _apart, _sunk, _residues, _ends)
+"""Which nests of a kernel are fused: as many as can be, all but those around products, none, as many as can be once
+sums are inside of what they sum up for. The last two make nests of one: of the residues that a condition asks for,
+of the ends of rows that a condition is on."""
 
 
 def plan_grids(trace: Trace, machine: Machine, sizes: Mapping[str, int]) -> None:
