@@ -22,7 +22,7 @@ def emit(kernel: Kernel, target: str = "c", *, cpu: str | None = None) -> str:
 
     Raises ArgumentError for an unknown target or processor, KernelError for a kernel that the target cannot take.
     """
-    backend, cpu = _chosen(target, cpu)
+    backend, cpu = _backend_and_cpu(target, cpu)
     check_types(kernel, backend)
     source: str = code(backend.emit)(kernel, backend.name, cpu)
     return source
@@ -31,13 +31,13 @@ def emit(kernel: Kernel, target: str = "c", *, cpu: str | None = None) -> str:
 def lower(kernel: Kernel, target: str = "c", *, cpu: str | None = None) -> Program:
     """The program of a kernel for a target, before it is spelled. Raises as `emit` does, and ArgumentError for a
     target that takes none."""
-    backend, cpu = _chosen(target, cpu)
+    backend, cpu = _backend_and_cpu(target, cpu)
     if not backend.target:
         raise ArgumentError(f"target {backend.name} takes no lowered program", "bad-target")
     return lower_to(kernel, code(backend.target)(backend.name, cpu))
 
 
-def _chosen(name: str, cpu: str | None) -> tuple[Backend, str | None]:
+def _backend_and_cpu(name: str, cpu: str | None) -> tuple[Backend, str | None]:
     name, cpu = split_target(name, cpu)
     backend = backend_named(name)
     if cpu is not None:

@@ -141,7 +141,7 @@ def _unexpected(error: UnexpectedToken, source: Source) -> ParseError:
         hint = "; a '(' is not closed"
     elif token.type in {"_NL", "$END"} and "CLOSE_INDEX" in accepts:
         hint = "; a '[' is not closed"
-    return _error("unexpected", f"expected {_plain(accepts)}, not {found}{hint}", span, source)
+    return _error("unexpected", f"expected {_in_plain_words(accepts)}, not {found}{hint}", span, source)
 
 
 def _found(token: Token) -> str:
@@ -157,7 +157,7 @@ def _found(token: Token) -> str:
             return f"'{text}'" if len(text) <= 40 else f"'{text[:37]}…'"
 
 
-def _plain(accepts: Iterable[str]) -> str:
+def _in_plain_words(accepts: Iterable[str]) -> str:
     left = set(accepts)
     words = []
     for sign, (group, word) in _GROUPS.items():

@@ -48,7 +48,7 @@ def value(expr: syntax.Expr, names: Names, depth: int = 0) -> Expr:
     _check_depth(expr, names, depth)
     match expr:
         case syntax.Number():
-            return Const(_number(expr, names))
+            return Const(_number_value(expr, names))
         case syntax.Name(text, span):
             if text in names.sizes:
                 return index_value(names.size(names.sizes[text]))
@@ -112,6 +112,8 @@ def _conversion(call: syntax.Call, names: Names, depth: int) -> Expr:
 def _check_arity(call: syntax.Call, arity: int, names: Names) -> None:
     if len(call.args) != arity:
         takes = f"{call.name.text} takes {_count(arity, 'argument')}, not {len(call.args)}"
+        if call.name.text in ("max", "min") and len(call.args) == 1:
+            takes += f"; over a scope it is an accumulation: `m[{{i}}] {call.name.text}= x[{{i}}, {{j}}]`"
         raise names.error("wrong-arity", takes, call.span)
 
 
@@ -154,7 +156,7 @@ def _affine(expr: syntax.Expr, names: Names, role: str, depth: int) -> Affine:
     _check_depth(expr, names, depth)
     match expr:
         case syntax.Number(text, span):
-            number = _number(expr, names)
+            number = _number_value(expr, names)
             if isinstance(number, float):
                 raise names.error("not-affine", f"{role} is made of integers, and {short(text)} is none", span)
             return Affine.constant(number)
@@ -359,7 +361,7 @@ def condition(expr: syntax.Expr, names: Names) -> Condition:
 
 
 # -- numbers -----------------------------------------------------------------------------------------------
-def _number(number: syntax.Number, names: Names) -> int | float:
+def _number_value(number: syntax.Number, names: Names) -> int | float:
     text = number.text
     if text.isdigit():
         return integer(syntax.Word(text, number.span), names)

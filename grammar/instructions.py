@@ -96,7 +96,7 @@ def read_instruction(text: str, name: str = "<instruction>") -> Instruction:
         when,
         tuple(said.get("include", ("", 0))[0].split()),
         c[0] if c else None,
-        _call(*llvm, source) if llvm else None,
+        _llvm_call(*llvm, source) if llvm else None,
     )
 
 
@@ -137,7 +137,7 @@ def _check_operands(template: str, line: int, body: Kernel, source: Source) -> N
         raise ParseError(_at("unused-operand", f"the operand {{{name}}} is not in this line", line, source))
 
 
-def _call(text: str, line: int, source: Source) -> LlvmCall:
+def _llvm_call(text: str, line: int, source: Source) -> LlvmCall:
     found = _CALL.fullmatch(text)
     form = "{d} = <16 x float> @llvm.fma.v16f32(<16 x float> {a}, …)"
     if found is None:

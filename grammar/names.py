@@ -86,6 +86,8 @@ class Names:
 
     def _unknown(self, code: str, kind: str, name: syntax.Word, known: Iterable[str]) -> KernelError:
         hint = did_you_mean(name.text, known)
+        if "//" in self.source.line(name.span.line)[: name.span.column - 1] and not hint:
+            hint = "; if `//` is to begin a comment: one starts with '#'"
         if not hint and re.fullmatch(r"[A-Za-z_]\w*", name.text):
             where = f"`tmp {short(name.text)}: f32`, or with its dimensions in brackets"
             hint = f": declare it below the 'kernel' line, as {where}"

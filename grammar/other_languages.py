@@ -47,7 +47,65 @@ def _c_loop(match: re.Match[str]) -> str:
     return f"a loop is written as its extent: {_range(f'{low}, {high}', name)}"
 
 
+def _decimal(match: re.Match[str]) -> str | None:
+    """A number of another base, or one with signs between its digits, as a decimal one."""
+    try:
+        return f"numbers are decimal, without signs between digits: write {int(match['here'], 0)}"
+    except ValueError:  # such as 0xg
+        return None
+
+
+_IN_HEADERS: tuple[tuple[str, str | Callable[[re.Match[str]], str | None]], ...] = (
+    (
+        r"^(?P<head>kernel\s+\w+\s*)\((?P<sizes>[^():]*(?P<here>:)[^()]*)\)",
+        lambda m: f"a size has no type: write `{m['head']}({re.sub(r' *: *[a-zA-Z]+[0-9]*', '', m['sizes'])})`",
+    ),
+    (r"^(?:in|out|inout|tmp)\b.*\[.*(?P<here>\?)", "a dimension that is open is a size: name it in `kernel k(N)`"),
+    (r"^(?:in|out|inout|tmp)\b.*(?P<here>,)\s*\]", "nothing stands behind the last ',': leave it out"),
+    (
+        r"^(?P<role>in|out|inout|tmp)\s+(?P<name>\w+)\s*(?P<here>,)",
+        lambda m: f"a line declares one buffer: write `{m['role']} {m['name']}: f32[N]`, and a line for each other",
+    ),
+    (
+        r"^(?P<role>in|out|inout|tmp)\s+(?P<name>\w+)\s*:\s*(?P<here>tensor|Tensor|memref|ndarray|array|vector|Buffer)"
+        r"\s*[<(\[]",
+        lambda m: (
+            f"an array has an element type and dimensions in brackets: write `{m['role']} {m['name']}: f32[N]`"
+        ),
+    ),
+    (
+        r"^(?P<here>shared|__shared__|global|__global__|local|private|register|stack|heap|reg)\s+"
+        r"(?:(?:tmp|in|out|inout)\s+)?(?P<name>\w+)\s*:\s*(?P<rest>.+)$",
+        lambda m: (
+            f"where a buffer lives stands behind it: write `tmp {m['name']}: {m['rest'].strip()} shared`, or "
+            "stack, reg, or nothing"
+        ),
+    ),
+    (
+        r"^(?P<here>const|constexpr|static|final|let|val|#define)\s+(?P<name>\w+)\s*(?:=|:=)\s*(?P<value>\d+)$",
+        lambda m: (
+            f"a constant is a size with a number: write `kernel k(N, {m['name']} = {m['value']})`, or the "
+            "number where it is used"
+        ),
+    ),
+    (
+        r"^(?P<here>float|double|int|half|bool|long|[fiu]\d+|bf16)\s*\*?\s+\*?(?P<name>\w+)\s*(?P<dims>\[[^\]]*\])?$",
+        lambda m: f"write `in {m['name']}: {_type(m['here'])}{m['dims'] or ''}`; roles are in, out, inout and tmp",
+    ),
+    (
+        r"^where\b[^=<>!]*(?P<here>=)(?!=)",
+        "to be equal is written ==, and a size with one value is fixed in the header, `kernel k(N = 4)`",
+    ),
+    (
+        r"^where\s+\w+\s+(?P<here>is|in|power|divisible|multiple|between|mod|positive)\b",
+        "a fact is a comparison of sizes: `N >= 4`, `N % 16 == 0`",
+    ),
+    (r"^fp\s+\w*(?P<here>-\w+)", "the modes are strict, reassoc and fast: write `fp fast`"),
+)
+"""Patterns of lines above the body."""
+
 _ON_LINES: tuple[tuple[str, str | Callable[[re.Match[str]], str | None]], ...] = (
+    *_IN_HEADERS,
     (
         r"^(?P<here>for)\s+(?P<name>\w+)\s+in\s+range\s*\((?P<of>[^)]*)\)",
         lambda m: f"a loop is written as its extent: {_range(m['of'], m['name'])}",
@@ -74,7 +132,68 @@ _ON_LINES: tuple[tuple[str, str | Callable[[re.Match[str]], str | None]], ...] =
         r"(?<![<>=!])=\s*(?P<b>[^=]+?)\s+if\s+(?P<a>.+?)\s+(?P<here>else)\s+(?P<c>.+)$",
         lambda m: f"a choice is written select({m['a']}, {m['b']}, {m['c']})",
     ),
+    (
+        r"=\s*(?P<here>if)\s+(?P<a>.+?)\s+then\s+(?P<b>.+?)\s+else\s+(?P<c>.+)$",
+        lambda m: f"a choice is written select({m['a']}, {m['b']}, {m['c']})",
+    ),
     (r"\b(?P<here>where)\s*\((?=.*,)", "a choice is written select(condition, a, b)"),
+    (
+        r"=.*\S\s+(?P<here>where|when|unless)\s+(?P<a>.+)$",
+        lambda m: (
+            f"a condition of a statement stands behind `if`: write `if {m['a']}` at its end"
+            if m["here"] != "unless"
+            else f"a condition of a statement stands behind `if`: write `if not ({m['a']})` at its end"
+        ),
+    ),
+    (
+        r"^(?P<name>[A-Za-z]\w*)\s+(?P<here>in)\s+(?P<extent>[A-Za-z]\w*)\s*:?$",
+        lambda m: f"a loop is written as its extent: write `{m['extent']} @{m['name']}`",
+    ),
+    (
+        r"^(?P<extent>[\w{}]+)\s+(?P<here>step|by)\s+(?P<step>\d+)$",
+        lambda m: f"a scope is its extent: {_range('0, ' + m['extent'] + ', ' + m['step'], 'i')}",
+    ),
+    (
+        r"^(?P<low>\d+)\s+(?P<here>to|until|upto)\s+(?P<high>[\w{}]+)$",
+        lambda m: f"a scope is its extent: {_range(m['low'] + ', ' + m['high'], 'i')}",
+    ),
+    (
+        r"^(?P<first>[\w{}]+)\s*(?P<here>,)\s*(?P<second>[\w{}]+)\s*(?:@.*)?$",
+        lambda m: (
+            f"a scope runs over one extent: write `{m['first']}`, and `{m['second']}` in the next line, one bar "
+            "deeper"
+        ),
+    ),
+    (
+        r":\s*(?P<here>unroll|vectorize|simd|parallel|[puv])\s*\((?P<n>\d+)\)",
+        lambda m: (
+            f"a mark takes no number: write `N : {_marked(m['here'])[3:] or m['here']}`; the "
+            f"move split(@i, {m['n']}) makes blocks of {m['n']}"
+        ),
+    ),
+    (r"(?P<here>\b0[xXbBoO][0-9A-Fa-f]+)\b", _decimal),
+    (r"(?P<here>\b\d+(?:_\d+)+)\b", _decimal),
+    (
+        r"(?P<here>\((?P<type>float|double|int|long|half|char|[fiu]\d+|bf16)\))\s*(?P<of>[\w(])",
+        lambda m: f"a conversion is written {_type(m['type'])}(x)",
+    ),
+    (
+        r"^(?P<name>[A-Za-z_]\w*)(?P<here>\{\w+\})",
+        lambda m: f"an element stands in brackets: write {m['name']}[{m['here']}]",
+    ),
+    (r"^[\w\[\]{}, +*-]*?\s(?P<here><-|:=|<=|=>)\s", "a value is assigned by `=`"),
+    (
+        r"(?<![\w.\]}])(?P<number>\d+)(?P<here>(?![eE][0-9]|[fFhLuU]\b)[A-Za-z_]\w*[\[(]?|\()",
+        lambda m: f"a product is written with *: {m['number']} * {m['here'].rstrip('[(') or '(…)'}",
+    ),
+    (
+        r"(?P<of>\w+|\])(?P<here>\.)(?P<name>[A-Za-z]\w*)\s*\(",
+        lambda m: (
+            f"there are no methods: {cure_of_function(m['name']) or _called(m['name'])}"
+            if m["of"] not in ("np", "numpy", "math", "torch", "F", "jnp", "tl", "T", "std")
+            else None
+        ),
+    ),
     (r"(?P<here>\?)", "a choice is written select(condition, a, b)"),
     (r"(?P<here>&&)", "write `and`"),
     (
@@ -84,6 +203,10 @@ _ON_LINES: tuple[tuple[str, str | Callable[[re.Match[str]], str | None]], ...] =
     (
         r"^(?P<low>[\w{}]+)\s*(?P<here>\.\.+=?)\s*(?P<high>[\w{}]+)",
         lambda m: f"a scope is its extent: {_range(m['low'] + ', ' + m['high'], 'i')}",
+    ),
+    (
+        r"^[\w{} +-]+(?P<here>\.\.)",
+        "a scope is its extent, and runs upwards from 0: backwards is by index, N - 1 - {i}",
     ),
     (
         r"^(?P<low>\d+)\s*(?P<here>:)\s*(?P<high>[A-Za-z]\w*)(?!\()",
@@ -224,7 +347,8 @@ def cure_of_type(name: str) -> str:
     """The element type that another language's name means, as a cure; empty where there is none."""
     if _COMPLEX.fullmatch(name):
         return "there are no complex numbers: declare two buffers, for the real and for the imaginary part"
-    return _cure("types", name)
+    lower = name.lower()
+    return _cure("types", name) or (f"write {lower}" if lower in DTYPES else _cure("types", lower))
 
 
 def cure_of_mark(name: str) -> str:
@@ -245,6 +369,10 @@ def cure_of_name(name: str) -> str:
 def _cure(kind: str, name: str) -> str:
     word = _table()[kind].get(name)
     return f"write {word}" if word is not None else ""
+
+
+def _type(word: str) -> str:
+    return _table()["types"].get(word, word)
 
 
 def _called(name: str) -> str:

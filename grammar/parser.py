@@ -65,19 +65,19 @@ def written_kernel(source: Source) -> Kernel:
 def read(source: Source) -> syntax.Kernel:
     """The tree as it is written, its names unknown. Raises ParseError."""
     check_version(source)
-    written = _read(source, "kernel")
+    written = _parsed(source, "kernel")
     assert isinstance(written, syntax.Kernel)
     return written
 
 
 @lru_cache(maxsize=1024)
 def _expression(source: Source) -> syntax.Expr:
-    written = _read(source, "affine")
+    written = _parsed(source, "affine")
     assert not isinstance(written, syntax.Kernel)
     return written
 
 
-def _read(source: Source, start: str) -> syntax.Kernel | syntax.Expr:
+def _parsed(source: Source, start: str) -> syntax.Kernel | syntax.Expr:
     try:
         # What Lark gives is typed as a tree; here it is what the rule `start` of _Tree returns.
         written: object = _grammar().parse(source.text, start=start)

@@ -42,7 +42,7 @@ class _Piece:
         """The kernel that has nothing but this."""
         depth = len(self.around)
         above = (_BAR * d + line for d, line in enumerate(self.around))
-        return _read((*self.header, "", *above, *(_BAR * depth + line for line in self.lines)))
+        return _kernel_of((*self.header, "", *above, *(_BAR * depth + line for line in self.lines)))
 
 
 class Pieces:
@@ -62,7 +62,7 @@ class Pieces:
         header, buffers = self._header(head), tuple(self._header((*head, line)).buffers[0] for line in lines)
         declared = dict(zip((buffer.name for buffer in buffers), lines, strict=True))
         if len(declared) < len(lines):
-            _read((*head, *lines))  # raises, as a name is declared twice
+            _kernel_of((*head, *lines))  # raises, as a name is declared twice
         here = _Reader(self, head, declared)
         body = tuple(here.node(child_lines(child), ()) for child in kernel.body)
         return header.evolve(buffers=buffers, body=body)
@@ -70,7 +70,7 @@ class Pieces:
     def _header(self, lines: Lines) -> Kernel:
         found = self._headers.get(lines)
         if found is None:
-            found = self._headers[lines] = _read(lines)
+            found = self._headers[lines] = _kernel_of(lines)
         return found
 
     def words(self, lines: Lines) -> frozenset[str]:
@@ -145,7 +145,7 @@ def _declaration(buffer: Buffer) -> str:
     return format_buffer(buffer)
 
 
-def _read(lines: Lines) -> Kernel:
+def _kernel_of(lines: Lines) -> Kernel:
     return written_kernel(Source("<certified>", "\n".join(lines) + "\n"))
 
 

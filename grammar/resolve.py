@@ -75,10 +75,10 @@ def resolve(written: syntax.Kernel, source: Source) -> Kernel:
 
 def _nodes(nodes: tuple[syntax.Node, ...], names: Names, when: tuple[Expr, ...] = ()) -> tuple[Node, ...]:
     """The nodes, each statement in them under the conditions on data `when`, which come from around them."""
-    return tuple(made for node in nodes for made in _node(node, names, when))
+    return tuple(made for node in nodes for made in _resolved_node(node, names, when))
 
 
-def _node(node: syntax.Node, names: Names, when: tuple[Expr, ...]) -> tuple[Node, ...]:
+def _resolved_node(node: syntax.Node, names: Names, when: tuple[Expr, ...]) -> tuple[Node, ...]:
     match node:
         case syntax.Statement():
             return _statements(node, names, when)

@@ -34,7 +34,7 @@ def load(values: Operands, value: Load) -> str:
     """The operand that holds what a load reads."""
     kind = value.type
     held = kind.with_dtype(_held(kind.dtype))
-    raw = _read(values, value, held)
+    raw = _loaded(values, value, held)
     if kind.dtype != BOOL:
         return raw
     zero = text.repeated(held, "0")
@@ -94,11 +94,11 @@ def instruct(values: Operands, statement: Instruct) -> None:
         code.do(f"store {call.kind} {result}, ptr {values.cells[target.name]}")
 
 
-def _read(values: Operands, value: Load, held: Type) -> str:
+def _loaded(values: Operands, value: Load, held: Type) -> str:
     code = values.code
     if _is_reversed(value):
         first = add(value.offset, integer(1 - held.lanes))
-        forward = _read(values, replace(value, offset=first, stride=None), held)
+        forward = _loaded(values, replace(value, offset=first, stride=None), held)
         return values.lanes(held, forward, range(held.lanes - 1, -1, -1))
     if _is_near(value, held):
         return _read_apart(values, value, held)

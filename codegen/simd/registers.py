@@ -59,11 +59,11 @@ def _block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
                 rest = _replaced(array, body[at + 1 :])
                 if rest is not None:
                     return (*new, *_block(rest))
-        new.append(_inside(stmt))
+        new.append(_body_in_registers(stmt))
     return tuple(new)
 
 
-def _inside(stmt: Stmt) -> Stmt:
+def _body_in_registers(stmt: Stmt) -> Stmt:
     match stmt:
         case For(body=body):
             return replace(stmt, body=_block(body))
@@ -102,7 +102,7 @@ def _replaced(array: Array, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
         return None
     apart = "_" if array.name[-1].isdigit() else ""
     variables = [Var(kind, f"{array.name}{apart}{n}") for n in range(count)]
-    return _declared(tuple(_Names(array.name, variables).block(unrolled)), variables)
+    return _with_declarations(tuple(_Names(array.name, variables).block(unrolled)), variables)
 
 
 def _accesses(stmt: Stmt, array: str) -> Iterator[tuple[Type, Value, bool]]:
@@ -258,7 +258,7 @@ class _Names:
         return self.variables[place // self.variables[0].type.lanes]
 
 
-def _declared(body: tuple[Stmt, ...], variables: list[Var]) -> tuple[Stmt, ...]:
+def _with_declarations(body: tuple[Stmt, ...], variables: list[Var]) -> tuple[Stmt, ...]:
     """The statements with a declaration of each variable: its first assignment, if that comes first; else before
     them all."""
     waiting = {var.name: var for var in variables}

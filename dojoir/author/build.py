@@ -406,7 +406,7 @@ class Builder:
         `target op value if when`. Pairs are assigned, or accumulated by `max=` and `min=`."""
         if op != "=" and op not in ACCUMULATIONS:
             raise ArgumentError(f"no accumulation '{op}'{did_you_mean(op, ACCUMULATIONS)}", "unknown-operation")
-        if not 0 < _parts(target) == _parts(value) <= 2:
+        if not 0 < _count_of_values(target) == _count_of_values(value) <= 2:
             raise ArgumentError("a pair is assigned a pair: (m[i], at[i]) and (value, place)", "bad-pair")
         places = [self._place(part) for part in (target if isinstance(target, tuple) else (target,))]
         whats = [self._what(part) for part in (value if isinstance(value, tuple) else (value,))]
@@ -463,6 +463,6 @@ class Builder:
         return self._size(self._sizes[extent])
 
 
-def _parts(value: object) -> int:
+def _count_of_values(value: object) -> int:
     """How many values these are, a pair or one."""
     return len(value) if isinstance(value, tuple) else 1

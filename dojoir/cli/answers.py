@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 import dojoir
+from dojoir.cli.optimizing import own_structures
 from dojoir.cli.options import Options
 from dojoir.cli.report import DIFFERS, FINE, INPUT, note_without_grid
 from dojoir.cli.running import run_kernel
@@ -104,7 +105,12 @@ def _cost(options: Options, trace: dojoir.Trace) -> Answer:
 
 def _plan(options: Options, trace: dojoir.Trace) -> Answer:
     made = dojoir.plan(
-        trace.kernel, options.target, sizes=dict(options.sizes), threads=options.threads, cpu=options.cpu
+        trace.kernel,
+        options.target,
+        sizes=dict(options.sizes),
+        threads=options.threads,
+        cpu=options.cpu,
+        structures=own_structures(options),
     )
     if options.json:
         return json.dumps(made.to_json()) + "\n", FINE

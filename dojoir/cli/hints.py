@@ -41,6 +41,25 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
+_TARGETS = {
+    "c": "C cpp c++ cc gcc clang openmp cpu",
+    "cuda": "ptx cubin nvidia gpu nvptx nvcc triton",
+    "hip": "amd rocm amdgpu hipcc",
+    "neon": "arm aarch64 arm64",
+    "rvv": "riscv riscv64",
+    "llvm": "x86 x86_64 x86-64 native host jit ll mlir",
+    "avx2": "avx sse",
+    "avx512": "avx-512 avx512f",
+}
+"""Targets of ours, each with what other tools call such a thing."""
+
+
+def nearest_target(word: str, known: Iterable[str]) -> str:
+    """`"; did you mean 'x'?"` for the target that a word means, or an empty string."""
+    meant = next((target for target, words in _TARGETS.items() if word in words.split()), None)
+    return f"; did you mean '{meant}'?" if meant else nearest(word, known)
+
+
 def hint_for_option(word: str, flags: Iterable[str]) -> str:
     """The hint for an argument that is no option: which one was meant."""
     if not word.startswith("-"):

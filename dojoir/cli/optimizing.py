@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dojoir
+from dojoir.cli.hints import nearest
 from dojoir.cli.options import Options
 from dojoir.cli.streams import say
 
@@ -16,7 +17,13 @@ def optimized(options: Options, kernel: dojoir.Kernel) -> dojoir.Trace:
 
         known = existing(options.db)
     choice = dojoir.schedules.choose(
-        kernel, options.target, sizes=dict(options.sizes), threads=options.threads, cpu=options.cpu, db=known
+        kernel,
+        options.target,
+        sizes=dict(options.sizes),
+        threads=options.threads,
+        cpu=options.cpu,
+        db=known,
+        structures=own_structures(options),
     )
     if known is not None and known.best(kernel, options.target, dict(options.sizes), options.threads) is None:
         threads = dojoir.thread_count(options.threads)
@@ -25,6 +32,16 @@ def optimized(options: Options, kernel: dojoir.Kernel) -> dojoir.Trace:
     if options.why:
         say(str(choice))
     return choice.trace
+
+
+def own_structures(options: Options) -> list[dojoir.Pass]:
+    """The passes of `--load` that `--structure` names. Raises ArgumentError for a name that no file has."""
+    loaded = {name: found for path in options.load for name, found in dojoir.load_passes(path).items()}
+    for name in options.structure:
+        if name not in loaded:
+            message = f"no file of --load has a pass '{name}'{nearest(name, loaded)}; they have {', '.join(loaded)}"
+            raise dojoir.ArgumentError(message, "bad-arguments")
+    return [loaded[name] for name in options.structure]
 
 
 def optimize_pass(options: Options) -> dojoir.Pass:

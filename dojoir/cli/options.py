@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NoReturn
 
 import dojoir
-from dojoir.cli.hints import hint_for_option, nearest
+from dojoir.cli.hints import hint_for_option, nearest_target
+from dojoir.cli.values import positive, seconds, seed, size
 
 EPILOG = """\
 A pipeline is a list of moves and passes separated by ; , or line ends: 'join_scopes(0, 1); vectorize(@j)'.
@@ -51,13 +52,6 @@ FORMS = ("asm", "llvm-opt", "lib")
 """The forms of --emit besides the source for a target."""
 
 
-def _size(text: str) -> tuple[str, int]:
-    name, equals, value = text.partition("=")
-    if not (equals and name.isidentifier() and re.fullmatch("[0-9]{1,20}", value) and int(value) >= 1):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a size: write NAME=INTEGER, such as N=4096")
-    return name, int(value)
-
-
 def _renaming(text: str) -> tuple[str, str]:
     old, equals, new = text.partition("=")
     if not (equals and old and new):
@@ -65,40 +59,24 @@ def _renaming(text: str) -> tuple[str, str]:
     return old, new
 
 
-def _positive(text: str) -> int:
-    if not (re.fullmatch("[0-9]{1,9}", text) and int(text) >= 1):
-        raise argparse.ArgumentTypeError(f"'{text}' is not an integer of at least 1")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
-    return value
-
-
 def _target(text: str) -> str:
     """A target that there is; `llvm@znver3` names a processor as well."""
     if text != "llvm":
-        _known(text.partition("@")[0], tuple(dojoir.TARGETS))
+        _check_target(text.partition("@")[0], tuple(dojoir.TARGETS))
     return text
 
 
 def _form(text: str) -> str:
     """The forms of --emit."""
     if text not in FORMS:
-        _known(text.partition("@")[0], (*dojoir.TARGETS, *FORMS))
+        _check_target(text.partition("@")[0], (*dojoir.TARGETS, *FORMS))
     return text
 
 
-def _known(name: str, known: tuple[str, ...]) -> None:
+def _check_target(name: str, known: tuple[str, ...]) -> None:
     if name not in known:
         known_ones = f"the targets are {', '.join(known)}"
-        raise argparse.ArgumentTypeError(f"there is no target '{name}'{nearest(name, known)}; {known_ones}")
+        raise argparse.ArgumentTypeError(f"there is no target '{name}'{nearest_target(name, known)}; {known_ones}")
 
 
 def _option(*flags: str, help: str, group: str = "", default: object = None, **rest: object) -> Any:
@@ -140,9 +118,11 @@ class Options:
         "before the stored schedules")  # fmt: skip
     why: bool = _switch("--why", help="say on stderr which schedule -O took, and for what machine")
     load: tuple[str, ...] = _several("--load", metavar="FILE", help="passes of yours, from a Python file")
+    structure: tuple[str, ...] = _several("--structure", metavar="NAME",
+        help="for -O and --plan: a pass of --load that takes the place of a nest; tried on each")  # fmt: skip
     output: str | None = _option("-o", "--output", metavar="FILE",
         help="write the result there, whole or not at all (an .npz with --run)")  # fmt: skip
-    sizes: tuple[tuple[str, int], ...] = _several("-s", "--size", type=_size, metavar="NAME=INT",
+    sizes: tuple[tuple[str, int], ...] = _several("-s", "--size", type=size, metavar="NAME=INT",
         help="a runtime size for --run, --check, --time, --cost, --plan and -O")  # fmt: skip
     fp: str | None = _option("--fp", choices=("strict", "reassoc", "fast"),
         help="what rewrites may do to floating point, for the header")  # fmt: skip
@@ -205,7 +185,7 @@ class Options:
     run: bool = _switch("--run", group=CODE, help="run the kernel and describe what it returns")
     inputs: tuple[str, ...] = _several("--inputs", metavar="FILE", group=CODE,
         help="inputs for --run and --check: NAME=FILE.npy, or an .npz; random ones otherwise")  # fmt: skip
-    seed: int = _option("--seed", type=int, default=0, metavar="INT", group=CODE,
+    seed: int = _option("--seed", type=seed, default=0, metavar="INT", group=CODE,
         help="the seed of random inputs (0)")  # fmt: skip
     check: bool = _switch("--check", group=CODE,
         help="compare with the reference on several inputs; status 3 if it differs or is undecided")  # fmt: skip
@@ -216,9 +196,9 @@ class Options:
         help="for --run and --check: the code for a GPU (cuda, hip) on the CPU, slowly, checked")  # fmt: skip
     cpu: str | None = _option("--cpu", metavar="NAME", group=CODE,
         help="the processor that llvm and c are for, by LLVM's name (znver3); this one by default")  # fmt: skip
-    threads: int | None = _option("--threads", type=_positive, metavar="INT", group=CODE,
+    threads: int | None = _option("--threads", type=positive, metavar="INT", group=CODE,
         help="cores for scopes marked p (all)")  # fmt: skip
-    time_limit: float = _option("--time-limit", type=_seconds, default=60.0, metavar="SECONDS", group=CODE,
+    time_limit: float = _option("--time-limit", type=seconds, default=60.0, metavar="SECONDS", group=CODE,
         help="for --check and --time (60)")  # fmt: skip
 
     split_input_file: bool = _switch("--split-input-file", group=TESTING,
@@ -258,6 +238,10 @@ class Options:
             yield "--why is for -O and -p optimize"
         if self.db and not (self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
             yield "--db is for -O and -p optimize"
+        if self.structure and not (self.plan or self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
+            yield "--structure is for -O, --plan and -p optimize"
+        if self.structure and not self.load:
+            yield "--structure names a pass of a file: give the file with --load"
         if self.inputs and not (self.run or self.check):
             yield "--inputs is for --run and --check"
         if self.names and self.canonical:
@@ -302,6 +286,8 @@ def parse_options(arguments: list[str]) -> Options:
     if unknown:
         flags = [flag for option in fields(Options) for flag in option.metadata["flags"] if flag[0] == "-"]
         hints = "".join(hint_for_option(word, [*flags, "--help", "--version"]) for word in unknown)
+        if not any(word.startswith("-") for word in unknown):
+            hints = f"; one FILE is read: --chain {unknown[0]} joins another, and -p takes moves"
         reader.error(f"unrecognized arguments: {' '.join(unknown)}{hints}")
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in vars(given).items()

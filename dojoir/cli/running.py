@@ -52,14 +52,14 @@ def read_inputs(kernel: dojoir.Kernel, files: tuple[str, ...]) -> dict[str, Arra
         name, equals, path = text.partition("=")
         if not equals:
             name, path = "", text
-        for key, array in _read(Path(path), name).items():
+        for key, array in _arrays_in(Path(path), name).items():
             if kernel.buffer(key).role == "out":
                 raise dojoir.ArgumentError(f"{path}: {key} is an output of {kernel.name}", "bad-input")
             arrays[key] = array
     return arrays
 
 
-def _read(path: Path, name: str) -> dict[str, Array]:
+def _arrays_in(path: Path, name: str) -> dict[str, Array]:
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):

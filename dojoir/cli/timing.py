@@ -51,7 +51,7 @@ def check_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
 def time_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
     """Times the kernel in turn with what it was before the moves, and with NumPy where it is of the library."""
     sizes = {**default_sizes(trace.kernel, dict(options.sizes)), **dict(options.sizes)}
-    names = [_moves(len(trace.moves))] if trace.moves else ["as written"]
+    names = [_after_moves(len(trace.moves))] if trace.moves else ["as written"]
     contestants: list[dojoir.Contestant] = [trace.kernel]
     if trace.moves:
         names.append("as written")
@@ -81,13 +81,15 @@ def time_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
     return table if found is None else table + bound_lines(found, moves), FINE
 
 
-def _moves(count: int) -> str:
+def _after_moves(count: int) -> str:
     return f"after {count} move{'' if count == 1 else 's'}"
 
 
 def default_sizes(kernel: dojoir.Kernel, given: dict[str, int]) -> dict[str, int]:
     """The sizes that are not given: the largest power of two for all of them with which the arguments fit in
     MOST_BYTES and the kernel runs MOST_STATEMENTS. Raises ArgumentError where the facts allow no power of two."""
+    for name in given.keys() - set(kernel.runtime_sizes):
+        kernel.specialize(**{name: given[name]})  # says that there is no such size
     names = [name for name in kernel.runtime_sizes if name not in given]
     cost = dojoir.cost(kernel)
     for exponent in range(27 if names else 1, -1, -1):

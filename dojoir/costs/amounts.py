@@ -34,6 +34,9 @@ class _Sizes(dict[str, int]):
         if found is None or not all(isinstance(n, str) and type(v) is int for n, v in found.items()):
             message = f'sizes are given as integers by name, as in {{"N": 4}}, not {repr_of(given)}'
             raise ArgumentError(message, "bad-size")
+        for name, value in found.items():
+            if value < 1:
+                raise ArgumentError(f"size {name} must be an integer of at least 1, not {value}", "bad-size")
         return found
 
     def __missing__(self, name: str) -> int:
@@ -49,7 +52,12 @@ class Product:
     def __call__(self, sizes: Mapping[str, int]) -> int:
         sizes = _Sizes.of(sizes)
         value = prod(factor(sizes) for factor in self.factors)
-        assert value == int(value)
+        if value != int(value):
+            given = ", ".join(f"{name}={size}" for name, size in sizes.items())
+            raise ArgumentError(
+                f"{given}: the count is no whole number, so these sizes break a `where` fact of the kernel",
+                "broken-fact",
+            )
         return int(value)
 
 

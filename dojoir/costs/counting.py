@@ -26,6 +26,7 @@ from dojoir.costs.systems import (
     split,
     without,
 )
+from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Kernel, Replace, substitute_iterators
 from dojoir.sets.kernel_sets import isl_affine, sets_of
@@ -201,7 +202,10 @@ class Counter:
         for affine in kept:
             coefficient = affine.coefficient(variable)
             sides[coefficient < 0].append(_Bound(abs(coefficient), without(affine, variable)))
-        assert all(sides), "an iterator has no bound"
+        if not all(sides):
+            raise ArgumentError(
+                "a scope has no bound: dojoir.prove says what is wrong with the kernel", "bad-arguments"
+            )
         return sides
 
     def _is_empty(self, system: System) -> bool:

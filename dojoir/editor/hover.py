@@ -139,12 +139,12 @@ def _declared(lines: list[str], first: int, name: str) -> str | None:
             return _of_size(lines, first, name)
         declared = _DECLARED.match(code)
         if declared is not None and declared[2] == name:
-            used = _uses(lines, first, number, name)
+            used = _lines_that_use(lines, first, number, name)
             return f"```dojo\n{code.strip()}\n```\n{KEYWORDS[declared[1]]} Declared on line {number + 1}{used}."
     return None
 
 
-def _uses(lines: list[str], first: int, declared: int, name: str) -> str:
+def _lines_that_use(lines: list[str], first: int, declared: int, name: str) -> str:
     """The lines that write a buffer, and those that read it."""
     written, read = [], []
     for number in range(first, len(lines)):

@@ -49,7 +49,7 @@ def from_text(kind: type[T], text: str, name: str) -> T:
 
 def from_data(kind: type[T], data: Any, name: str) -> T:
     """The dataclass of some plain data. Raises ArgumentError, `bad-record`, with the field."""
-    found: T = _read(kind, data, name)
+    found: T = _value_of(kind, data, name)
     return found
 
 
@@ -62,7 +62,7 @@ def _field_types(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _read(kind: Any, data: Any, where: str) -> Any:
+def _value_of(kind: Any, data: Any, where: str) -> Any:
     """A value of a type. Raises ArgumentError."""
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _fields(kind, data, where)
@@ -71,7 +71,7 @@ def _read(kind: Any, data: Any, where: str) -> Any:
         if data is None and type(None) in inner:
             return None
         (only,) = (one for one in inner if one is not type(None))
-        return _read(only, data, where)
+        return _value_of(only, data, where)
     if origin is Literal:
         if type(data) is str and data in inner:
             return data
@@ -79,11 +79,11 @@ def _read(kind: Any, data: Any, where: str) -> Any:
     if origin is tuple:
         if not isinstance(data, list):
             _refuse(where, f"it is a list, not {_shown(data)}")
-        return tuple(_read(inner[0], one, f"{where}[{n}]") for n, one in enumerate(data))
+        return tuple(_value_of(inner[0], one, f"{where}[{n}]") for n, one in enumerate(data))
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(data, dict):
             _refuse(where, f"it is an object, not {_shown(data)}")
-        return {key: _read(inner[1], one, f"{where}.{key[:40]}") for key, one in data.items()}
+        return {key: _value_of(inner[1], one, f"{where}.{key[:40]}") for key, one in data.items()}
     if kind is Any:
         return data
     if kind is float and type(data) in (int, float):
@@ -102,7 +102,7 @@ def _fields(kind: type, data: Any, where: str) -> Any:
     declared, given = _field_types(kind), {}
     for field in dataclasses.fields(kind):
         if field.name in data:
-            given[field.name] = _read(declared[field.name], data[field.name], f"{where}.{field.name}")
+            given[field.name] = _value_of(declared[field.name], data[field.name], f"{where}.{field.name}")
         elif _is_needed(field):
             _refuse(where, f"it has no field {field.name}")
     unknown = [str(key) for key in data if key not in declared]

@@ -88,15 +88,15 @@ def once_share(kernel: dojoir.Kernel) -> float:
     compilers do: the smallest of all statements."""
     shares = [1.0]
     for site in kernel.sites:
-        every = [part for part in _parts(site.statement.value) if getattr(part, "args", ())]
+        every = [part for part in _values_inside(site.statement.value) if getattr(part, "args", ())]
         shares += [len(set(every)) / len(every)] if every else []
     return min(shares)
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def _values_inside(value: Any) -> Iterator[Any]:
     yield value
     for part in getattr(value, "args", ()):
-        yield from _parts(part)
+        yield from _values_inside(part)
 
 
 def faster_than(seconds: float, moved: int, flops: int, memory: float, arithmetic: float, cache: int) -> str | None:

@@ -91,10 +91,10 @@ def problems(path: str | Path) -> list[Path]:
     found = [p for p in where.rglob("*.py") if not p.name.startswith("_")]
     if not found:
         raise dojoir.ArgumentError(f"{path} has no problems: there are no files *.py", "cannot-read")
-    return sorted(found, key=lambda p: (str(p.parent), _number(p.stem), p.stem))
+    return sorted(found, key=lambda p: (str(p.parent), _number_of_problem(p.stem), p.stem))
 
 
-def _number(stem: str) -> int:
+def _number_of_problem(stem: str) -> int:
     first = stem.split("_")[0]
     return int(first) if first.isdigit() else 10**9
 

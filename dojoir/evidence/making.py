@@ -100,7 +100,7 @@ class Shelf:
         """The manifest: what was made, and the digests of all files beside it."""
         return {
             "format": FORMAT, "version": VERSION, "dojoir": dojoir.__version__, "settings": dict(self.settings),
-            "made": [_plain(one) for one in self.made], "libraries": dict(self.libraries),
+            "made": [_made_as_json(one) for one in self.made], "libraries": dict(self.libraries),
             "files": {name: _digest(self.folder / name) for one in self.made for name in one.files},
         }  # fmt: skip
 
@@ -285,7 +285,7 @@ def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, Made]:
         if data["format"] != FORMAT or data["version"] != VERSION:
             raise ValueError
         begun = data["settings"]
-        found = [_read(one) for one in data["made"]]
+        found = [_made_from(one) for one in data["made"]]
     except (OSError, ValueError, KeyError, TypeError):
         message = f"{path} is no manifest of version {VERSION} of a library: name another folder"
         raise dojoir.ArgumentError(message, "bad-record") from None
@@ -299,7 +299,7 @@ def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, Made]:
     return {one.name: one for one in found}
 
 
-def _read(data: Mapping[str, Any]) -> Made:
+def _made_from(data: Mapping[str, Any]) -> Made:
     def pair(value: Any) -> tuple[float, float, float] | None:
         return None if value is None else (float(value[0]), float(value[1]), float(value[2]))
 
@@ -311,7 +311,7 @@ def _read(data: Mapping[str, Any]) -> Made:
     )  # fmt: skip
 
 
-def _plain(one: Made) -> dict[str, Any]:
+def _made_as_json(one: Made) -> dict[str, Any]:
     return {**vars(one), "sizes": dict(one.sizes), "gates": dict(one.gates)}
 
 

@@ -136,7 +136,7 @@ Terms = tuple[tuple[Atom, int], ...]
 """Atoms with their coefficients, in the order of their keys. Different atoms have different keys."""
 
 
-def _sum(some: Terms, others: Terms) -> Terms:
+def _sum_of_terms(some: Terms, others: Terms) -> Terms:
     """The sum of two ordered lists of terms: terms of the same atom are added, and zeros left out."""
     if not some or not others:
         return some or others
@@ -256,7 +256,7 @@ class Affine:
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
             return Affine(self.terms, self.offset + other) if other else self
-        return Affine(_sum(self.terms, other.terms), self.offset + other.offset)
+        return Affine(_sum_of_terms(self.terms, other.terms), self.offset + other.offset)
 
     __radd__ = __add__
 

@@ -95,7 +95,7 @@ class Player:
             results = []
             for call in reply.calls:
                 if call.name == answer.name:
-                    found = _read(call.arguments, desk)
+                    found = _answer_in(call.arguments, desk)
                     if isinstance(found, Answer):
                         return found
                     results.append(Message("tool", found, answers=call.id))
@@ -115,7 +115,7 @@ def _answer_tool(kind: str, moves: int) -> Tool:
                 {"type": "object", "properties": properties, "required": [*properties]})  # fmt: skip
 
 
-def _read(arguments: str, desk: Desk) -> Answer | str:
+def _answer_in(arguments: str, desk: Desk) -> Answer | str:
     """The answer in the arguments of a call; or what is wrong with it."""
     try:
         data = json.loads(arguments)

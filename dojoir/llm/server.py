@@ -6,12 +6,12 @@ once, and what it was at ends at its next step, or at the time limit of that ste
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 import dojoir
-from dojoir.know import documents
+from dojoir.know import Document, documents
 from dojoir.llm.limits import Limits, Stop
 from dojoir.llm.table import Answer, Table
 from dojoir.search.needs import needed
@@ -30,13 +30,20 @@ READS = ("moves", "check", "explain", "suggest", "verify", "profile", "plan", "k
 Progress = Callable[[float, float | None], Awaitable[None]]
 
 
-def mcp_server(folder: str | os.PathLike[str], limits: Limits | None = None, *, timer: str = "measure") -> Any:
-    """A server for one connection, an `MCPServer` of the SDK; its table is `table`. Raises ToolchainError,
+def mcp_server(
+    folder: str | os.PathLike[str],
+    limits: Limits | None = None,
+    *,
+    timer: str = "measure",
+    more: Sequence[Document] = (),
+) -> Any:
+    """A server for one connection, an `MCPServer` of the SDK; its table is `table`. `more` are documents that the
+    tool `know` searches too (`dojoir.know.recorded`, `notes_in`). Raises ToolchainError,
     `missing-package`, without the SDK; ArgumentError for a folder or a timer that there is not."""
     needed("mcp", "llm", "dojoir mcp")
     made = needed("mcp.server.mcpserver", "llm", "dojoir mcp")
     types = needed("mcp_types", "llm", "dojoir mcp")
-    table = Table(folder, limits, timer=timer)
+    table = Table(folder, limits, timer=timer, more=more)
     found = made.MCPServer("dojoir", instructions=INSTRUCTIONS, version=dojoir.__version__, log_level="ERROR")
     found.table = table
     for name, tool in tools(table, made.Context).items():
@@ -50,9 +57,15 @@ def mcp_server(folder: str | os.PathLike[str], limits: Limits | None = None, *, 
     return found
 
 
-def serve(folder: str | os.PathLike[str], limits: Limits | None = None, *, timer: str = "measure") -> None:
+def serve(
+    folder: str | os.PathLike[str],
+    limits: Limits | None = None,
+    *,
+    timer: str = "measure",
+    more: Sequence[Document] = (),
+) -> None:
     """Serves one connection on stdin and stdout until it ends. Raises as `mcp_server`."""
-    made = mcp_server(folder, limits, timer=timer)
+    made = mcp_server(folder, limits, timer=timer, more=more)
     try:
         made.run("stdio")
     finally:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, TypeVar
 
 import dojoir
 from dojoir.game.given import sizes_of
 from dojoir.game.scoring import Scorer
-from dojoir.know import known, like
+from dojoir.know import Document, known, like
 from dojoir.llm.answers import explained, of_verdict, planned
 from dojoir.llm.folder import Folder
 from dojoir.llm.limits import Limits, Spent, Stop, reached
@@ -32,13 +32,20 @@ _T = TypeVar("_T")
 
 class Table:
     """The games of one connection. `folder` is the only one that is read (`*.dojo`) and written (`save`); `timer`
-    is `measure` or `static`. One call works at a time; others wait."""
+    is `measure` or `static`; `more` are documents that `know` searches too. One call works at a time; others
+    wait."""
 
     def __init__(
-        self, folder: str | os.PathLike[str], limits: Limits | None = None, *, timer: str = "measure"
+        self,
+        folder: str | os.PathLike[str],
+        limits: Limits | None = None,
+        *,
+        timer: str = "measure",
+        more: Sequence[Document] = (),
     ) -> None:
         """Raises ArgumentError for a folder or a timer that there is not."""
         self.folder, self.limits, self.timer = Folder(folder), limits or Limits(), timer
+        self.more = list(more)
         self.spent, self.games, self.count = Spent(self.limits), dict[str, Game](), 0
         self._lock, self._scorers = Lock(), dict[str, Scorer]()
         self._scorer("llvm")
@@ -177,7 +184,7 @@ class Table:
         if bool(question.strip()) == (game is not None):
             raise dojoir.ArgumentError("give either a question or a game", "bad-arguments")
         if game is None:
-            found = [hit.to_json() for hit in known(question[:1000], count=count, kind=kind)]
+            found = [hit.to_json() for hit in known(question[:1000], count=count, kind=kind, more=self.more)]
             return {"know": found}
         one = self._game(game)
         alike = like(one.trace.start, count=count, target=one.target, sizes=one.sizes)
@@ -221,7 +228,7 @@ class Table:
                 code, message = error.diagnostic.code, error.diagnostic.message[:2000]
                 status = "limit" if code == "limit-reached" else "error"
                 found = {"status": status, "code": code, "message": message}
-            plain: Answer = _plain({**found, "left_of_limits": self.spent.left()})
+            plain: Answer = _as_json({**found, "left_of_limits": self.spent.left()})
             return plain
 
     def _game(self, name: str) -> Game:
@@ -256,7 +263,7 @@ class Table:
             one.close()
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """The same as JSON has it: halves of characters escaped, numbers that are none or infinite as null."""
     match value:
         case str():
@@ -264,7 +271,7 @@ def _plain(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else None
         case Mapping():
-            return {_plain(str(key)): _plain(one) for key, one in value.items()}
+            return {_as_json(str(key)): _as_json(one) for key, one in value.items()}
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_as_json(one) for one in value]
     return value

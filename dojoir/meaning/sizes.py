@@ -99,13 +99,13 @@ def _given(kernel: Kernel, name: str, value: object) -> int:
                 f"its runtime sizes: {', '.join(known) or 'none'}"
             )
         raise ArgumentError(message, "unknown-size")
-    number = _number(value)
+    number = _integer_of(value)
     if not 1 <= number < 1 << 63:
         raise ArgumentError(f"size {name} must be an integer of at least 1, not {repr_of(value)}", "bad-size")
     return number
 
 
-def _number(value: object) -> int:
+def _integer_of(value: object) -> int:
     """The integer that a value is, or 0."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         return 0

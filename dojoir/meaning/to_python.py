@@ -293,7 +293,9 @@ class _Line:
 
     def _check(self, access: Access, position: int, extent: int, index: str) -> None:
         self.lines.append(f"if not 0 <= {index} < {extent}:")
-        self.lines.append(f" raise outside({self._number(access)}, {position}, {index}, {self._iterators()})")
+        self.lines.append(
+            f" raise outside({self._number_of_access(access)}, {position}, {index}, {self._iterators()})"
+        )
 
     def _check_count(self, dtype: DType, typed: Typed, count: str) -> None:
         """A shift is by less than the width, and not by less than nothing."""
@@ -301,24 +303,24 @@ class _Line:
         if low < 0 or high >= dtype.bits:
             self.lines.append(f"if not 0 <= {count} < {dtype.bits}:")
             self.lines.append(
-                f" raise shifted({self._number(self.target)}, {dtype.bits}, {count}, {self._iterators()})"
+                f" raise shifted({self._number_of_access(self.target)}, {dtype.bits}, {count}, {self._iterators()})"
             )
 
     def _check_divisor(self, typed: Typed, divisor: str) -> None:
         low, high = self._interval(typed)
         if low <= 0 <= high:
             self.lines.append(f"if {divisor} == 0:")
-            self.lines.append(f" raise divided({self._number(self.target)}, {self._iterators()})")
+            self.lines.append(f" raise divided({self._number_of_access(self.target)}, {self._iterators()})")
 
     def _load(self, access: Access) -> str:
         if access not in self.loaded:
             name = self.loaded[access] = self._name(f"{self._list(access)}[{self._place(access)}]")
             if self._buffer(access).role in ("out", "tmp") and access not in self.known.written:
                 self.lines.append(f"if {name} is None:")
-                self.lines.append(f" raise unwritten({self._number(access)}, {self._iterators()})")
+                self.lines.append(f" raise unwritten({self._number_of_access(access)}, {self._iterators()})")
         return self.loaded[access]
 
-    def _number(self, access: Access) -> int:
+    def _number_of_access(self, access: Access) -> int:
         self.writer.accesses.append((self.statement, access))
         return len(self.writer.accesses) - 1
 

@@ -101,7 +101,9 @@ def users_slice(before: Kernel, after: Kernel, names: Collection[str]) -> tuple[
 
     def part(kernel: Kernel) -> Kernel:
         declared = (b for b in kernel.buffers if b.name in used or b.name in names)
-        return _kernel(kernel, tuple(b if b.name in names else _plain(b, "inout") for b in declared), numbers)
+        return _kernel(
+            kernel, tuple(b if b.name in names else _without_storage(b, "inout") for b in declared), numbers
+        )
 
     return part(before), part(after)
 
@@ -194,8 +196,8 @@ class _Window:
         if self.before.buffers == self.after.buffers:
             return True
         elsewhere, used = _used(others), _used(old) | _used(new)
-        were = {buffer.name: _plain(buffer, "tmp") for buffer in self.before.buffers}
-        are = {buffer.name: _plain(buffer, "tmp") for buffer in self.after.buffers}
+        were = {buffer.name: _without_storage(buffer, "tmp") for buffer in self.before.buffers}
+        are = {buffer.name: _without_storage(buffer, "tmp") for buffer in self.after.buffers}
         return all(
             (name in used and name not in elsewhere) or were.get(name) == are.get(name) for name in {*were, *are}
         )
@@ -215,14 +217,16 @@ class _Window:
                 if buffer.name not in used:
                     continue
                 if buffer.role == "tmp" and buffer.name not in elsewhere:
-                    mine.append(_plain(buffer, "tmp"))
+                    mine.append(_without_storage(buffer, "tmp"))
                     continue
                 if buffer.name in self.touched and any(dim.collapsed for dim in buffer.dims):
                     return None
                 begins = (
                     buffer.name in self.written and buffer.name not in earlier and buffer.role in {"tmp", "out"}
                 )
-                mine.append(_plain(buffer, "out" if begins else "inout" if buffer.name in written else "in"))
+                mine.append(
+                    _without_storage(buffer, "out" if begins else "inout" if buffer.name in written else "in")
+                )
                 if buffer.name in self.written and buffer.name in elsewhere:
                     held.add(buffer.name)
             found.append(tuple(mine))
@@ -273,7 +277,7 @@ def _operators(statements: Iterable[Statement], buffer: str) -> set[str]:
 
 
 @lru_cache(maxsize=1024)
-def _plain(buffer: Buffer, role: str) -> Buffer:
+def _without_storage(buffer: Buffer, role: str) -> Buffer:
     """A buffer with nothing that says where it is stored, in another role."""
     dims = buffer.dims if role == "tmp" else tuple(Dim(dim.extent) for dim in buffer.dims)
     return Buffer(role, buffer.name, buffer.dtype, dims)
@@ -281,7 +285,9 @@ def _plain(buffer: Buffer, role: str) -> Buffer:
 
 def _loose(kernel: Kernel, names: Collection[str]) -> Kernel:
     roles = {"inout": "in", "out": "tmp"}
-    return kernel.evolve(buffers=tuple(_plain(b, roles[b.role]) if b.name in names else b for b in kernel.buffers))
+    return kernel.evolve(
+        buffers=tuple(_without_storage(b, roles[b.role]) if b.name in names else b for b in kernel.buffers)
+    )
 
 
 def _kernel(kernel: Kernel, buffers: tuple[Buffer, ...], numbers: list[int]) -> Kernel:

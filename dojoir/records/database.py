@@ -271,7 +271,7 @@ class Database:
         `unknown-run`."""
         with self.reading() as connection:
             row = self.run_row(connection, run)
-            chosen = _known().where(builds.c.run == row).order_by(builds.c.id)
+            chosen = _result_columns().where(builds.c.run == row).order_by(builds.c.id)
             return [_as_known(found) for found in connection.execute(chosen)]
 
     @dojoir.public
@@ -311,7 +311,7 @@ class Database:
         from elsewhere is no result."""
         at = here(target, sizes, threads, protocol, kernel)
         chosen = (
-            _known().join(contexts, contexts.c.id == builds.c.context)
+            _result_columns().join(contexts, contexts.c.id == builds.c.context)
             .join(kernels, kernels.c.id == states.c.kernel)
             .where(kernels.c.hash == kernel.hash, states.c.hash == hash)
             .where(contexts.c.digest == at.digest_for(kernel.hash), builds.c.imported == 0)
@@ -413,7 +413,7 @@ class Database:
             }
 
 
-def _known() -> sql.Select[Any]:
+def _result_columns() -> sql.Select[Any]:
     """The columns of a result."""
     return (
         sql.select(

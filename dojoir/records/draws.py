@@ -37,7 +37,7 @@ def write_draws(database: Writes, run: str, trace: dojoir.Trace, moves: Sequence
         rows: list[dict[str, Any]] = []
         new: set[str] = set()
         for text, verdict in moves:
-            move = _plain(text, trace.kernel)
+            move = _with_paths(text, trace.kernel)
             if move in new:
                 continue
             before = known.get(move)
@@ -53,7 +53,7 @@ def write_draws(database: Writes, run: str, trace: dojoir.Trace, moves: Sequence
             connection.execute(draws.insert(), rows)
 
 
-def _plain(text: str, kernel: dojoir.Kernel) -> str:
+def _with_paths(text: str, kernel: dojoir.Kernel) -> str:
     """A move with paths for labels; as it is where it names what is not there."""
     try:
         return str(by_paths(dojoir.parse_move(text), kernel))

@@ -64,15 +64,15 @@ def _check_texts(data: Any) -> None:
 
 def result_of(hash: str, data: Mapping[str, Any]) -> tuple[Known, float]:
     """The result that a line has of a state, and when it was made. Raises ArgumentError, `bad-record`."""
-    status = _text(data, "status")
+    status = _text_field(data, "status")
     if status not in STATUSES:
         raise _wrong(f"its status is {status[:40]!r}, which is none of {', '.join(STATUSES)}")
-    seconds = None if data.get("seconds") is None else _number(data["seconds"], "seconds", above=0.0)
+    seconds = None if data.get("seconds") is None else _amount(data["seconds"], "seconds", above=0.0)
     if seconds is not None and status not in TIMED:
         raise _wrong(f"it has a time, and its status is {status}")
     interval = None
     if data.get("interval") is not None:
-        low, high = (_number(end, "interval", above=0.0) for end in _pair(data["interval"]))
+        low, high = (_amount(end, "interval", above=0.0) for end in _pair(data["interval"]))
         if low > high:
             raise _wrong("its interval ends before it begins")
         interval = low, high
@@ -83,11 +83,11 @@ def result_of(hash: str, data: Mapping[str, Any]) -> tuple[Known, float]:
     if not isinstance(stages, dict):
         raise _wrong("its stages are no object")
     found = Known(
-        hash, status, seconds, interval, tuple(_number(one, "samples", above=0.0) for one in samples),
-        _count(data.get("cases"), "cases", 0, MOST), _text(data, "digest"),
-        {str(name): _number(value, "stages") for name, value in stages.items()}, _text(data, "reason"),
+        hash, status, seconds, interval, tuple(_amount(one, "samples", above=0.0) for one in samples),
+        _count(data.get("cases"), "cases", 0, MOST), _text_field(data, "digest"),
+        {str(name): _amount(value, "stages") for name, value in stages.items()}, _text_field(data, "reason"),
     )  # fmt: skip
-    made = _number(data.get("made"), "made")
+    made = _amount(data.get("made"), "made")
     if made > LATEST:
         raise _wrong("made is a number of seconds since 1970")
     return found, made
@@ -103,9 +103,10 @@ def context_of(kernel: dojoir.Kernel, data: Mapping[str, Any]) -> Context:
         for name, value in one.items():
             _count(value, f"the size {name[:40]}", 1, LARGEST_SIZE)
     return Context(
-        _text(data, "machine"), _text(data, "facts"), _text(data, "target"),
+        _text_field(data, "machine"), _text_field(data, "facts"), _text_field(data, "target"),
         sizes_text(kernel, each if isinstance(sizes, list) else each[0]),
-        _count(data.get("threads"), "threads", 1, MOST), _text(data, "protocol"), _text(data, "versions"),
+        _count(data.get("threads"), "threads", 1, MOST),
+        _text_field(data, "protocol"), _text_field(data, "versions"),
     )  # fmt: skip
 
 
@@ -113,7 +114,7 @@ def _wrong(message: str) -> dojoir.ArgumentError:
     return dojoir.ArgumentError(message, "bad-record")
 
 
-def _text(data: Mapping[str, Any], name: str) -> str:
+def _text_field(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
     if not isinstance(value, str):
         raise _wrong(f"{name} is no text")
@@ -128,7 +129,7 @@ def _pair(value: Any) -> list[Any]:
     return value
 
 
-def _number(value: Any, name: str, above: float | None = None) -> float:
+def _amount(value: Any, name: str, above: float | None = None) -> float:
     """A number that is not below 0, and has an end; or one above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(f"{name} is no number")

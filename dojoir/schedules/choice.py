@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import dojoir
 from dojoir.schedules.file import VARIABLE, Schedule, given_schedules, own_schedules
+from dojoir.schedules.structures import for_planner, on_nests
 
 if TYPE_CHECKING:
     from dojoir.passes.schedule.plan.planner import Tried
@@ -32,15 +33,17 @@ class HasBest(Protocol):
 @dataclass(frozen=True)
 class Choice:
     """The choice of `optimize`: the moves, for which machine, and the stored schedule that they are from (None:
-    the default). `found` says that they are from a database."""
+    the default). `found` says that they are from a database, `structures` which of the caller's were used."""
 
     trace: dojoir.Trace
     machine: dojoir.Machine
     schedule: Schedule | None
     found: bool = False
+    structures: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         name = f"schedule {self.schedule.path}" if self.schedule is not None else "default_schedule"
+        name = f"{', '.join(self.structures)}, else {name}" if self.structures else name
         name = "the fastest of the database" if self.found else name
         return f"{self.trace.start.name}: {name}, {len(self.trace.moves)} moves, for {self.machine}"
 
@@ -55,6 +58,7 @@ def optimize(
     folders: Sequence[str | os.PathLike[str]] = (),
     cpu: str | None = None,
     db: HasBest | None = None,
+    structures: Sequence[dojoir.Pass] = (),
 ) -> dojoir.Trace:
     """The kernel with the stored schedule that fits it and the machine best, or with `default_schedule` for the
     machine where none does. Of a trace, its last kernel: the answer begins with the moves of the trace.
@@ -72,25 +76,50 @@ def optimize(
     is longer. A search writes both. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES,
     then what comes with dojoir; what was tuned on such a processor goes before what was not, and what was tuned on
     others comes last. Where sizes are fixed so that the moves of one that comes with dojoir do not fit, or its
-    code is refused for a GPU, the next is taken, at last the text as it stands.
+    code is refused for a GPU, the next is taken, at last the text as it stands. `structures` are passes of the
+    caller that take the place of a nest, an outermost scope, and schedule it or raise DojoError. They are tried on
+    each nest: for a CPU the first that fits goes before all that comes with dojoir, and `default_schedule` goes on
+    from there; for a GPU they are candidates of the planner, by the model.
 
-    Raises KernelError for an ill-formed kernel, ArgumentError for an unknown target or processor, a number of
-    threads that there cannot be or a stored schedule that cannot be read. Raises IllegalMove for one of the
-    caller's whose moves do not fit the kernel that it names.
+    Raises KernelError for an ill-formed kernel, ArgumentError for a size that the kernel does not have or that is
+    below 1, for an unknown target or processor, a number of threads that there cannot be, a stored schedule that
+    cannot be read or a pass that is no structure. Raises IllegalMove for a schedule of the caller's whose moves do
+    not fit the kernel that it names.
     """
     if isinstance(kernel, dojoir.Trace):
         whole = kernel.copy()
-        further = optimize(whole.kernel, target, sizes=sizes, threads=threads, folders=folders, cpu=cpu, db=db)
+        further = optimize(
+            whole.kernel,
+            target,
+            sizes=sizes,
+            threads=threads,
+            folders=folders,
+            cpu=cpu,
+            db=db,
+            structures=structures,
+        )
         for move in further.moves:
             whole.apply(move)
         whole.machine = further.machine
         return whole
 
     def made() -> dojoir.Trace:
-        return choose(kernel, target, sizes=sizes, threads=threads, folders=folders, cpu=cpu, db=db).trace.copy()
+        choice = choose(
+            kernel,
+            target,
+            sizes=sizes,
+            threads=threads,
+            folders=folders,
+            cpu=cpu,
+            db=db,
+            structures=structures,
+        )
+        return choice.trace.copy()
 
     machine = dojoir.machine_for(target, cpu)
-    if db is not None or folders or os.environ.get(VARIABLE):  # what these hold may be another the next time
+    check_sizes(kernel, sizes or {})
+    changing = db is not None or folders or structures or os.environ.get(VARIABLE)
+    if changing:  # what these hold may be another the next time
         trace = made()
     else:
         facts = sorted(machine.facts.items()), machine.caches, sorted(machine.features)
@@ -111,10 +140,12 @@ def choose(
     folders: Sequence[str | os.PathLike[str]] = (),
     cpu: str | None = None,
     db: HasBest | None = None,
+    structures: Sequence[dojoir.Pass] = (),
 ) -> Choice:
     """The result of `optimize`, with the reason for the choice. Raises as that does."""
     machine = dojoir.machine_for(target, cpu)
-    plain = _without(kernel, target, machine, sizes, threads, folders)
+    check_sizes(kernel, sizes or {})
+    plain = _without(kernel, target, machine, sizes, threads, folders, structures)
     if db is None or cpu is not None:
         return plain
     faster = getattr(db, "faster", None)
@@ -127,6 +158,17 @@ def choose(
     return plain
 
 
+def check_sizes(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> None:
+    """Raises ArgumentError for a size that the kernel does not have, or has fixed to another number, or one below
+    1. A fact may be broken: what is for no such sizes is not chosen."""
+    fixed = {size.name: size.value for size in kernel.sizes}
+    for name, value in sizes.items():
+        if fixed.get(name) == value:
+            continue
+        if name not in kernel.runtime_sizes or not 1 <= value < 1 << 63:
+            kernel.specialize(**{name: value})  # says what is wrong with it
+
+
 def _without(
     kernel: dojoir.Kernel,
     target: str,
@@ -134,27 +176,30 @@ def _without(
     sizes: Mapping[str, int] | None,
     threads: int | None,
     folders: Sequence[str | os.PathLike[str]],
+    structures: Sequence[dojoir.Pass],
 ) -> Choice:
     """The choice without a database."""
-    for way in ways(kernel, target, machine, sizes, threads, folders):
+    for way in ways(kernel, target, machine, sizes, threads, folders, structures):
         if way.given:
             return Choice(way.make(), machine, way.schedule)
         with suppress(dojoir.DojoError):  # sizes that are fixed may leave a place of a move without a scope
-            return Choice(emitted(way.make(), target, machine), machine, way.schedule)
+            trace = emitted(way.make(), target, machine)
+            return Choice(trace, machine, way.schedule, structures=way.structures)
     return Choice(dojoir.Trace(kernel), machine, None)  # emission says what is wrong with the text
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way to schedule a kernel: its name, what makes its moves (and may raise), and the stored schedule that they
-    are from, if any. Then the seconds that the model of the machine says it takes, and
-    whether it is the caller's own, of which an error is the caller's to see."""
+    """A way to schedule a kernel: its name, what makes its moves (and may raise), and the stored schedule that
+    they are from, if any. Then the seconds that the model of the machine says it takes, whether it is the caller's
+    own, of which an error is the caller's to see, and the structures of the caller in it."""
 
     name: str
     make: Callable[[], dojoir.Trace]
     schedule: Schedule | None = None
     seconds: float | None = None
     given: bool = False
+    structures: tuple[str, ...] = ()
 
 
 def ways(
@@ -164,6 +209,7 @@ def ways(
     sizes: Mapping[str, int] | None,
     threads: int | None,
     folders: Sequence[str | os.PathLike[str]],
+    structures: Sequence[dojoir.Pass] = (),
     tried: list[Tried] | None = None,
 ) -> Iterator[Way]:
     """The ways to schedule a kernel in the order in which they are taken, each made when it is asked for; the last
@@ -173,6 +219,12 @@ def ways(
     known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
     for one in _fitting(given_schedules(kernel.name, folders), kernel, target, known, machine):
         yield Way(f"schedule {one.path}", partial(one.on, kernel), one, given=True)
+    if machine.kind == "cpu" and structures:
+        used, begun = on_nests(kernel, structures, machine, sizes or {}, [] if tried is None else tried)
+        threads = 1 if is_small(kernel, known) else known["threads"]
+        rest = default_for(machine, sizes, threads)
+        if used:
+            yield Way(f"{', '.join(used)}, then default_schedule", partial(_then, begun, rest), structures=used)
     if machine.kind == "cpu" and is_small(kernel, known):
         default = default_for(machine, sizes, known["threads"])
         yield Way("default_schedule on one core", lambda: on_one_core(default.on(kernel)))
@@ -182,7 +234,7 @@ def ways(
             stored = [one for one in stored if "gpu" in one.needs]
         for own in _fitting(stored, kernel, target, known, machine):
             yield Way(f"schedule {own.path}", partial(own.on, kernel), own)
-        yield from _ruled(kernel, machine, sizes, known["threads"], tried)
+        yield from _ruled(kernel, machine, sizes, known["threads"], structures, tried)
     yield Way("the text as it stands", partial(dojoir.Trace, kernel))
 
 
@@ -201,6 +253,7 @@ def _ruled(
     machine: dojoir.Machine,
     sizes: Mapping[str, int] | None,
     threads: int,
+    structures: Sequence[dojoir.Pass] = (),
     tried: list[Tried] | None = None,
 ) -> Iterator[Way]:
     """The default schedule for a CPU. For a GPU what the planner makes of each form, the best first; then, unless
@@ -209,13 +262,14 @@ def _ruled(
         yield Way("default_schedule", partial(default_for(machine, sizes, threads).on, kernel))
         return
     from dojoir.passes.schedule.default_schedule import settle  # what is kept needs no planner
-    from dojoir.passes.schedule.plan.planner import Planner
+    from dojoir.passes.schedule.plan.planner import STRUCTURES, Planner
 
     rooms = {"planned": machine, "planned without shared memory": replace(machine, shared_bytes=0)}
     for name, room in rooms.items():
         trace = dojoir.Trace(kernel)
         settle(trace)
-        for made in Planner(room, sizes or {}, [] if tried is None else tried).plans(trace):
+        own = (*for_planner(structures, room, sizes or {}), *STRUCTURES)
+        for made in Planner(room, sizes or {}, [] if tried is None else tried, own).plans(trace):
             yield Way(f"{name}, {made.form}", made.trace.copy, seconds=made.seconds)
         if tried is not None:
             return
@@ -261,6 +315,13 @@ def default_for(machine: dojoir.Machine, sizes: Mapping[str, int] | None = None,
     alone = machine.kind == "cpu" and threads == 1
     rules = dojoir.PASSES["default_schedule"].for_sizes(sizes or {})
     return rules.for_machine(replace(machine, cores=1) if alone else machine)
+
+
+def _then(begun: dojoir.Trace, rest: dojoir.Pass) -> dojoir.Trace:
+    """A trace that goes on by rule."""
+    trace = begun.copy()
+    rest(trace)
+    return trace
 
 
 def on_one_core(trace: dojoir.Trace) -> dojoir.Trace:

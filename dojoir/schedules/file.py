@@ -132,7 +132,7 @@ def given_schedules(name: str, folders: Iterable[str | os.PathLike[str]]) -> lis
         if not place.is_dir():
             raise dojoir.ArgumentError(f"there is no folder {place} of schedules", "cannot-read")
         paths = [path for path in sorted(place.glob("*.moves")) if path.name.split(".")[0] == name]
-        mine = [_read(str(path), _text_of(path)) for path in paths]
+        mine = [_schedule_in(str(path), _text_of(path)) for path in paths]
         found += sorted(mine, key=lambda schedule: not schedule.when)
     return found
 
@@ -149,20 +149,20 @@ def _text_of(path: Path) -> str:
 
 def read_schedule(path: Path) -> Schedule:
     """The schedule of a file. Raises ArgumentError where it cannot be read, or is none."""
-    return _read(str(path), _text_of(path))
+    return _schedule_in(str(path), _text_of(path))
 
 
 def own_schedules(name: str) -> list[Schedule]:
     """Those that come with dojoir."""
     found = [
-        _read(entry.name, entry.read_text(encoding="utf-8"))
+        _schedule_in(entry.name, entry.read_text(encoding="utf-8"))
         for entry in sorted(files("dojoir.schedules").iterdir(), key=lambda entry: entry.name)
         if entry.name.endswith(".moves") and entry.name.split(".")[0] == name
     ]
     return sorted(found, key=lambda schedule: not schedule.when)
 
 
-def _read(path: str, text: str) -> Schedule:
+def _schedule_in(path: str, text: str) -> Schedule:
     """A schedule from the text of its file. Raises ArgumentError where it does not say, once, what it is for,
     where a condition is none, or a pass names no machine."""
     header: dict[str, list[str]] = {}
@@ -179,10 +179,10 @@ def _read(path: str, text: str) -> Schedule:
     for word in ("kernel", "targets", "fp", "tuned"):
         if len(header.get(word, ())) > 1:
             raise dojoir.ArgumentError(f"{path} has more than one line '# {word}: …'", "bad-schedule")
-    when = tuple(tuple(line) for line in map(_parts, header.get("when", ())) if line)
+    when = tuple(tuple(line) for line in map(_conditions_in, header.get("when", ())) if line)
     for condition in itertools.chain(*when):
         check_condition(path, condition)
-    needs = tuple(itertools.chain(*map(_parts, header.get("needs", ()))))
+    needs = tuple(itertools.chain(*map(_conditions_in, header.get("needs", ()))))
     for need in needs:
         _check_need(path, need)
     (fp,) = header.get("fp", [""])
@@ -192,7 +192,7 @@ def _read(path: str, text: str) -> Schedule:
     return Schedule(path, header["kernel"][0], tuple(targets.split()), when, text, fp, needs, tuple(tuned.split()))
 
 
-def _parts(line: str) -> list[str]:
+def _conditions_in(line: str) -> list[str]:
     return [part.strip() for part in line.split(",") if part.strip()]
 
 

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 import dojoir
-from dojoir.schedules.choice import Way, emitted, ways
+from dojoir.schedules.choice import Way, check_sizes, emitted, ways
 
 _OPTIONS = ("", "option", "model", "moves", "why not")
 _TRIED = ("form", "nest", "structure", "model", "why not")
@@ -35,8 +35,8 @@ class Option:
 @dataclass(frozen=True)
 class Plan:
     """The plan that `plan` found. `options` are in the order in which `optimize` takes them: it returns the first
-    that is not refused. For a GPU `tried` are the structures that were tried on each nest of each form, and
-    `floor` the seconds that no schedule can be faster than, by the model."""
+    that is not refused. `tried` are the structures that were tried on each nest of each form (for a CPU those of
+    the caller). For a GPU `floor` is the seconds that no schedule can be faster than, by the model."""
 
     kernel: dojoir.Kernel
     machine: dojoir.Machine
@@ -88,7 +88,7 @@ class Plan:
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [
-            ("*" if one is self.best else " ", one.name, _time(one.seconds), _moves(one), one.refusal)
+            ("*" if one is self.best else " ", one.name, _time(one.seconds), _count_of_moves(one), one.refusal)
             for one in self.options
         ]
 
@@ -105,6 +105,7 @@ def plan(
     threads: int | None = None,
     folders: Sequence[str | os.PathLike[str]] = (),
     cpu: str | None = None,
+    structures: Sequence[dojoir.Pass] = (),
 ) -> Plan:
     """The options of `optimize`: the stored schedules that fit, what the rules make, and the text as it stands.
 
@@ -112,21 +113,23 @@ def plan(
     several), each with the structures of its nests that the model of the machine says are fastest. `Plan.tried`
     has the structures of every nest, the seconds of each, and why the others do not fit. The code of each option is
     made once: one that the target refuses stays in the list with the reason. The arguments are those of `optimize`,
-    without a database. Printed, a plan is a table.
+    without a database. Of `structures` of the caller, `Plan.tried` says of every nest why it is not of them.
+    Printed, a plan is a table.
 
     Raises as `optimize` does, but for a schedule of the caller's that does not fit the kernel: it is listed with
     the reason.
 
     >>> import dojoir
-    >>> made = dojoir.plan(dojoir.kernels.load("relu"), "cuda", sizes={"N": 1 << 24})
+    >>> made = dojoir.plan(dojoir.kernels.load("relu").specialize(N=1 << 24), "cuda")
     >>> print(made.best.name)
     planned, joined
-    >>> made.best.trace.kernel == dojoir.optimize(made.kernel, "cuda", sizes={"N": 1 << 24}).kernel
+    >>> made.best.trace.kernel == dojoir.optimize(made.kernel, "cuda").kernel
     True
     """
     machine = dojoir.machine_for(target, cpu)
+    check_sizes(kernel, sizes or {})
     tried: list[Tried] = []
-    found = ways(kernel, target, machine, sizes, threads, folders, tried)
+    found = ways(kernel, target, machine, sizes, threads, folders, structures, tried)
     options = tuple(_option(way, kernel, target, machine) for way in found)
     least = None
     if machine.kind == "gpu":
@@ -157,7 +160,7 @@ def _time(seconds: float | None) -> str:
     return f"{seconds * 1e6:,.1f} us" if isfinite(seconds) else "no launches"
 
 
-def _moves(option: Option) -> str:
+def _count_of_moves(option: Option) -> str:
     return "" if option.refusal else str(len(option.trace.moves))
 
 

@@ -22,7 +22,7 @@ def store(
         raise dojoir.ArgumentError(f"this trace cannot be a schedule: {trace.unchecked}", "unsafe-trace")
     for text in when:
         check_condition("when", text)
-    path = _path(trace.start, target, folder, when)
+    path = _path_of_schedule(trace.start, target, folder, when)
     lines = [f"# {line}" for line in note.splitlines()]
     lines += [f"# kernel: {trace.start.hash}", f"# targets: {target}"]
     lines += [f"# when: {', '.join(when)}"] if when else []
@@ -42,7 +42,7 @@ def stored(
 ) -> Schedule | None:
     """The schedule that `store` would replace; None where there is none. Raises ArgumentError where it cannot be
     read."""
-    path = _path(kernel, target, folder, when)
+    path = _path_of_schedule(kernel, target, folder, when)
     try:
         is_there = path.exists()
     except (OSError, ValueError):
@@ -50,6 +50,8 @@ def stored(
     return read_schedule(path) if is_there else None
 
 
-def _path(kernel: dojoir.Kernel, target: str, folder: str | os.PathLike[str], when: Sequence[str]) -> Path:
+def _path_of_schedule(
+    kernel: dojoir.Kernel, target: str, folder: str | os.PathLike[str], when: Sequence[str]
+) -> Path:
     words = re.sub(r"\W+", "_", "_".join([target, *map(condition_words, when)])).strip("_")
     return Path(folder) / f"{kernel.name}.{kernel.hash[:8]}_{words}.moves"

@@ -10,6 +10,7 @@ from typing import Any
 
 import dojoir
 from dojoir.search.budget import OF_MODELS
+from dojoir.search.idle import without_idle
 from dojoir.search.play import Play
 from dojoir.search.storing import Race, by_estimate, stored
 from dojoir.search.tuned import Gain, Tuned
@@ -67,9 +68,10 @@ def close(
     if timer == "measure" and states:
         if not getattr(evaluator, "remote", False):
             answer = _not_below(play, evaluator, answer, notes)
+        found, answer = answer, _busy(play, answer, notes)
         ratio, to_optimize = compared(play, answer, evaluator, notes)
         notes += _in_full(evaluator, answer)
-        notes += _otherwise(ratio, told) if answer is best else []
+        notes += _otherwise(ratio, told) if found is best else []
     if store is not None:
         race = by_estimate(play) if timer == "static" else _race(play, evaluator)
         notes.append(stored(play, answer, store, timer, race))
@@ -85,23 +87,33 @@ def _otherwise(ratio: Gain | None, told: float | None) -> list[str]:
     return [f"under way it was timed to be {told:.2f}x as fast as the start: the machine was busy then or now"]
 
 
+def _busy(play: Play, answer: dojoir.Trace, notes: list[str]) -> dojoir.Trace:
+    """The answer without the moves that change nothing of its code, unless its certificate refutes that."""
+    shorter = without_idle(answer, play.target, min(SECONDS, max(2.0, play.ledger.seconds_left - REST)))
+    if len(shorter.moves) == len(answer.moves) or _certified(play, shorter).status == "illegal":
+        return answer
+    notes.append(f"{len(answer.moves) - len(shorter.moves)} moves that changed nothing of the code are left out")
+    return shorter
+
+
 def _not_below(play: Play, evaluator: Any, answer: dojoir.Trace, notes: list[str]) -> dojoir.Trace:
     """The answer, or what is faster when both are built in full: a start, or what a database knew."""
     if is_slower_than_a_start(play, answer):
         answer = max(play.starts, key=play.speed)
-        notes.append("what was found is slower than a start when both are built in full: that is the answer")
+        notes.append("what was found is slower than a start when both are built in full: that start is the answer")
     for known in play.known:
         if is_slower(play, answer, known) and _fault(play, evaluator, known, "measure", notes) is None:
             answer = known
-            notes.append("what was found is slower than what the database knew: that is the answer")
+            notes.append(
+                "what was found is slower than what the database knew: the trace of the database is the answer"
+            )
     return answer
 
 
 def _fault(play: Play, evaluator: Any, trace: dojoir.Trace, timer: str, notes: list[str]) -> str | None:
     """Why a trace cannot be the answer; None where it is certified, and right on seeds of its own."""
     try:
-        share = min(1.0, max(play.ledger.seconds_left, 2.0) / 2 / STEPS_TAKE)
-        verdict = dojoir.certify(trace, max(1, int(STEPS * share)))
+        verdict = _certified(play, trace)
     except dojoir.DojoError as error:
         return error.diagnostic.message
     if verdict.status == "illegal":
@@ -110,6 +122,12 @@ def _fault(play: Play, evaluator: Any, trace: dojoir.Trace, timer: str, notes: l
     if wrong is None and verdict.status == "unknown":
         notes.append(f"every move was proved, but not all certified: {verdict.reason}")
     return wrong
+
+
+def _certified(play: Play, trace: dojoir.Trace) -> dojoir.Verdict:
+    """The certificate of a trace, in steps for which there is time."""
+    share = min(1.0, max(play.ledger.seconds_left, 2.0) / 2 / STEPS_TAKE)
+    return dojoir.certify(trace, max(1, int(STEPS * share)))
 
 
 def _in_full(evaluator: Any, answer: dojoir.Trace) -> list[str]:

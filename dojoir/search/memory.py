@@ -148,7 +148,7 @@ def starts_of_alike(
             known = {trace.kernel.hash for trace in starts}
             found: list[dojoir.Trace] = db.hints(kernel, target, MOST_HINTS)
             return [trace for trace in found if trace.kernel.hash not in known]
-        return [_made(kernel, moves) for moves in kept]
+        return [_replayed(kernel, moves) for moves in kept]
     return []
 
 
@@ -209,7 +209,7 @@ def relatives(db: Any, kernel: dojoir.Kernel, target: str) -> list[dojoir.Trace]
     return []
 
 
-def _made(kernel: dojoir.Kernel, moves: Sequence[str]) -> dojoir.Trace:
+def _replayed(kernel: dojoir.Kernel, moves: Sequence[str]) -> dojoir.Trace:
     trace = dojoir.Trace(kernel)
     for move in moves:
         trace.apply(move)

@@ -278,7 +278,7 @@ def _buffer_dependences(sets: KernelSets, buffer: str, among: range) -> isl.Unio
     found = _pairs.get(key)
     if found is None:
         charge(_weight(max((len(sets.kernel.sites[k].scopes) for k in users.numbers), default=0)))
-        found = _pairs.put(key, _in_order(sets, assigned, free, read, times))
+        found = _pairs.put(key, _composed(sets, assigned, free, read, times))
     return users.back(found)
 
 
@@ -289,7 +289,7 @@ def _weight(depth: int) -> int:
     return int(max(0, depth - 20) ** 3 * 50)
 
 
-def _in_order(
+def _composed(
     sets: KernelSets, assigned: list[str], free: list[list[str]], read: list[str], times: list[str]
 ) -> isl.UnionMap:
     """The pairs of accesses that do not commute, composed through their elements, of which the first runs before

@@ -36,7 +36,7 @@ else:
             if options.get("frozen") and not options.keys() - {"frozen", "eq"}:
                 fields = _plain_fields(given)
                 if fields is not None:
-                    return _made(given, fields, options.get("eq", True))
+                    return _frozen_class(given, fields, options.get("eq", True))
             return dataclasses.dataclass(**options)(given)
 
         return made if cls is None else made(cls)
@@ -82,7 +82,7 @@ def _is_plain(field: dataclasses.Field[Any]) -> bool:
     return field.init and field.default_factory is dataclasses.MISSING and not mutable
 
 
-def _made(cls: type[T], fields: Fields, equal: bool) -> type[T]:
+def _frozen_class(cls: type[T], fields: Fields, equal: bool) -> type[T]:
     """`cls` with the methods of a frozen dataclass, but those that it has itself."""
     own = dict(cls.__dict__)
     for name, field in fields.items():

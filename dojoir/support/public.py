@@ -14,7 +14,7 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -66,7 +66,7 @@ def _walled(function: Callable[P, R], codes: Mapping[str, str]) -> Callable[P, R
     except Exception:
         message = f"this holds a function to its annotations, not {repr_of(function)}"
         raise ArgumentError(message, "bad-arguments") from None
-    checks: dict[str, tuple[Check, str]] = {}
+    checks: dict[str, tuple[Check, str] | None] = {}
     names = [
         p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
@@ -78,7 +78,11 @@ def _walled(function: Callable[P, R], codes: Mapping[str, str]) -> Callable[P, R
         called = function.__qualname__.split(".")[-2]
 
     def held(name: str, shown: str, value: object) -> Any:
-        found = checks.get(name)
+        if name not in checks:  # what is left out asks for no room of dojoir that its annotation names
+            parameter = signature.parameters.get(name)
+            checks.update(_checks(function, [parameter] if parameter is not None else []))
+            checks.setdefault(name, None)
+        found = checks[name]
         if found is None:
             return value
         try:
@@ -86,12 +90,12 @@ def _walled(function: Callable[P, R], codes: Mapping[str, str]) -> Callable[P, R
         except _Wrong:
             if name == others == "sizes":
                 return value  # what takes sizes by name says itself which are wrong, and of what kernel
-            raise _error(called, shown, found[1], value, codes.get(name)) from None
+            raise _wrong_argument(called, shown, found[1], value, codes.get(name)) from None
 
     @wraps(function)
     def checked(*args: P.args, **named: P.kwargs) -> R:
         if not is_known:
-            checks.update(_checks(function, signature))
+            checks.update(_checks(function, [p for p in signature.parameters.values() if p.name == others]))
             is_known.append(True)
         values: list[Any] = [
             held(names[n], names[n], value) if n < len(names) else held(rest, rest, value) if rest else value
@@ -145,16 +149,18 @@ def _unknown_keyword(function: str, name: str, signature: inspect.Signature) -> 
     )
 
 
-def _error(function: str, name: str, expected: str, value: object, code: str | None) -> ArgumentError:
+def _wrong_argument(function: str, name: str, expected: str, value: object, code: str | None) -> ArgumentError:
     kernel = expected.removeprefix("a list or tuple of ").startswith(("a Kernel", "Kernels"))
     cure = next((cure for word, cure in _CURES.items() if expected.startswith(f"a {word}")), "")
     message = f"{function.strip('_')}: {name} is {expected}, not {repr_of(value)}{cure}"
     return ArgumentError(message, code or ("not-a-kernel" if kernel else "bad-arguments"))
 
 
-def _checks(function: Callable[..., object], signature: inspect.Signature) -> dict[str, tuple[Check, str]]:
+def _checks(
+    function: Callable[..., object], parameters: Sequence[inspect.Parameter]
+) -> dict[str, tuple[Check, str]]:
     found: dict[str, tuple[Check, str]] = {}
-    for parameter in signature.parameters.values():
+    for parameter in parameters:
         if parameter.annotation is parameter.empty:
             continue
         kind = _annotation(function, parameter.annotation)
@@ -226,7 +232,7 @@ def _text(value: Any) -> str:
     raise _Wrong
 
 
-def _path(value: Any) -> str:
+def _path_in_words(value: Any) -> str:
     try:
         name = os.fspath(value)
     except Exception:
@@ -259,7 +265,7 @@ def _check(kind: Any) -> Check:
     if origin is collections.abc.Callable or kind is collections.abc.Callable:
         return _called
     if origin is os.PathLike:
-        return _path
+        return _path_in_words
     if origin is tuple:
         return _tuple([_check(one) for one in inner if one is not ...], endless=inner[-1:] == (...,))
     if isinstance(origin, type) and issubclass(origin, collections.abc.Mapping | dict):
@@ -411,6 +417,8 @@ def _words(kind: Any) -> str:
 def _plural(kind: Any) -> str:
     plain = {int: "integers", float: "numbers", str: "texts", object: "values"}
     word = _words(kind)
+    if word.startswith("a dict of "):
+        return word.replace("a dict", "dicts", 1)
     return plain.get(kind) or (
         f"{word.partition(' ')[2]}s" if word.startswith(("a ", "an ")) and " or " not in word else word
     )

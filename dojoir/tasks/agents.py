@@ -49,15 +49,15 @@ class Searching:
                 tuned = desk.tune(self.strategy)
                 return desk.answer(note=tuned.stopped)
             case "diagnose":
-                number = self._number(desk)
+                number = self._number_to_play(desk)
                 card = None if self.strategy == "random" else desk.profile(desk.trace)
                 word = desk.rng.choice(BOUNDS) if card is None else card.kind
                 return Answer(move=number, bound=word)
             case "debug":
-                number = self._number(desk)
+                number = self._number_to_play(desk)
                 return Answer(without(desk.task.given.moves, number), move=number)
 
-    def _number(self, desk: Desk) -> int:
+    def _number_to_play(self, desk: Desk) -> int:
         """The number of the move to be without."""
         moves = desk.task.given.moves
         if self.strategy == "random":

@@ -64,7 +64,7 @@ def rollout(
     if models != NO_LIMIT:
         settings["models"] = {name: getattr(models, name) for name in ("calls", "tokens", "money")}
     folder = Path(folder)
-    known = _known(folder, settings)
+    known = _rows_there(folder, settings)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     rows: dict[str, Row] = {row.task: row for row in known}
@@ -165,7 +165,7 @@ def _left(writer: Writer, case: Case, found: Judgement, status: str, reason: str
 
 
 # -- the folder --------------------------------------------------------------------------------------------------
-def _known(folder: Path, settings: Mapping[str, Any]) -> tuple[Row, ...]:
+def _rows_there(folder: Path, settings: Mapping[str, Any]) -> tuple[Row, ...]:
     """The rows of the report that is there."""
     path = folder / REPORT
     if not path.exists():

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from dojoir.verbs.arguments.values import positive, seconds, seed, shape, words
+from dojoir.cli.values import positive, seconds, seed
+from dojoir.verbs.arguments.values import shape, words
 from dojoir.verbs.subject import RUNS
 
 Verb = Callable[[Any, str, str, str], argparse.ArgumentParser]

@@ -37,12 +37,9 @@ def know(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace, question: str) -> int:
-    from dojoir.know import known, notes_in
+    from dojoir.know import known
 
-    more = notes_in(options.notes) if options.notes else []
-    if options.runs or options.db:
-        more += _recorded(options)
-    hits = known(question, count=options.count, kind=options.kind, more=more)
+    hits = known(question, count=options.count, kind=options.kind, more=more_documents(options))
     if options.json:
         write_result(json.dumps({"know": [hit.to_json() for hit in hits]}) + "\n", None)
         return FINE
@@ -54,6 +51,14 @@ def _asked(options: argparse.Namespace, question: str) -> int:
         write_result(f"{one.kind} {one.name} ({one.where}; {hit.score:.2f})\n", None)
         write_result("".join(f"  {line}".rstrip() + "\n" for line in shown), None)
     return FINE
+
+
+def more_documents(options: argparse.Namespace) -> list[Document]:
+    """The notes, runs and databases that are named, as documents. Raises DojoError."""
+    from dojoir.know import notes_in
+
+    more = notes_in(options.notes) if options.notes else []
+    return [*more, *(_recorded(options) if options.runs or options.db else ())]
 
 
 def _recorded(options: argparse.Namespace) -> list[Document]:

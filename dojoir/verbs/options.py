@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import dojoir
 from dojoir.cli.hints import hint_for_option, nearest
+from dojoir.cli.values import positive, seconds, seed, size
 from dojoir.verbs import evidence
 from dojoir.verbs.arguments import (
     dataset_options,
@@ -19,7 +20,7 @@ from dojoir.verbs.arguments import (
     run_options,
     task_options,
 )
-from dojoir.verbs.arguments.values import cost_model, device, positive, seconds, seed, size
+from dojoir.verbs.arguments.values import cost_model, device
 
 EPILOG = """\
 exit status: 0 fine; 1 the input is wrong or a move is illegal; 2 usage; 3 results differ;
@@ -107,7 +108,7 @@ def _done(module: str, function: str) -> Callable[[argparse.Namespace], int]:
     return found
 
 
-def _kernel(made: argparse.ArgumentParser) -> None:
+def _add_kernel(made: argparse.ArgumentParser) -> None:
     made.add_argument("kernel", metavar="KERNEL", help="a .dojo file, - for stdin, or library:NAME")
     made.add_argument(
         "-s", "--size", dest="sizes", action="append", default=[], type=size, metavar="NAME=INT",
@@ -125,7 +126,7 @@ def _kernel(made: argparse.ArgumentParser) -> None:
 
 def _tune(verbs: Any) -> None:
     made = _verb(verbs, "tune", "searches for the fastest schedule of a kernel", "tune:tune")
-    _kernel(made)
+    _add_kernel(made)
     add = made.add_argument
     add(
         "--strategy", default="beam", metavar="NAME",
@@ -157,7 +158,7 @@ def _tune(verbs: Any) -> None:
 
 def _play(verbs: Any) -> None:
     made = _verb(verbs, "play", "a person plays: lists moves, makes them by number, takes them back", "play:play")
-    _kernel(made)
+    _add_kernel(made)
     made.add_argument("--save-trace", metavar="FILE", help="write what was played as a trace at the end")
 
 

@@ -68,7 +68,7 @@ def shapes_of(given: Sequence[tuple[str, tuple[int, ...]]], kernel: dojoir.Kerne
     sizes = dict(given)
     names = kernel.runtime_sizes
     missing = [name for name in names if name not in sizes]
-    if missing:
+    if missing and all(name in names for name in sizes):
         words = " ".join(f"-s {name}=…" for name in missing)
         raise dojoir.ArgumentError(f"{kernel.name} has runtime sizes: give {words}", "size-missing")
     known = ", ".join(names) or "none"

@@ -120,7 +120,7 @@ class _Writer:
             other is not None
             and (other.op, other.buffers) == (pair.op, pair.buffers)
             and other.halves[0].buffer == pair.halves[0].buffer
-            and _uses(site, pair.buffers) == 2
+            and _count_of_uses(site, pair.buffers) == 2
             and other.around(_depth(other.site, path)) is not None
             for site, other in zip(users, others, strict=True)
         )
@@ -287,7 +287,7 @@ def _depth(site: Site, path: Path) -> int:
     return sum(isinstance(node, Scope) for node in site.ancestors[: len(path) - 1])
 
 
-def _uses(site: Site, names: frozenset[str]) -> int:
+def _count_of_uses(site: Site, names: frozenset[str]) -> int:
     """How often a statement uses some buffers."""
     return sum(inner.buffer in names for access in site.statement.accesses for inner in access.accesses())
 

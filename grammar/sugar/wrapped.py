@@ -36,10 +36,10 @@ def without_wrapped(written: syntax.Kernel) -> syntax.Kernel:
 
 
 def _nodes(nodes: tuple[syntax.Node, ...], sizes: set[str]) -> tuple[syntax.Node, ...]:
-    return tuple(made for node in nodes for made in _node(node, sizes))
+    return tuple(made for node in nodes for made in _unwrapped_node(node, sizes))
 
 
-def _node(node: syntax.Node, sizes: set[str]) -> tuple[syntax.Node, ...]:
+def _unwrapped_node(node: syntax.Node, sizes: set[str]) -> tuple[syntax.Node, ...]:
     match node:
         case syntax.Scope() | syntax.Guard():
             return (replace(node, body=_nodes(node.body, sizes)),)

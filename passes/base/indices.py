@@ -20,10 +20,10 @@ def without_divisions(affine: Affine, atom: Iter, extent: int) -> Affine:
     for term, coefficient in affine.terms:
         match term:
             case FloorDiv(numerator, divisor):
-                whole, _ = _parts(without_divisions(numerator, atom, extent), divisor, atom, extent)
+                whole, _ = _multiple_and_rest(without_divisions(numerator, atom, extent), divisor, atom, extent)
                 value = whole // divisor
             case Mod(numerator, divisor):
-                whole, rest = _parts(without_divisions(numerator, atom, extent), divisor, atom, extent)
+                whole, rest = _multiple_and_rest(without_divisions(numerator, atom, extent), divisor, atom, extent)
                 value = whole % divisor + rest
             case _:
                 value = Affine.atom(term)
@@ -31,7 +31,7 @@ def without_divisions(affine: Affine, atom: Iter, extent: int) -> Affine:
     return result
 
 
-def _parts(numerator: Affine, divisor: int, atom: Iter, extent: int) -> tuple[Affine, Affine]:
+def _multiple_and_rest(numerator: Affine, divisor: int, atom: Iter, extent: int) -> tuple[Affine, Affine]:
     """A numerator as multiples of a common divisor with `divisor`, and a rest that is less than it."""
     coefficient = numerator.coefficient(atom)
     common = gcd(divisor, *(c for term, c in numerator.terms if term != atom))

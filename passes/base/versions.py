@@ -62,7 +62,7 @@ def guards(kernel: Kernel, path: Path, machine: Machine) -> Iterator[str]:
     is within its dimension. In host code also that sizes have properties, or lack one."""
     if machine.kind != "gpu":
         return
-    yield from dict.fromkeys(_inside(kernel, path))
+    yield from dict.fromkeys(_conditions_of_extents(kernel, path))
     if is_host_code(kernel, path):
         for properties in versions(kernel, machine):
             yield " and ".join(condition for _, condition in properties)
@@ -71,7 +71,7 @@ def guards(kernel: Kernel, path: Path, machine: Machine) -> Iterator[str]:
                 yield properties[0][1].replace(" <= ", " > ")
 
 
-def _inside(kernel: Kernel, path: Path) -> Iterator[str]:
+def _conditions_of_extents(kernel: Kernel, path: Path) -> Iterator[str]:
     """That iterations of scopes around are those that their extents leave, or not the last. That an access which
     begins at an index is within its dimension, by the iterators around and by all but the last of them."""
     depth = kernel.depth_of(path)

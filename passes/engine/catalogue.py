@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import get_args, get_origin
 
@@ -94,8 +94,9 @@ _NAMES = {kind.name: kind for kind in MOVES}
 
 
 @public
-def parse_move(text: str) -> Move:
-    """The move that a text such as `split(@j, 16)` writes. Raises ArgumentError or ParseError."""
+def parse_move(text: str, moves: Sequence[type[Move]] = ()) -> Move:
+    """The move that a text such as `split(@j, 16)` writes, of the catalogue or of the classes `moves`. Raises
+    ArgumentError or ParseError."""
     calls = parse_calls(text)
     if not calls:
         raise ArgumentError("there is no move in this text: a move is written as split(@j, 16)", "bad-move")
@@ -103,13 +104,13 @@ def parse_move(text: str) -> Move:
         cure = "make each by itself, or all by dojoir.passes.sequence(*dojoir.parse_pipeline(text))(trace)"
         short = text if len(text) <= 80 else text[:77] + "…"
         raise ArgumentError(f"'{short}' is {len(calls)} moves, not one: {cure}", "bad-move")
-    return build_move(calls[0])
+    return build_move(calls[0], moves)
 
 
-def build_move(call: Call) -> Move:
-    """The move that a call of a pipeline writes; arguments may be given by name, `split(@i, factor=8)`. Raises
-    ArgumentError with the place in the pipeline."""
-    kind = _NAMES.get(call.name)
+def build_move(call: Call, moves: Sequence[type[Move]] = ()) -> Move:
+    """The move that a call of a pipeline writes; arguments may be given by name, `split(@i, factor=8)`. `moves` are
+    classes besides those of the catalogue. Raises ArgumentError with the place in the pipeline."""
+    kind = next((own for own in moves if own.name == call.name), _NAMES.get(call.name))
     if kind is None:
         other = no_move(call.name)
         message = other or f"there is no move '{call.name}'{meant_by(call.name, _NAMES)}"
@@ -117,7 +118,7 @@ def build_move(call: Call) -> Move:
     parameters = kind.parameters()
     usage = f"{kind.name}({', '.join(parameters)})"
     values: list[object] = []
-    words = _in_order(call, parameters, usage)
+    words = _arguments_in_order(call, parameters, usage)
     lists = [t for t in parameters.values() if get_origin(t) is tuple]
     single = len(parameters) - len(lists)
     least = single + (0 if kind.lists_may_be_empty() else 1)
@@ -140,7 +141,7 @@ def build_move(call: Call) -> Move:
 _NAMED = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)\s*(.+)", re.DOTALL)
 
 
-def _in_order(call: Call, parameters: Mapping[str, type], usage: str) -> list[str]:
+def _arguments_in_order(call: Call, parameters: Mapping[str, type], usage: str) -> list[str]:
     """The arguments of a call in the order of the parameters: those by name, `factor=8`, come after the others.
     Raises ArgumentError for a name that there is not, or that is given twice."""
     words = list(call.arguments)

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from dojoir.errors import ArgumentError, ParseError, QueryError, repr_of
+from dojoir.ir.names import name_error
 from dojoir.ir.nodes import Kernel, given_kernel
 from dojoir.ir.traced import Traced, last_kernel
 from dojoir.ir.writable import unwritable
@@ -262,10 +263,22 @@ def _is_legal_in_full(kernel: Kernel, move: Move, step_limit: int) -> bool:
 def made(kernel: Kernel, move: Move) -> Rewrite:
     """The kernel that a move makes, whose text can be read again. Raises as `Move.rewrite` does."""
     done = move.rewrite(kernel)
-    wrong = unwritable(done.kernel)
+    wrong = unwritable(done.kernel) or _misnamed(done.kernel)
     if wrong is not None:
         raise Refusal(*wrong)
     return done
+
+
+def _misnamed(kernel: Kernel) -> tuple[str, str] | None:
+    """The code and message for buffers that a move of the user's has named wrongly, or None."""
+    names = [*(size.name for size in kernel.sizes), *(buffer.name for buffer in kernel.buffers)]
+    if len(kernel.declared) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        return "name-taken", f"the kernel that it makes declares `{twice}` twice"
+    if kernel.undeclared:
+        return "unknown-buffer", f"the kernel that it makes uses `{kernel.undeclared[0]}` and does not declare it"
+    wrong = next(filter(None, map(name_error, names)), None)
+    return ("bad-name", wrong) if wrong is not None else None
 
 
 def _recalled(kernel: Kernel, key: AnswerKey, step_limit: int) -> bool | None:

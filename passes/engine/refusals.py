@@ -34,7 +34,7 @@ def compared(kernel: Kernel, move: Move, verdict: Verdict) -> Verdict:
     """The verdict of the checker on a move's rewrite, with the move in its message. Where the kernel after the
     move is shown, the message names it so."""
     found = verdict.diagnostic
-    known = {to_text(kernel), _text(kernel)}
+    known = {to_text(kernel), _canonical_of(kernel)}
 
     def called(source: Source | None) -> Source | None:
         if source is None or source.name != kernel.name or source.text in known:
@@ -53,7 +53,7 @@ def compared(kernel: Kernel, move: Move, verdict: Verdict) -> Verdict:
     )
 
 
-def _text(kernel: Kernel) -> str:
+def _canonical_of(kernel: Kernel) -> str:
     return kernel.source.text if kernel.source is not None else ""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -262,8 +262,9 @@ class Trace:
 
     @staticmethod
     @public
-    def load(path: str | os.PathLike[str], *, unsafe: bool = False) -> Trace:
-        """The trace that a file holds, every move of it checked again.
+    def load(path: str | os.PathLike[str], *, unsafe: bool = False, moves: Sequence[type[Move]] = ()) -> Trace:
+        """The trace that a file holds, every move of it checked again. `moves` are classes of your own, for moves
+        that are not in the catalogue.
 
         A file that says of moves that they were made without the checker is refused, unless `unsafe` says that the
         caller wants them all the same; they are unsafe steps of the trace then.
@@ -277,17 +278,20 @@ class Trace:
             data = json.loads(text)
         except (ValueError, RecursionError):
             raise ArgumentError(f"{name} is not a trace: it is not JSON", "bad-trace") from None
-        return Trace.from_json(data, name, unsafe=unsafe)
+        return Trace.from_json(data, name, unsafe=unsafe, moves=moves)
 
     @staticmethod
     @public
-    def from_json(data: Any, name: str = "<trace>", *, unsafe: bool = False) -> Trace:
+    def from_json(
+        data: Any, name: str = "<trace>", *, unsafe: bool = False, moves: Sequence[type[Move]] = ()
+    ) -> Trace:
         """The trace that plain data holds; see `load`."""
+        from dojoir.passes.engine.catalogue import parse_move
         from dojoir.proof.verdict import IllegalMove
 
         found = _fields(data if isinstance(data, dict) else None, name)
         if found.unsafe and not unsafe:
-            which = _numbers(i + 1 for i in found.unsafe)
+            which = _numbered_moves(i + 1 for i in found.unsafe)
             raise ArgumentError(
                 f"{name} has moves that were made without the checker ({which}): what they give may be wrong; "
                 f"load it with unsafe=True (--unsafe in the shell) if you want them all the same",
@@ -302,10 +306,12 @@ class Trace:
             )
         for i, move in enumerate(found.moves):
             try:
-                trace.apply(move, unsafe=i in found.unsafe)
+                trace.apply(parse_move(move, moves) if moves else move, unsafe=i in found.unsafe)
             except DojoError as error:
                 diagnostic = error.diagnostic
                 message = f"{name}: move {i + 1}: {diagnostic.message}"
+                if diagnostic.code == "unknown-move":
+                    message += "; where it is one of your own, give its class: Trace.load(path, moves=[...])"
                 if isinstance(error, IllegalMove):
                     raise IllegalMove(
                         replace(error.verdict, diagnostic=replace(diagnostic, message=message))
@@ -320,7 +326,7 @@ class Trace:
         """The warning wherever an unsafe trace is used: which moves no checker saw. None for a safe one."""
         if self.is_safe:
             return None
-        which = _numbers(i for i, step in enumerate(self._steps, 1) if step.unsafe)
+        which = _numbered_moves(i for i, step in enumerate(self._steps, 1) if step.unsafe)
         return f"made without the checker by {which}: what it computes may be wrong"
 
     def __repr__(self) -> str:
@@ -410,7 +416,7 @@ def _fields(data: Any, name: str) -> _Saved:
     raise ArgumentError(f"{name} is not a dojoir trace", "bad-trace")
 
 
-def _numbers(moves: Iterable[int]) -> str:
+def _numbered_moves(moves: Iterable[int]) -> str:
     """`moves 1, 2, 5`, the first of them."""
     numbers = sorted(moves)
     few = ", ".join(map(str, numbers[:8])) + (", …" if numbers[8:] else "")

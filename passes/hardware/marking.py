@@ -9,6 +9,7 @@ from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
 from dojoir.passes.base.alternatives import Alternative, next_to
 from dojoir.passes.base.move import fresh_name
+from dojoir.passes.values.written_out import written_out
 from dojoir.proof.verdict import Verdict
 
 BLOCK = 4096
@@ -31,10 +32,13 @@ def to_mark(kernel: Kernel, place: str, name: str, verdict: Verdict) -> Iterator
     if name == "unroll":
         for factor in (4, 8):
             yield Alternative((f"split({here}, {factor})",), f"unroll({here}.0)")
+    written = tuple(f"use_rule({format_path(place)}, {rule})" for place, rule in written_out(kernel, path))
+    if written:
+        yield Alternative(written, move)
     yield from _with_own_storage(kernel, path, move)
     if name == "vectorize" and kernel.fp != "strict":
         yield from _with_partial_results(kernel, path, scope)
-    yield from _parts(scope, path, name)
+    yield from _distributed_parts(scope, path, name)
     yield from _nearby(kernel, path, name)
     if name == "parallelize" and kernel.fp != "strict":
         yield from _with_partial_blocks(kernel, path, scope)
@@ -94,7 +98,7 @@ def _sums(kernel: Kernel, path: Path) -> list[str]:
     )
 
 
-def _parts(scope: Scope, path: Path, name: str) -> Iterator[Alternative]:
+def _distributed_parts(scope: Scope, path: Path, name: str) -> Iterator[Alternative]:
     """One part of a scope that is distributed."""
     here, later = format_path(path), next_to(path)
     for children in range(1, len(scope.body)):

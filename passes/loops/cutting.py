@@ -114,7 +114,7 @@ class Cut(Move):
         for n in numbers:
             ways = [Affine.constant(n)]
             ways += [way for bound in scope.extent.bounds for way in (bound // n * n, bound - n)] if n > 0 else []
-            yield from (cls(place_of(place), Formula(str(way))) for way in ways if _inside(way, scope))
+            yield from (cls(place_of(place), Formula(str(way))) for way in ways if _may_part(way, scope))
 
     @classmethod
     def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
@@ -175,7 +175,7 @@ class JoinRanges(Undoing):
                 yield cls(place, next_place, Formula(str(first.extent.bounds[-1])))
 
 
-def _inside(way: Affine, scope: Scope) -> bool:
+def _may_part(way: Affine, scope: Scope) -> bool:
     """Whether a cut there may leave something on both sides."""
     most = scope.constant_bound
     return not way.is_constant or (way.offset > 0 and (most is None or way.offset < most))

@@ -18,6 +18,7 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.abreast import rows_abreast
+from dojoir.passes.schedule.accumulating import accumulate
 from dojoir.passes.schedule.blocks_apart import blocks_apart
 from dojoir.passes.schedule.borders import cut_borders
 from dojoir.passes.schedule.combinators import every, tried
@@ -70,8 +71,8 @@ SCALAR_LIKE = 16
 def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Sizes = MappingProxyType({})) -> None:
     """Makes a decent kernel of any input, for a CPU by these rules in this order, each where it is legal:
 
-    1. Delete dead temporaries, conditions that always hold and scopes of one iteration, and fuse adjacent scopes,
-    but none that would take a product its register tile, and none that goes down columns with one along rows. 2.
+    1. Make accumulations of sums that are written out, `s = s + x`. Delete dead temporaries, conditions that
+    always hold and scopes of one iteration, and fuse adjacent scopes, but none that would take a product its register tile, and none that goes down columns with one along rows. 2.
     Let sweeps over rows which are made again and again, as of a stencil over time, go through the rows together,
     each as many rows behind the one before as it must be, unless the arrays are known to fit in a core's caches,
     or rows are independent and there are several cores. Bring rows whose elements wait for the one before and for
@@ -181,7 +182,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
 
 
 def settle(trace: Trace) -> None:
-    """Deletes dead temporaries, and conditions that always hold."""
+    """Makes accumulations of sums written out; deletes dead temporaries, and conditions that always hold."""
+    accumulate(trace)
     delete_dead(trace)
     every(_guards)(trace)
 

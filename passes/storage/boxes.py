@@ -31,7 +31,7 @@ def inner_extents(name: str, node: Node, depth: int) -> dict[int, Affine]:
 
     def visit(node: Node, depth: int) -> None:
         match node:
-            case Scope() if _uses(name, node):
+            case Scope() if _touches(name, node):
                 constant = node.constant_bound
                 extent = Affine.constant(constant) if constant is not None else _most(node.extent.bounds[0], found)
                 if found.setdefault(depth, extent) != extent:
@@ -59,10 +59,10 @@ def _most(extent: Affine, ends: dict[int, Affine]) -> Affine:
     )
 
 
-def _uses(name: str, node: Node) -> bool:
+def _touches(name: str, node: Node) -> bool:
     if isinstance(node, Statement):
         return any(a.buffer == name for a in node.accesses)
-    return any(_uses(name, child) for child in node.body)
+    return any(_touches(name, child) for child in node.body)
 
 
 def used_extent(kernel: Kernel, path: Path, name: str, dim: int, base: Affine, step: int) -> Extent | None:
@@ -153,17 +153,21 @@ def redirected(node: Node, old: str, new: str, bases: list[Affine], steps: Seque
 
 def redirected_access(access: Access, copy: str, bases: list[Affine], steps: Sequence[int] = ()) -> Access:
     """The index of the copy for an access to base + step * i of a buffer: i. Without `steps` they are 1."""
-    return Access(copy, tuple((i - b) // s for i, b, s in _parts(access, bases, steps or (1,) * len(bases))))
+    return Access(
+        copy, tuple((i - b) // s for i, b, s in _indices_from_bases(access, bases, steps or (1,) * len(bases)))
+    )
 
 
 def original_access(copy: str, buffer: str, bases: list[Affine], steps: list[int], access: Access) -> Access:
     """The way back: what an access to the copy is to the buffer; any other stays."""
     if access.buffer != copy:
         return access
-    return Access(buffer, tuple(base + i * step for i, base, step in _parts(access, bases, steps)))
+    return Access(buffer, tuple(base + i * step for i, base, step in _indices_from_bases(access, bases, steps)))
 
 
-def _parts(access: Access, bases: list[Affine], steps: Sequence[int]) -> Iterator[tuple[Affine, Affine, int]]:
+def _indices_from_bases(
+    access: Access, bases: list[Affine], steps: Sequence[int]
+) -> Iterator[tuple[Affine, Affine, int]]:
     """The indices of an access, each with where its dimension begins and its step. Raises Refusal for a gather."""
     for index, base, step in zip(access.indices, bases, steps, strict=True):
         if isinstance(index, Access):

@@ -88,7 +88,8 @@ class PlaceBuffer(Move):
     @classmethod
     def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         if isinstance(place, str) and kernel.buffer(place).role == "tmp":
-            others = (word for word in cls.WORDS if word != kernel.buffer(place).storage)
+            meant = [word for word in cls.WORDS if word != "shared" or machine.kind == "gpu"]
+            others = (word for word in meant if word != kernel.buffer(place).storage)
             yield from (cls(BufferName(place), Word(word)) for word in others)
 
 

@@ -151,7 +151,7 @@ class Stage(Move):
 
     def _found(self, node: Node, path: Path) -> list[Access]:
         """The accesses that are to work on the copy."""
-        every = _accesses(node, {self.buffer})
+        every = _accesses_to(node, {self.buffer})
         if not every:
             raise Refusal("not-used", f"`{self.buffer}` is not used there", path)
         if self.only and self.direction != "in":
@@ -312,11 +312,11 @@ class Unstage(Undoing):
 
 def _numbers(node: Node, buffer: str, copy: str) -> tuple[int, ...]:
     """The numbers of the accesses to a copy among those to it and to its buffer; none where all are to it."""
-    names = [access.buffer for access in _accesses(node, {buffer, copy})]
+    names = [access.buffer for access in _accesses_to(node, {buffer, copy})]
     return tuple(n for n, name in enumerate(names) if name == copy) if buffer in names else ()
 
 
-def _accesses(node: Node, buffers: Set[str]) -> list[Access]:
+def _accesses_to(node: Node, buffers: Set[str]) -> list[Access]:
     """The accesses of some buffers in a node, in the order of the text."""
     found: list[Access] = []
 

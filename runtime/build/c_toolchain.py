@@ -135,18 +135,21 @@ def probe(command: tuple[str, ...]) -> Toolchain:
 
         def takes(*options: str) -> bool:
             # A program and not a library, because only its linking misses an OpenMP library that is not there.
-            return _run((*command, *_ALWAYS, *options, "-o", str(out), str(source)), PROBE_LIMIT).returncode == 0
+            return (
+                _run_to_end((*command, *_ALWAYS, *options, "-o", str(out), str(source)), PROBE_LIMIT).returncode
+                == 0
+            )
 
-        version = _run((*command, "--version"), PROBE_LIMIT).stdout.partition("\n")[0].strip()
+        version = _run_to_end((*command, "--version"), PROBE_LIMIT).stdout.partition("\n")[0].strip()
         library = Toolchain(command, version, _ALWAYS, "").compilation(out, source)
-        trial = _run(library, PROBE_LIMIT)
+        trial = _run_to_end(library, PROBE_LIMIT)
         if trial.returncode != 0:
             raise _failed(library, trial.stderr, "it makes no shared library")
         options: tuple[str, ...] = (*_OPTIONAL, _OPENMP[0])
         if not takes(*options):
             options = tuple(option for option in _OPTIONAL if takes(option))
             options += tuple(option for option in _OPENMP if takes(option))[:1]
-        macros = _run((*command, *_ALWAYS, *options, "-dM", "-E", str(source)), PROBE_LIMIT)
+        macros = _run_to_end((*command, *_ALWAYS, *options, "-dM", "-E", str(source)), PROBE_LIMIT)
         machine = sha256(macros.stdout.encode()).hexdigest()[:16]
         return Toolchain(command, version, (*_ALWAYS, *options), machine)
 
@@ -166,7 +169,7 @@ def build_shared(source: str, out: Path, *, toolchain: Toolchain, limit: float =
 def link_shared(sources: Sequence[Path], out: Path, *, toolchain: Toolchain, limit: float = COMPILE_LIMIT) -> None:
     """Compiles C files into one shared library. Raises as `build_shared` does."""
     command = toolchain.compilation(out, *sources)
-    done = _run(command, limit)
+    done = _run_to_end(command, limit)
     if done.returncode != 0 or not out.exists():
         raise _failed(command, done.stderr, "this is a bug in dojoir, please send us the kernel and these lines")
 
@@ -182,7 +185,7 @@ def build_program(sources: Sequence[str], out: Path, *, toolchain: Toolchain, li
             file.write_text(source, encoding="utf-8")
         program = Path(folder, "program")
         command = (*toolchain.command, *toolchain.options, "-o", str(program), *map(str, files))
-        done = _run(command, limit)
+        done = _run_to_end(command, limit)
         if done.returncode != 0 or not program.exists():
             raise _failed(
                 command, done.stderr, "this is a bug in dojoir, please send us the kernel and these lines"
@@ -193,7 +196,7 @@ def build_program(sources: Sequence[str], out: Path, *, toolchain: Toolchain, li
 def all_lines(command: tuple[str, ...], limit: float) -> list[str]:
     """The output of a command in lines; empty where it fails or takes longer than `limit` seconds."""
     try:
-        done = _run(command, limit)
+        done = _run_to_end(command, limit)
     except ToolchainError:
         return []
     return done.stdout.splitlines() if done.returncode == 0 else []
@@ -204,7 +207,7 @@ def first_line(command: tuple[str, ...], limit: float) -> str:
     return next(iter(all_lines(command, limit)), "")
 
 
-def _run(command: tuple[str, ...], limit: float) -> subprocess.CompletedProcess[str]:
+def _run_to_end(command: tuple[str, ...], limit: float) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end with messages in English, or kills it and all that it started after `limit` s."""
     try:
         process = subprocess.Popen(

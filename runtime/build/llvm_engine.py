@@ -97,7 +97,7 @@ def load_object(code: bytes, names: Iterable[str], symbols: Mapping[str, int]) -
     for name in wanted:
         link.export_symbol(name)
     try:
-        number = next(_numbers())
+        number = next(_fresh_numbers())
         session = _session(number)
         tracker = link.link(session, f"dojoir-{number}")
     except RuntimeError as error:
@@ -131,6 +131,6 @@ def _session(number: int) -> object:
 
 
 @cache
-def _numbers() -> itertools.count[int]:
+def _fresh_numbers() -> itertools.count[int]:
     """The names of libraries are never used twice."""
     return itertools.count()

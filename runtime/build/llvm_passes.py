@@ -141,7 +141,7 @@ class _Helpers:
                 _write(
                     helper.stdin, json.dumps([text, processor.triple, processor.cpu, processor.features]).encode()
                 )
-                code = _read(helper.stdout)
+                code = _message_from(helper.stdout)
             except OSError:
                 code = None
             finally:
@@ -209,7 +209,7 @@ def _write(pipe: IO[bytes], data: bytes) -> None:
         left = left[pipe.write(left) or 0 :]
 
 
-def _read(pipe: IO[bytes]) -> bytes | None:
+def _message_from(pipe: IO[bytes]) -> bytes | None:
     """A message; None at the end of the pipe."""
     head = _exactly(pipe, 8)
     return None if head is None else _exactly(pipe, int.from_bytes(head, "little"))
@@ -227,7 +227,7 @@ def _exactly(pipe: IO[bytes], count: int) -> bytes | None:
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Compiles what is asked for until there is nothing more; no bytes for what LLVM refuses."""
-    while (request := _read(requests)) is not None:
+    while (request := _message_from(requests)) is not None:
         text, *processor = json.loads(request)
         try:
             code = compiled_here(text, Processor(*processor))

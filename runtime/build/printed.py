@@ -33,7 +33,7 @@ def printed(
     all that it depends on besides these two. Raises what `make` raises."""
     key = shelf_key("source", target, *machine, "of", whole_text(kernel))
     data = taken(key)
-    found = None if data is None else _read(data)
+    found = None if data is None else _printed_in(data)
     if found is None:
         program, text = make()
         found = Printed(text, program.name, program.checks)
@@ -42,7 +42,7 @@ def printed(
     return found
 
 
-def _read(data: bytes) -> Printed | None:
+def _printed_in(data: bytes) -> Printed | None:
     try:
         held: Any = json.loads(data)
         text, name, checks = held

@@ -203,13 +203,13 @@ def _strides(buffer: Buffer, view: View, sizes: Mapping[str, int]) -> tuple[int,
         raise ArgumentError(
             f"argument {buffer.name} has strides {list(view.strides)} in bytes; of what is declared strided, "
             f"elements of the innermost dimension lie side by side, and {what} inside of one another without "
-            f"overlap: pass {_plain(buffer, view)}",
+            f"overlap: pass {_dense_copy(buffer, view)}",
             "bad-stride",
         )
     return steps
 
 
-def _plain(buffer: Buffer, view: View) -> str:
+def _dense_copy(buffer: Buffer, view: View) -> str:
     """The function that makes a dense copy of an array."""
     return f"{buffer.name}.contiguous()" if of_torch(view.owner) else f"np.ascontiguousarray({buffer.name})"
 
@@ -223,7 +223,7 @@ def _check_strides(buffer: Buffer, view: View, sizes: Mapping[str, int]) -> None
         if extent > 1 and has != must:
             layout = "C-contiguous" if buffer.order is None and buffer.pad is None else format_buffer(buffer)
             cure = (
-                f"pass {_plain(buffer, view)}"
+                f"pass {_dense_copy(buffer, view)}"
                 if layout == "C-contiguous"
                 else f"copy it into compiled.empty('{buffer.name}', …)"
             )

@@ -115,7 +115,7 @@ def borrow(
         capsule = value.__dlpack__() if stream is None else value.__dlpack__(stream=stream)
     except Exception as error:
         capsule = _versioned_capsule(name, value, error)
-    return _read(name, capsule)
+    return _tensor_of(name, capsule)
 
 
 def _versioned_capsule(name: str, value: HasDLPack, first: Exception) -> object:
@@ -130,7 +130,7 @@ def _refused(name: str, value: object, error: Exception) -> ArgumentError:
     return ArgumentError(f"argument {name} ({type(value).__name__}) cannot be shared: {error}", "no-dlpack")
 
 
-def _read(name: str, capsule: object) -> Tensor:
+def _tensor_of(name: str, capsule: object) -> Tensor:
     writable = True
     try:
         tensor = _DLTensor.from_address(_pointer(capsule, b"dltensor"))

@@ -23,7 +23,7 @@ def scalar_argument(buffer: Buffer, value: object) -> Number:
     """The value to pass for a scalar: the number itself, or its bits for a float narrower than f32.
 
     Raises ArgumentError as `dojoir.meaning.scalar_args.scalar_value` does."""
-    number = _plain(buffer.dtype, value)
+    number = _held_as_it_is(buffer.dtype, value)
     if number is not None:
         return number
     number = scalar_value(buffer, value)
@@ -33,7 +33,7 @@ def scalar_argument(buffer: Buffer, value: object) -> Number:
     return int(bits.view(f"uint{8 * buffer.dtype.itemsize}")[0])
 
 
-def _plain(dtype: DType, value: object) -> Number | None:
+def _held_as_it_is(dtype: DType, value: object) -> Number | None:
     """A Python number that the type holds as it is, or rounded to f32; None where that needs a closer look."""
     if type(value) is float:
         if dtype.bits == 64 and dtype.is_float:

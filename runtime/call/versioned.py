@@ -54,10 +54,10 @@ _RELATION = {"==": "eq", "!=": "ne", "<=": "sle", ">=": "sge", "<": "slt", ">": 
 
 def fitting_version(given: Versioned, sizes: Mapping[str, int]) -> OfSizes:
     """The version that a call of such sizes takes."""
-    return next(one for one in given.versions if _fits(one.when, sizes))
+    return next(one for one in given.versions if _holds_at(one.when, sizes))
 
 
-def _fits(when: When, sizes: Mapping[str, int]) -> bool:
+def _holds_at(when: When, sizes: Mapping[str, int]) -> bool:
     return not when or any(all(one.holds(sizes) for one in line) for line in when)
 
 
@@ -126,7 +126,7 @@ def _chosen(
     def choose(*values: Number) -> int:
         sizes = {name: int(value) for name, value in zip(names, values[first:], strict=False)}
         for compiled, when, offset in zip(made, whens, offsets, strict=True):
-            if _fits(when, sizes):
+            if _holds_at(when, sizes):
                 status: int = cast("Any", compiled._function)(*values)
                 return status + offset if status >= FIRST_CHECK else status
         raise AssertionError("the last version has no condition")

@@ -214,7 +214,7 @@ class Pool:
     # -- in the workers -----------------------------------------------------------------------------------
     def known(self, case: Case) -> Known:
         """A case that was prepared."""
-        return _read(self.path(case))
+        return _known_in(self.path(case))
 
 
 def checks(pool: Pool, offset: int) -> list[tuple[int, str]]:
@@ -275,11 +275,11 @@ def _bounds(dtype: DType, expected: Expected, slack: float) -> Bounds:
         asked = comparable(dtype, expected, slack)
         low, high = np.where(asked, low, -np.inf), np.where(asked, high, np.inf)
         if dtype.name == "f32":
-            low, high = _inside(low, high)
+            low, high = _bounds_in_f32(low, high)
     return Bounds(dtype, low, high, expected)
 
 
-def _inside(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _bounds_in_f32(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bounds in f64 as bounds in f32: the least above the one, and the largest below the other."""
     least, largest = low.astype(np.float32), high.astype(np.float32)
     least = np.where(least.astype(np.float64) < low, np.nextafter(least, np.float32(np.inf)), least)
@@ -356,7 +356,7 @@ def _write(path: Path, known: Known) -> None:
     os.replace(unfinished, path)
 
 
-def _read(path: Path) -> Known:
+def _known_in(path: Path) -> Known:
     whole = np.memmap(path, np.uint8, "r")
     length = int(bytes(whole[:8]))
     head = json.loads(bytes(whole[9 : 9 + length]))

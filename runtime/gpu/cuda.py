@@ -12,9 +12,6 @@ from dojoir.errors import RunError, ToolchainError
 from dojoir.runtime.gpu import nvrtc
 from dojoir.runtime.gpu.driver import Gpu, Resources
 
-WARPS = 24
-"""How many warps of a kernel the shared memory of a multiprocessor is to be enough for."""
-
 
 class Cuda:
     """A `Driver`. Contexts are the primary ones of the devices, which PyTorch and CuPy use too."""
@@ -86,32 +83,14 @@ class Cuda:
     def load(self, code: bytes, names: Sequence[str]) -> tuple[int, ...]:
         with self._while_recording():
             module = self._ask("cuModuleLoadData", code)
-        functions = tuple(int(self._ask("cuModuleGetFunction", module, name.encode())) for name in names)
-        for function in functions:
-            which = self._attribute("SHARED_SIZE_BYTES")
-            self._divide(function, int(self._ask("cuFuncGetAttribute", which, function)))
-        return functions
+        return tuple(int(self._ask("cuModuleGetFunction", module, name.encode())) for name in names)
 
     def _attribute(self, word: str) -> Any:
         return getattr(self.cu.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{word}")
 
-    def _divide(self, function: int, shared_bytes: int) -> None:
-        """Says how much of the memory of a multiprocessor is shared memory while a kernel runs: what blocks with
-        WARPS together need. The rest is the first cache. Left to itself, the driver gives what the kernel before
-        had: a convolution took twice as long after some others."""
-        if shared_bytes:
-            threads = int(self._ask("cuFuncGetAttribute", self._attribute("MAX_THREADS_PER_BLOCK"), function))
-            which = self.cu.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
-            most = int(self._ask("cuDeviceGetAttribute", which, self.in_use()))
-            blocks = max(2, -(-WARPS * 32 // max(threads, 1)))
-            share = min(100, -(-100 * blocks * shared_bytes // max(most, 1)))
-            which = self._attribute("PREFERRED_SHARED_MEMORY_CARVEOUT")
-            self._ask("cuFuncSetAttribute", function, which, share)
-
     def reserve(self, function: int, shared_bytes: int) -> None:
         self._ask("cuFuncSetAttribute", function, self._attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES"), shared_bytes)
         self._shared[function] = shared_bytes
-        self._divide(function, shared_bytes)
 
     def resources(self, function: int, name: str, threads: int, shared_bytes: int) -> Resources:
         def fact(word: str) -> int:

@@ -144,7 +144,9 @@ class Prepared:
         for step in plan.steps:
             entry = host.entries[step.entry]
             pointers = [places[name] for name in entry.arrays]
-            pointers += [self._number(dtype, n) for dtype, n in zip(entry.numbers, step.numbers, strict=True)]
+            pointers += [
+                self._pointer_to_number(dtype, n) for dtype, n in zip(entry.numbers, step.numbers, strict=True)
+            ]
             pointers += [places[STATUS]] if entry.reports else []
             packed = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
             self._held.append(packed)
@@ -162,7 +164,7 @@ class Prepared:
         self._held.append(start)
         self._lock = Lock()
 
-    def _number(self, dtype: DType, number: Number) -> int:
+    def _pointer_to_number(self, dtype: DType, number: Number) -> int:
         value = value_of(dtype, number)
         self._held.append(value)
         return ctypes.addressof(value)

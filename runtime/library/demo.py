@@ -44,7 +44,7 @@ static int is_off(double got, double want, double allowed)
 def demo(name: str, parts: Sequence[Part], device: Device | None = None) -> str:
     """The program. Its inputs are drawn as `verify` draws them, its expected results and how far off each may be
     come from the reference."""
-    blocks = [_kernel(part, device) for part in parts]
+    blocks = [_kernel_part(part, device) for part in parts]
     narrow = {
         b.dtype.name: b.dtype for p in parts for b in p.kernel.arguments if b.role != "in" and _is_bits(b.dtype)
     }
@@ -102,7 +102,7 @@ def device_demo(name: str, parts: Sequence[Part], device: Device, header: str, b
     return f"{first}// Build it: {build}\n#include <math.h>{rest}"
 
 
-def _kernel(part: Part, device: Device | None) -> str:
+def _kernel_part(part: Part, device: Device | None) -> str:
     kernel = part.kernel
     sizes = max(sample_sizes(kernel, INSTANCES), key=lambda sizes: count_instances(kernel, sizes, 1 << 40))
     inputs = make_inputs(kernel, sizes, 0, "uniform")

@@ -120,8 +120,12 @@ def write_library(
         for made in _kernels(trace):
             prove(made)
             if in_bytes(made) is not made:
-                message = f"the demo of a library prints elements, and {made.name} has some of 4 bits"
-                raise ArgumentError(f"{message}: take dojoir.emit, or store bytes", "bad-packing")
+                raise ArgumentError(
+                    f"a library of {made.name} cannot be made: its demo prints elements, and some have 4 bits; "
+                    "declare these buffers u8 or i8, an element or two a byte, or print the source alone "
+                    f"(dojoir.emit(kernel, '{target}'), --emit {target})",
+                    "bad-packing",
+                )
             checked = verify(made, against=trace.start, target=target, emulated=emulated) if check else None
             reports[kernel.name] = checked
             if checked is not None:

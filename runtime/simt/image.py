@@ -37,7 +37,7 @@ def sections(image: bytes) -> list[tuple[str, bytes]]:
     _, count, names = struct.unpack_from("<HHH", image, 58)
     heads = [_SECTION.unpack_from(image, start + n * _SECTION.size) for n in range(count)]
     contents = [b"" if head[1] == 8 else image[head[4] : head[4] + head[5]] for head in heads]
-    return [(_text(contents[names], head[0]), data) for head, data in zip(heads, contents, strict=True)]
+    return [(_string_at(contents[names], head[0]), data) for head, data in zip(heads, contents, strict=True)]
 
 
 def symbols(image: bytes) -> list[Symbol]:
@@ -46,7 +46,7 @@ def symbols(image: bytes) -> list[Symbol]:
     names, data = dict(found).get(".strtab", b""), dict(found).get(".symtab", b"")
     rows = [_SYMBOL.unpack_from(data, at) for at in range(0, len(data), _SYMBOL.size)]
     return [
-        Symbol(_text(names, name), address, size, found[section][0])
+        Symbol(_string_at(names, name), address, size, found[section][0])
         for name, _, _, section, address, size in rows
         if 0 < section < len(found)
     ]
@@ -164,5 +164,5 @@ def _signed(data: bytes, at: int) -> tuple[int, int]:
     return (value - (1 << bits) if data[end - 1] & 64 else value), end
 
 
-def _text(data: bytes, at: int) -> str:
+def _string_at(data: bytes, at: int) -> str:
     return data[at : data.index(0, at)].decode(errors="replace")

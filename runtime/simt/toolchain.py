@@ -109,7 +109,7 @@ def _find(chosen: str, path: str) -> Compiler:
 
 
 def _compiler(command: tuple[str, ...]) -> Compiler:
-    done = _run((*command, "--version"), Path.cwd())
+    done = _completed((*command, "--version"), Path.cwd())
     if done.returncode != 0:
         raise _failed((*command, "--version"), done.stderr, "it does not say its version")
     return Compiler(command, done.stdout.partition("\n")[0].strip(), _CLANG if "clang" in done.stdout else ())
@@ -213,12 +213,12 @@ def _write(folder: Path, texts: dict[str, str]) -> None:
 
 def _compile(compiler: Compiler, folder: Path, options: Sequence[str]) -> None:
     command = (*compiler.command, *options)
-    done = _run(command, folder)
+    done = _completed(command, folder)
     if done.returncode != 0:
         raise _failed(command, done.stderr, "the text is not CUDA or HIP C++ that it takes")
 
 
-def _run(command: tuple[str, ...], folder: Path) -> subprocess.CompletedProcess[str]:
+def _completed(command: tuple[str, ...], folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         return subprocess.run(

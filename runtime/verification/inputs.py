@@ -158,7 +158,7 @@ def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     for typed in check(kernel):
         for counts, dtype in _operands(typed.value, ("shl", "shr")):
             ranges[counts] = min(dtype.bits, ranges.get(counts, dtype.bits))
-    for access in _accesses(kernel):
+    for access in _indexed_accesses(kernel):
         dims = kernel.buffer(access.buffer).dims
         for index, dim in zip(access.indices, dims, strict=True):
             if isinstance(index, Access):
@@ -221,7 +221,7 @@ def _operands(value: Typed, names: Container[str]) -> Iterator[tuple[str, DType]
                 yield from _operands(arg, names)
 
 
-def _accesses(kernel: Kernel) -> Iterator[Access]:
+def _indexed_accesses(kernel: Kernel) -> Iterator[Access]:
     for site in kernel.sites:
         yield from site.statement.target.accesses()
         yield from site.statement.reads

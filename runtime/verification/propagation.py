@@ -49,11 +49,11 @@ def of_function(name: str, x: Expr, a: Expr, result: Expr) -> Expr:
             return op("mul", result, op("sub", op(name, a), ONE))
         case "log" | "log2":
             slope = 1.0 if name == "log" else 1 / math.log(2)
-            return _inside(x, a, op("div", op("mul", Const(slope), a), op("sub", x, a)))
+            return _where_positive(x, a, op("div", op("mul", Const(slope), a), op("sub", x, a)))
         case "rsqrt":
-            return _inside(x, a, op("div", op("mul", result, a), op("sub", x, a)))
+            return _where_positive(x, a, op("div", op("mul", result, a), op("sub", x, a)))
         case "sqrt":
-            return _inside(x, a, op("div", a, result))
+            return _where_positive(x, a, op("div", a, result))
         case "sigmoid":
             return op("mul", Const(0.25), a)
         case "erf":
@@ -64,7 +64,7 @@ def of_function(name: str, x: Expr, a: Expr, result: Expr) -> Expr:
             return op("mul", op("add", result, ONE), op("expm1", a))
         case "log1p":
             above = op("add", x, ONE)
-            return _inside(above, a, op("div", a, op("sub", above, a)))
+            return _where_positive(above, a, op("div", a, op("sub", above, a)))
         case "tan":
             return _tangent(a, result)
     raise AssertionError(f"no rule for {name}")
@@ -80,7 +80,7 @@ def _tangent(a: Expr, result: Expr) -> Expr:
     return op("select", passes, INFINITE, op("div", off, left))
 
 
-def _inside(x: Expr, a: Expr, bound: Expr) -> Expr:
+def _where_positive(x: Expr, a: Expr, bound: Expr) -> Expr:
     """`bound` where `x` is positive for sure, none where it is negative for sure (the result is NaN), and
     anything between."""
     outside = op("select", op("lt", op("add", x, a), ZERO), ZERO, INFINITE)

@@ -274,3 +274,19 @@ def test_a_kernel_that_does_nothing() -> None:
     assert found.at().instances == found.at().bytes == 0
     assert found.to_json()["flops"] == {"formula": "0"}
     assert [line.split(" = ")[1] for line in str(found).splitlines()] == ["0"] * 4
+
+
+@pytest.mark.parametrize(
+    ("sizes", "code", "says"),
+    [
+        ({"N": 17}, "broken-fact", "N=17: the count is no whole number"),
+        ({"N": 0}, "bad-size", "size N must be an integer of at least 1, not 0"),
+        ({"N": -4}, "bad-size", "at least 1, not -4"),
+    ],
+)
+def test_sizes_that_a_kernel_cannot_have_are_told(sizes: dict[str, int], code: str, says: str) -> None:
+    text = "kernel k(N)\nwhere N % 16 == 0\nin x: f32[N]\nout y: f32[N]\n"
+    counts = cost(dojoir.parse(text + "N // 16\n| {0} + 1\n| | y[{0} + {1}] = x[{0} + {1}]\n"))
+    with pytest.raises(ArgumentError, match=re.escape(says)) as error:
+        counts.instances(sizes)
+    assert error.value.diagnostic.code == code

@@ -13,6 +13,7 @@ from pygments.token import Error, Keyword, Name, Text
 import dojoir
 from dojoir.highlight import DojoLexer
 from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.nodes import MARKS
 
 TEXTMATE = ROOT / "editors" / "vscode" / "dojo.tmLanguage.json"
 
@@ -46,9 +47,24 @@ def test_pygments_finds_it_by_name() -> None:
 def test_the_grammar_for_editors_names_the_same_types() -> None:
     patterns = json.loads(TEXTMATE.read_text(encoding="utf-8"))["patterns"]
     for pattern in patterns:
-        re.compile(pattern["match"])
+        for regex in (pattern[key] for key in ("match", "begin", "end") if key in pattern):
+            re.compile(regex)
     (types,) = (pattern["match"] for pattern in patterns if pattern.get("name") == "storage.type.dojo")
     assert all(re.fullmatch(types, name) for name in DTYPES)
+
+
+def test_the_grammar_for_editors_colours_marks_and_no_names_like_them() -> None:
+    patterns = json.loads(TEXTMATE.read_text(encoding="utf-8"))["patterns"]
+    (scope,) = (pattern for pattern in patterns if "begin" in pattern)
+    (mark,) = (inner["match"] for inner in scope["patterns"] if inner.get("name") == "storage.modifier.mark.dojo")
+    for name in MARKS:
+        line = f"N : {name} @i"
+        assert re.search(scope["begin"], line) and re.search(mark, line.partition(":")[2])[0] == name  # type: ignore[index]
+    for line in ("kernel k(N, p, v)", "in  v: f32[N]", "| y[{0}] = max(p, v)"):
+        assert not re.search(scope["begin"], line)
+    (operators,) = (p["match"] for p in patterns if p.get("name") == "keyword.operator.dojo")
+    (numbers,) = (p["match"] for p in patterns if p.get("name") == "constant.numeric.dojo")
+    assert re.match(operators, "max= x")[0] == "max=" and not re.search(numbers, "avx512_fmadd_ps")  # type: ignore[index]
 
 
 def test_the_extension_for_an_editor_is_whole() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import dojoir
+import dojoir.know
 from dojoir.llm import Limits, Table, mcp_server
 from dojoir.llm.limits import Stop
 
@@ -144,3 +145,12 @@ def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp
     with pytest.raises(dojoir.ToolchainError) as error:
         mcp_server(tmp_path)
     assert error.value.diagnostic.code == "missing-package" and "dojoir[llm]" in str(error.value)
+
+
+def test_know_also_searches_what_the_server_is_given(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "zebra.md").write_text("# Zebra rows\n\nStriped zebra rows want a tile of 48.\n")
+    more = dojoir.know.notes_in(tmp_path / "notes")
+    plain, told = (Table(tmp_path, timer="static", more=given) for given in ((), more))
+    assert told.know("striped zebra rows")["know"][0]["kind"] == "note"
+    assert all(hit["kind"] != "note" for hit in plain.know("striped zebra rows").get("know", []))

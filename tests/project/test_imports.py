@@ -29,6 +29,7 @@ PRINTERS = {
     "sources.py": {"codes", "passes"},
     "choice.py": {"passes"},
     "planning.py": {"passes", "ir"},
+    "structures.py": {"passes"},
     "tuned.py": {"ir"},
     "of_text.py": {"codes"},
     "words.py": {"ir"},
@@ -151,6 +152,12 @@ def loaded(code: str, modules: list[str]) -> str:
     """Which of the modules a new process has loaded after some code."""
     code = f"import sys, dojoir\n{code}\nprint([m for m in {modules} if m in sys.modules])"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_function_stays_where_a_module_has_its_name() -> None:
+    """`dojoir.gradient` is the function also where the module of that name was imported first."""
+    code = "import dojoir.gradient.made\nprint(callable(dojoir.gradient))"
+    assert loaded(code, []).splitlines() == ["True", "[]"]
 
 
 def test_a_bare_import_is_light() -> None:

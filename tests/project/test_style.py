@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -245,3 +246,22 @@ def test_tests_stand_in_rooms() -> None:
                 tests.append(path.name)
         assert fits, f"{path.relative_to(ROOT)} is no test in a room, no helper, and no data in a folder for it"
     assert len(set(tests)) == len(tests)
+
+
+MOST_NAMESAKES = 8
+"""How many private functions of the product may have one name."""
+
+HOOKS = {"_further", "_repr_html_"}
+"""Private names that a base class or notebooks give: they are the same everywhere by design."""
+
+
+def test_private_functions_say_which() -> None:
+    """`_read` in seventeen files says nothing where it stands in a traceback or a search."""
+    found: Counter[str] = Counter()
+    for folder in ("dojoir", "passes", "codegen", "runtime", "grammar"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.FunctionDef) and node.name.startswith("_") and node.name not in HOOKS:
+                    found[node.name] += not node.name.startswith("__")
+    often = {name: count for name, count in found.items() if count > MOST_NAMESAKES}
+    assert not often, often

@@ -1,7 +1,9 @@
 """`dojoir.plan`: the options of `optimize`, what each costs and why others do not fit."""
 
 import json
+import re
 from importlib.resources import files
+from typing import Any
 
 import jsonschema
 import pytest
@@ -60,3 +62,21 @@ def test_the_driver_prints_a_plan_and_its_json(capsys: pytest.CaptureFixture[str
     assert found["plan"]["moves"] == [
         str(move) for move in dojoir.plan(dojoir.kernels.load("relu")).best.trace.moves
     ]
+
+
+@pytest.mark.parametrize("call", [dojoir.optimize, dojoir.plan, dojoir.schedules.choose])
+@pytest.mark.parametrize(
+    ("sizes", "code", "says"),
+    [
+        ({"Q": 3}, "unknown-size", "no runtime size 'Q'; its runtime sizes: N, M"),
+        ({"N": 0}, "bad-size", "size N must be an integer of at least 1, not 0"),
+        ({"N": -4}, "bad-size", "not -4"),
+        ({"N": 1 << 63}, "bad-size", "size N"),
+        ({"N": 1.5}, "bad-arguments", "a dict of texts to integers"),
+        ({"N": True}, "bad-arguments", "a dict of texts to integers"),
+    ],
+)
+def test_sizes_that_a_kernel_does_not_have_are_told(call: Any, sizes: dict[str, Any], code: str, says: str) -> None:
+    with pytest.raises(dojoir.ArgumentError, match=re.escape(says)) as error:
+        call(dojoir.kernels.load("softmax"), sizes=sizes)
+    assert error.value.diagnostic.code == code

@@ -154,7 +154,10 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 
     def of(name: str, machine: str, cpu: str | None = None, **sizes: int) -> str:
         target = machine if machine in MACHINES else "llvm"
-        choose(dojoir.kernels.load(name), target, sizes=sizes, cpu=machine if target == "llvm" else None)
+        kernel = dojoir.kernels.load(name)
+        threads, known = sizes.pop("threads", None), {size.name for size in kernel.sizes}
+        own = {size: number for size, number in sizes.items() if size in known}
+        choose(kernel, target, sizes=own, threads=threads, cpu=machine if target == "llvm" else None)
         return found[-1]
 
     return of
@@ -227,7 +230,8 @@ def test_a_schedule_has_the_same_moves_on_every_machine_that_it_fits() -> None:
         kernel = dojoir.kernels.load(name)
         found: dict[str, set[tuple[str, ...]]] = {}
         for cpu in ("haswell", "znver3", "znver4", "skylake-avx512", "neoverse-n1"):
-            choice = schedules.choose(kernel, cpu=cpu, sizes={"N": 1 << 24, "M": 4096})
+            sizes = {"N": 1 << 24, "M": 4096}
+            choice = schedules.choose(kernel, cpu=cpu, sizes={name: sizes[name] for name in kernel.runtime_sizes})
             if choice.schedule is not None:
                 found.setdefault(choice.schedule.path, set()).add(tuple(map(str, choice.trace.moves)))
         assert found and all(len(moves) == 1 for moves in found.values())

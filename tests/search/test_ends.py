@@ -309,3 +309,14 @@ def test_an_interval_that_says_nothing_is_left_out(gain: Gain, shown: str) -> No
 def test_another_ratio_than_under_way_is_told(told: float | None, says: bool) -> None:
     notes = closing._otherwise(Gain(20.9, 20.0, 21.0), told)
     assert bool(notes) is says and (not says or "41.00x" in notes[0])
+
+
+def test_a_measured_answer_has_no_idle_moves() -> None:
+    start = dojoir.Trace(dojoir.kernels.load("relu"))
+    for move in ("label(0, rows)", "split(0, 64)", "vectorize(0.0)", "parallelize(0)", "unmark(0, p)"):
+        start.apply(move)
+    tuned = dojoir.tune(
+        start.start, sizes={"N": 4096}, start=start, budget=dojoir.Budget(states=1, seconds=30), threads=1
+    )
+    assert not {"label", "parallelize", "unmark"} & {move.name for move in tuned.trace.moves}
+    assert dojoir.certify(tuned.trace)

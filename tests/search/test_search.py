@@ -19,6 +19,7 @@ from dojoir.search.actions import ACTIONS, drawn
 from dojoir.search.beam import family_of
 from dojoir.search.budget import Ledger
 from dojoir.search.closing import is_slower_than_a_start
+from dojoir.search.idle import without_idle
 from dojoir.search.model import Trees, _ranks
 from dojoir.search.tuned import Gain
 from dojoir.search.tuning import code_limit
@@ -151,6 +152,25 @@ def test_moves_that_do_not_matter_are_left_out() -> None:
         start.apply(move)
     tuned = static(start=start, budget=dojoir.Budget(states=1))
     assert [move.name for move in tuned.trace.moves] == ["join_scopes", "vectorize"] or tuned.notes
+
+
+def test_moves_that_change_nothing_of_the_code_are_left_out() -> None:
+    """A storage that only GPUs have, a label, a mark that a later move takes away; not what a later move needs."""
+    start = dojoir.Trace(SOFTMAX)
+    moves = ("join_scopes(0, 1)", "label(0, rows)", "reuse_dims(s, 0)", "place(s, shared)", "parallelize(0)",
+             "vectorize(0.1)", "unmark(0, p)")  # fmt: skip
+    for move in moves:
+        start.apply(move)
+    shorter = without_idle(start, "llvm", 60)
+    assert [str(move) for move in shorter.moves] == ["join_scopes(0, 1)", "reuse_dims(s, 0)", "vectorize(0.1)"]
+    assert dojoir.certify(shorter) and without_idle(start, "llvm", 0).moves == start.moves
+
+
+def test_a_cpu_has_no_shared_memory_to_draw() -> None:
+    place = next(kind for kind in dojoir.MOVES if kind.name == "place")
+    for target, has in (("llvm", False), ("cuda", True)):
+        drawn = [str(move) for move in place.space(SOFTMAX, "s", dojoir.machine_for(target))]
+        assert ("place(s, shared)" in drawn) is has and "place(s, reg)" in drawn
 
 
 class Own:

@@ -17,7 +17,7 @@ NOT_OK = ("wrong", "crashed", "hung", "memory", "build-failed", "lost")
 """The statuses of states that came to no time."""
 
 
-def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "t") -> str:
+def _svg_text(x: float, y: float, words: str, anchor: str = "start", kind: str = "t") -> str:
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
@@ -42,7 +42,7 @@ def times(bench: Bench) -> str:
     parts = []
     for number, one in enumerate(bench.times):
         y = 12 + ROW * number
-        parts.append(_text(LEFT - 8, y + 9, shortened(one.name, 22), "end"))
+        parts.append(_svg_text(LEFT - 8, y + 9, shortened(one.name, 22), "end"))
         if one.first_quartile is not None and one.third_quartile is not None:
             left, right = at(one.first_quartile), at(one.third_quartile)
             parts.append(
@@ -52,7 +52,7 @@ def times(bench: Bench) -> str:
             f'<line class="bar" x1="{at(one.low):.1f}" x2="{at(one.high):.1f}" y1="{y + 6}" y2="{y + 6}"/>'
         )
         parts.append(f'<circle class="mid" cx="{at(one.seconds):.1f}" cy="{y + 6}" r="3.5"/>')
-        parts.append(_text(WIDTH - 100, y + 9, dojoir.format_seconds(one.seconds)))
+        parts.append(_svg_text(WIDTH - 100, y + 9, dojoir.format_seconds(one.seconds)))
     words = ", ".join(f"{one.name} {dojoir.format_seconds(one.seconds)}" for one in bench.times)
     return _svg(20 + ROW * len(bench.times), f"times at {bench.shape}", words, parts, "times")
 
@@ -75,15 +75,15 @@ def roofline(found: Roofline) -> str:
     path = f"M{x(low):.1f} {y(low * found.memory):.1f}L{x(knee):.1f} {y(found.arithmetic):.1f}"
     parts = [
         f'<path class="roof" d="{path}L{x(high):.1f} {y(found.arithmetic):.1f}"/>',
-        _text(60, height - 12, "operations a byte", kind="t dim"),
-        _text(60, 14, "GFLOP/s", kind="t dim"),
-        _text(WIDTH - 30, y(found.arithmetic) - 6, f"{found.arithmetic:.3g} GFLOP/s", "end", "t dim"),
-        _text(x(low) + 6, y(low * found.memory) - 8, f"{found.memory:.3g} GB/s", kind="t dim"),
+        _svg_text(60, height - 12, "operations a byte", kind="t dim"),
+        _svg_text(60, 14, "GFLOP/s", kind="t dim"),
+        _svg_text(WIDTH - 30, y(found.arithmetic) - 6, f"{found.arithmetic:.3g} GFLOP/s", "end", "t dim"),
+        _svg_text(x(low) + 6, y(low * found.memory) - 8, f"{found.memory:.3g} GB/s", kind="t dim"),
     ]
     for name, intensity, rate in found.points:
         px, py = x(max(1e-3, intensity)), y(max(1e-6, rate))
         parts.append(f'<circle class="mid" cx="{px:.1f}" cy="{py:.1f}" r="4"/>')
-        parts.append(_text(px + 8, py + 4, shortened(name, 24)))
+        parts.append(_svg_text(px + 8, py + 4, shortened(name, 24)))
     words = ", ".join(f"{name}: {i:.3g} operations a byte, {rate:.3g} GFLOP/s" for name, i, rate in found.points)
     return _svg(height, "roofline", words, parts, "roofline")
 

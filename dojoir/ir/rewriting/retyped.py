@@ -24,7 +24,9 @@ def retyped(kernel: Kernel, dtype: object) -> Kernel:
         return kernel
     buffers = tuple(_buffer(buffer, old, new) for buffer in kernel.buffers)
     body = (
-        tuple(_node(node, old.compute, new.compute) for node in kernel.body) if F64 in (old, new) else kernel.body
+        tuple(_retyped_node(node, old.compute, new.compute) for node in kernel.body)
+        if F64 in (old, new)
+        else kernel.body
     )
     return kernel.evolve(buffers=buffers, body=body)
 
@@ -48,12 +50,12 @@ def _buffer(buffer: Buffer, old: DType, new: DType) -> Buffer:
     return replace(buffer, dtype=new.compute if buffer.role == "in" and not buffer.dims else new)
 
 
-def _node(node: Node, old: DType, new: DType) -> Node:
+def _retyped_node(node: Node, old: DType, new: DType) -> Node:
     """With casts to the type that is computed in changed as well."""
     if isinstance(node, Statement):
         value = _expr(node.value, old, new)
         return node if value is node.value else Statement(node.target, node.op, value, node.loc)
-    return with_body(node, tuple(_node(child, old, new) for child in node.body))
+    return with_body(node, tuple(_retyped_node(child, old, new) for child in node.body))
 
 
 def _expr(expr: Expr | Leaf, old: DType, new: DType) -> Expr:

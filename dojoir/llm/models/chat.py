@@ -61,9 +61,9 @@ class Chat:
         self._kept: list[Exchange] = []
         self.begun = begun
         if replay is not None:
-            self.begun, self._kept, _ = _read(Path(replay), begun, any_model=True)
+            self.begun, self._kept, _ = _exchanges_in(Path(replay), begun, any_model=True)
         elif self._path is not None and self._path.exists():
-            self.begun, self._kept, whole = _read(self._path, begun, any_model=False)
+            self.begun, self._kept, whole = _exchanges_in(self._path, begun, any_model=False)
             # the last line of a process that was killed, and the exchange that it failed at, are written anew
             while self._kept and self._kept[-1].reply is None:
                 self._kept.pop()
@@ -106,13 +106,13 @@ def _line(name: str, value: object) -> str:
     return json.dumps({name: to_data(value)}) + "\n"
 
 
-def _read(path: Path, begun: Begun, *, any_model: bool) -> tuple[Begun, list[Exchange], bool]:
+def _exchanges_in(path: Path, begun: Begun, *, any_model: bool) -> tuple[Begun, list[Exchange], bool]:
     """The head of a file, its exchanges, and whether its last line is whole. Raises ArgumentError."""
     lines = read_input(str(path)).split("\n")
     whole = lines.pop() == ""
     if not lines:
         return begun, [], False
-    found = [_value(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    found = [_line_as_json(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
     head = from_data(Begun, found[0].get("begun"), f"{path}, line 1")
     if head.version != VERSION:
         message = f"{path} is a chat of version {head.version}, and this reads {VERSION}"
@@ -129,7 +129,7 @@ def _read(path: Path, begun: Begun, *, any_model: bool) -> tuple[Begun, list[Exc
     return head, exchanges, whole
 
 
-def _value(line: str, where: str) -> dict[str, Any]:
+def _line_as_json(line: str, where: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

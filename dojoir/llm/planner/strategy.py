@@ -76,14 +76,14 @@ class Planner:
         for one in [*self.tries.values()]:
             found = self.evaluations.get(one.trace.kernel.hash)
             if found is not None and not one.status:
-                self.tries[one.number] = self._found(one, found)
+                self.tries[one.number] = self._with_evaluation(one, found)
         if not self.waiting:
             best = self.play.speed(self.play.best)
             gained = best > self.reached * (1 + max(self.settings.gain, self.play.noise))
             self.idle = 0 if gained else self.idle + 1
             self.reached = max(self.reached, best)
 
-    def _found(self, one: Try, found: dojoir.Evaluation) -> Try:
+    def _with_evaluation(self, one: Try, found: dojoir.Evaluation) -> Try:
         speed = self.play.speed(found)
         if not speed or one.of is None:
             return replace(one, status=found.status, reason=found.reason, speed=speed or None)

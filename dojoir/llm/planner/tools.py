@@ -65,12 +65,12 @@ class Tools:
         trace = states[number].trace
         match call.name:
             case "know":
-                hits = known(_text(given, "question"), count=4, more=self.notes)
+                hits = known(_text_argument(given, "question"), count=4, more=self.notes)
                 return {"status": "ok", "know": [hit.to_json() for hit in hits]}
             case "explain":
-                return explained(trace.kernel, _text(given, "move"))
+                return explained(trace.kernel, _text_argument(given, "move"))
             case "suggest":
-                return of_verdict(dojoir.suggest(trace.kernel, _text(given, "move")))
+                return of_verdict(dojoir.suggest(trace.kernel, _text_argument(given, "move")))
             case "plan":
                 return {"status": "ok", **planned(trace, self.sizes, self.target, self.threads, 12)}
         names = ", ".join(one.name for one in TOOLS)
@@ -87,7 +87,7 @@ def _arguments(call: Call) -> dict[str, Any]:
     return found
 
 
-def _text(given: Mapping[str, Any], name: str) -> str:
+def _text_argument(given: Mapping[str, Any], name: str) -> str:
     value = given.get(name)
     if not isinstance(value, str) or not value.strip():
         raise dojoir.ArgumentError(f"{name} is a text", "bad-arguments")

@@ -56,14 +56,14 @@ class Try:
             where = f"#{self.number} a start of {len(self.trace.moves)} moves"
         else:
             where = f"#{self.number} from #{self.of}: {_cut('; '.join(self.steps))}"
-        lines = [f"{where}: {self._found()}"]
+        lines = [f"{where}: {self._outcome()}"]
         if self.expect is not None:
             why = f", because {self.why}" if self.why else ""
             lines.append(f"  expected at least {self.expect:.3g}x of #{self.of}{why}: {self.hypothesis}")
         lines += [f"  refused: {one}" for one in self.refused]
         return "\n".join(lines)
 
-    def _found(self) -> str:
+    def _outcome(self) -> str:
         if not self.status:
             return "not tried yet"
         if not self.speed:

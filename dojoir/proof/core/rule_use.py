@@ -68,7 +68,7 @@ def _faults(before: Kernel, after: Kernel, rule: Rule, use: RuleUse) -> Iterator
         yield "another-form", "more than the nodes of the rule would change, or they would become something else"
     yield _elements(before, rule, match)
     yield _expressions(before, rule, match)
-    yield _uses(before, rule, use)
+    yield _uses_of_scratch(before, rule, use)
     yield _overlap(before, rule, use)
     if rule.fp != "fast" and rule.adds and not adds_the_same(before, rule, use):
         yield "other-sums", "a result would not be the sum of the same elements, each once"
@@ -193,7 +193,7 @@ def _expressions(before: Kernel, rule: Rule, match: Match) -> Fault | None:
     return None
 
 
-def _uses(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
+def _uses_of_scratch(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
     """Scratch is used by nothing outside."""
     scratch = {use.match.element[name].buffer for name in rule.scratch}
     depth, first = len(use.path) - 1, use.path[-1]

@@ -139,7 +139,7 @@ def open_uses(kernel: Kernel, buffer: Buffer) -> list[tuple[Use, _Question]]:
     """The uses of which neither the text nor what is known says that what they read was assigned before."""
     writers = assigning(kernel, buffer)
     plain = [kernel.sites[k] for k in writers]
-    uses = [use for use in _uses(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain)]
+    uses = [use for use in _reads_of(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain)]
     asked = [(use, _question(kernel, use, writers)) for use in uses]
     return [(use, question) for use, question in asked if _assigned_before.get(question) is None]
 
@@ -173,7 +173,7 @@ def prove_collapsed(kernel: Kernel, known: Container[str] = ()) -> SharedStorage
     """
     for buffer in kernel.buffers:
         if buffer.name not in known and not keeps_elements_apart(kernel, buffer):
-            found = _mixed_up(kernel, buffer, [use for use in _uses(kernel, buffer) if not use.own])
+            found = _mixed_up(kernel, buffer, [use for use in _reads_of(kernel, buffer) if not use.own])
             if found is not None:
                 return found
     return None
@@ -184,7 +184,7 @@ def keeps_elements_apart(kernel: Kernel, buffer: Buffer) -> bool:
     that very element, though elements share storage. Every read must be of a written element."""
     if not any(dim.collapsed for dim in buffer.dims):
         return True
-    return _one_at_a_time(kernel, buffer, [use for use in _uses(kernel, buffer) if not use.own])
+    return _one_at_a_time(kernel, buffer, [use for use in _reads_of(kernel, buffer) if not use.own])
 
 
 def comes_and_goes(kernel: Kernel, buffer: Buffer) -> bool:
@@ -192,7 +192,7 @@ def comes_and_goes(kernel: Kernel, buffer: Buffer) -> bool:
     in the same iteration of the scopes that its writer and its reader share. Seen without isl; no means only that
     it is not seen."""
     plain = [kernel.sites[k] for k in _writes(kernel, buffer) if kernel.sites[k].statement.accumulation is None]
-    return all(any(_covers(buffer, writer, use) for writer in plain) for use in _uses(kernel, buffer))
+    return all(any(_covers(buffer, writer, use) for writer in plain) for use in _reads_of(kernel, buffer))
 
 
 def gives_itself(kernel: Kernel, buffer: Buffer, path: Path) -> bool:
@@ -203,7 +203,7 @@ def gives_itself(kernel: Kernel, buffer: Buffer, path: Path) -> bool:
         return is_inside(site.path, path)
 
     plain = [kernel.sites[k] for k in assigning(kernel, buffer) if inside(kernel.sites[k])]
-    uses = (use for use in _uses(kernel, buffer) if inside(use.site))
+    uses = (use for use in _reads_of(kernel, buffer) if inside(use.site))
     return all(any(_covers(buffer, writer, use) for writer in plain) for use in uses)
 
 
@@ -212,7 +212,7 @@ def _writes(kernel: Kernel, buffer: Buffer) -> list[int]:
     return [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer == buffer.name]
 
 
-def _uses(kernel: Kernel, buffer: Buffer) -> Iterator[Use]:
+def _reads_of(kernel: Kernel, buffer: Buffer) -> Iterator[Use]:
     """The reads of a buffer, in the order of the text."""
     sets = sets_of(
         kernel

@@ -26,7 +26,7 @@ def with_threads(found: Diagnostic, kernel: Kernel, shown: Kernel | None = None)
     if around is None or len(points) != 2 or not all(_is_there(kernel, party) for party in points):
         return found
     quoted = shown if shown is not None and _shape(shown) == _shape(kernel) else kernel
-    scope, access = _node(kernel, _path(around)), _access(quoted, points[0])
+    scope, access = _node_at(kernel, _path(around)), _access(quoted, points[0])
     if not isinstance(scope, Scope) or access is None:
         return found
     of_grid, of_block = (not marks.isdisjoint(scope.marks) for marks in (GRID, THREADS))
@@ -35,9 +35,9 @@ def with_threads(found: Diagnostic, kernel: Kernel, shown: Kernel | None = None)
     buffer = kernel.buffer(access.buffer)
     what, marks = ("blocks", GRID) if of_grid else ("threads", THREADS)
     who = " and ".join(
-        _numbers(kernel, party, marks) for party in sorted(points, key=lambda party: party.iteration)
+        _iterators_of(kernel, party, marks) for party in sorted(points, key=lambda party: party.iteration)
     )
-    block = _numbers(kernel, points[0], GRID)
+    block = _iterators_of(kernel, points[0], GRID)
     where = f" of block {block}" if of_block and block else ""
     element = _element_text(access, buffer, points[0], dict(found.sizes))
     words = f"{what} {who}{where} both touch `{element}`: {_cure(kernel, buffer, _path(around), of_grid)}"
@@ -53,7 +53,7 @@ def _path(party: Party) -> Path:
     return tuple(map(int, party.path.split(".")))
 
 
-def _node(kernel: Kernel, path: Path) -> Node | None:
+def _node_at(kernel: Kernel, path: Path) -> Node | None:
     """The node at a path, where there is one."""
     node: Node | Kernel = kernel
     for child in path:
@@ -66,7 +66,7 @@ def _node(kernel: Kernel, path: Path) -> Node | None:
 def _is_there(kernel: Kernel, party: Party) -> bool:
     """Whether a statement of as many scopes stands where the diagnostic says: that may be of another tree."""
     path = _path(party)
-    if not isinstance(_node(kernel, path), Statement):
+    if not isinstance(_node_at(kernel, path), Statement):
         return False
     return sum(isinstance(node, Scope) for node in ancestors(kernel, path)) == len(party.iteration)
 
@@ -74,7 +74,7 @@ def _is_there(kernel: Kernel, party: Party) -> bool:
 def _access(kernel: Kernel, party: Party) -> Access | None:
     """The access of a party, which it has as text."""
     path = _path(party)
-    statement = _node(kernel, path)
+    statement = _node_at(kernel, path)
     if not isinstance(statement, Statement):
         return None
     scopes = [node for node in ancestors(kernel, path) if isinstance(node, Scope)]
@@ -82,7 +82,7 @@ def _access(kernel: Kernel, party: Party) -> Access | None:
     return next((a for a in statement.accesses if format_access(a, name) == party.access), None)
 
 
-def _numbers(kernel: Kernel, party: Party, marks: frozenset[str]) -> str:
+def _iterators_of(kernel: Kernel, party: Party, marks: frozenset[str]) -> str:
     """`{1}=3, {2}=0`: the iterators of the scopes around a statement that have one of `marks`."""
     scopes = [node for node in ancestors(kernel, _path(party)) if isinstance(node, Scope)]
     name = spelling(kernel, scopes)

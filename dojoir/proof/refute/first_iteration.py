@@ -33,11 +33,13 @@ def runs_otherwise(before: Kernel, after: Kernel, instances: InstanceMap, change
 
 def _differs(old: Scope, new: Scope, change: Change, sites: Sequence[Site], sizes: Sizes) -> bool:
     at = (0,) * change.depth
-    if not _run(change.around, sizes, at):
+    if not _scopes_run(change.around, sizes, at):
         return False
     counts = _count(old.extent, sizes, at), _count(new.extent, sizes, at)
     inside = len(change.around) + 1
-    return counts[0] != counts[1] and any(_run(site.ancestors, sizes, (*at, min(counts)), inside) for site in sites)
+    return counts[0] != counts[1] and any(
+        _scopes_run(site.ancestors, sizes, (*at, min(counts)), inside) for site in sites
+    )
 
 
 def leaves_its_domain(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
@@ -124,14 +126,14 @@ def _is_overwritten(kernel: Kernel, change: Change, writer: Site, reader: Site, 
     name, depth, level = read.buffer, change.depth, len(change.around) + 1
     writers = [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer == name]
     extents = [node.extent for node in writer.ancestors[level:] if isinstance(node, Scope)]
-    varies = any(depth in _iterators(a) for a in (read, writer.statement.target)) or any(
+    varies = any(depth in _iterators_in(a) for a in (read, writer.statement.target)) or any(
         depth in bound.iterators for extent in extents for bound in extent.bounds
     )
     plain = writer.statement.accumulation is None and len(writers) == 1
     if varies or not plain or any(isinstance(node, Guard) for node in writer.ancestors[level:]):
         return False
     return comes_and_goes(kernel, kernel.buffer(name)) and any(
-        _run(reader.ancestors, sizes, (0,) * len(reader.scopes))
+        _scopes_run(reader.ancestors, sizes, (0,) * len(reader.scopes))
         and _count(reader.scopes[depth].extent, sizes, (0,) * depth) > 1
         for sizes in sets_of(kernel).some_sizes
     )
@@ -219,7 +221,7 @@ def _reads_too_late(
         return None if min(at) < 0 else tuple(at)
 
     return any(
-        _run(reader.ancestors, sizes, (0,) * len(reader.scopes))
+        _scopes_run(reader.ancestors, sizes, (0,) * len(reader.scopes))
         and wanted.evaluate(sizes, (0,) * len(reader.scopes)) == 0
         and (at := last(sizes)) is not None
         and index.evaluate(sizes, at) > 0
@@ -227,10 +229,10 @@ def _reads_too_late(
     )
 
 
-def _iterators(access: Access) -> set[int]:
+def _iterators_in(access: Access) -> set[int]:
     found: set[int] = set()
     for index in access.indices:
-        found |= _iterators(index) if isinstance(index, Access) else index.iterators
+        found |= _iterators_in(index) if isinstance(index, Access) else index.iterators
     return found
 
 
@@ -238,7 +240,7 @@ def _count(extent: Extent, sizes: Sizes, at: tuple[int, ...]) -> int:
     return max(0, min(bound.evaluate(sizes, at) for bound in extent.bounds))
 
 
-def _run(around: Sequence[Node], sizes: Sizes, at: tuple[int, ...], start: int = 0) -> bool:
+def _scopes_run(around: Sequence[Node], sizes: Sizes, at: tuple[int, ...], start: int = 0) -> bool:
     """Whether the iteration `at` of some scopes runs, the rest of its iterators being 0; those before `start` are
     known to."""
     depth = sum(isinstance(node, Scope) for node in around[:start])

@@ -103,7 +103,7 @@ def seen(before: Kernel, after: Kernel, instances: InstanceMap, unread: Collecti
         was = _known_run(old, tuple(sizes.items()))
         if not was.whole:
             continue
-        found = _difference(old, was, _run(new, instances, sizes), unread)
+        found = _difference(old, was, _run_of(new, instances, sizes), unread)
         if found is not None:
             return Seen(tuple(sizes.items()), *found)
     return None
@@ -158,13 +158,13 @@ def _instance(sets: KernelSets, instance: Instance) -> str:
 
 def _known_run(sets: KernelSets, sizes: tuple[tuple[str, int], ...]) -> _Run:
     found = _runs.get((sets.kernel, sizes))
-    return found if found is not None else _runs.put((sets.kernel, sizes), _run(sets, None, dict(sizes)))
+    return found if found is not None else _runs.put((sets.kernel, sizes), _run_of(sets, None, dict(sizes)))
 
 
 _runs: Memo[tuple[Kernel, tuple[tuple[str, int], ...]], _Run] = Memo(64)
 
 
-def _run(sets: KernelSets, instances: InstanceMap | None, sizes: dict[str, int]) -> _Run:
+def _run_of(sets: KernelSets, instances: InstanceMap | None, sizes: dict[str, int]) -> _Run:
     """A run of a kernel. Without an instance map, each statement stands for itself."""
     run = _Run()
     strict = sets.kernel.fp == "strict"

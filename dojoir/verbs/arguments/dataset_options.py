@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dojoir.verbs.arguments.values import factor, positive, seed
+from dojoir.cli.values import positive, seed
+from dojoir.verbs.arguments.values import factor
 from dojoir.verbs.evidence import Verb
 
 SPLITS = ("train", "dev", "held-out")

@@ -25,7 +25,7 @@ def sizes_of(options: argparse.Namespace, kernel: dojoir.Kernel) -> dict[str, in
     others."""
     given = dict(options.sizes)
     missing = [name for name in kernel.runtime_sizes if name not in given]
-    if missing:
+    if missing and all(name in kernel.runtime_sizes for name in given):
         words = " ".join(f"-s {name}=…" for name in missing)
         raise dojoir.ArgumentError(f"{kernel.name} has runtime sizes: give {words}", "size-missing")
     unknown = [name for name in given if name not in kernel.runtime_sizes]

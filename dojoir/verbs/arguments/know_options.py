@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from dojoir.verbs.arguments.values import positive, size
+from dojoir.cli.values import positive, size
 from dojoir.verbs.evidence import Verb
 
 KINDS = ("move", "rule", "schedule", "run", "structure", "pass", "code", "mark", "doc", "note")
+
+
+def add_sources(add: Any) -> None:
+    """Adds the options for what is searched besides what comes with dojoir."""
+    add("--notes", metavar="DIR", help="also search the files *.md and *.txt of this folder")
+    add(
+        "--runs", metavar="DIR", action="append", default=[],
+        help="also what helped in the runs of this folder; may be repeated",
+    )  # fmt: skip
+    add("--db", metavar="URL", action="append", default=[], help="and in this database; may be repeated")
 
 
 def add(verbs: Any, verb: Verb) -> None:
@@ -29,11 +39,6 @@ def add(verbs: Any, verb: Verb) -> None:
     add("--measure", action="store_true", help="with --like and sizes: time them, and the fastest once more")
     add("--kind", choices=KINDS, help="only documents of this kind")
     add("--count", type=positive, default=8, metavar="INT", help="how many answers at most (8)")
-    add("--notes", metavar="DIR", help="also search the files *.md and *.txt of this folder")
-    add(
-        "--runs", metavar="DIR", action="append", default=[],
-        help="also what helped in the runs of this folder; may be repeated",
-    )  # fmt: skip
-    add("--db", metavar="URL", action="append", default=[], help="and in this database; may be repeated")
+    add_sources(add)
     add("--target", default="llvm", metavar="TARGET", help="with --like: the target of schedules (llvm)")
     made.set_defaults(refuse=made.error)

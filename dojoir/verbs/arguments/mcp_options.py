@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dojoir.verbs.arguments.values import positive, seconds
+from dojoir.cli.values import positive, seconds
+from dojoir.verbs.arguments.know_options import add_sources
 from dojoir.verbs.evidence import Verb
 
 
@@ -17,6 +18,7 @@ def add(verbs: Any, verb: Verb) -> None:
         "--timer", choices=("measure", "static"), default="measure",
         help="measure on this machine, or estimate from the text alone (measure)",
     )  # fmt: skip
+    add_sources(add)
     for name, least in (("games", 16), ("calls", 5000), ("measurements", 500)):
         add(f"--{name}", type=positive, default=least, metavar="INT", help=f"of the connection, at most ({least})")
     add("--seconds", type=seconds, default=3600.0, metavar="S", help="of work in all (3600)")

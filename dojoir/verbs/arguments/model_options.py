@@ -8,7 +8,8 @@ from typing import Any
 
 import dojoir
 from dojoir.cli.streams import say
-from dojoir.verbs.arguments.values import positive, price, seconds
+from dojoir.cli.values import positive, seconds
+from dojoir.verbs.arguments.values import price
 
 LIMITS = ("calls", "tokens", "money")
 """The limits of the budget of a model."""

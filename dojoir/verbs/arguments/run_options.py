@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from dojoir.verbs.arguments.values import positive, seconds, seed, shape, words
+from dojoir.cli.values import positive, seconds, seed
+from dojoir.verbs.arguments.values import shape, words
 from dojoir.verbs.subject import RUNS
 
 Verb = Callable[[Any, str, str, str], argparse.ArgumentParser]
@@ -28,7 +29,7 @@ def _folder(made: argparse.ArgumentParser) -> None:
     )
 
 
-def _run(made: argparse.ArgumentParser, *names: str) -> None:
+def _add_run_options(made: argparse.ArgumentParser, *names: str) -> None:
     for name in names or ("name",):
         made.add_argument(name, metavar="RUN", help="its folder, its name, a part of that, or last")
     _folder(made)
@@ -44,20 +45,22 @@ def add(verbs: Any, verb: Verb) -> None:
         "--status", choices=("running", "done", "failed", "interrupted"), help="only those that ended so"
     )
     made = verb(verbs, "show", "a run, or a part of it", "runs:show")
-    _run(made)
+    _add_run_options(made)
     made.add_argument("--section", choices=SECTIONS, help="what is shown of it (its record)")
-    _run(verb(verbs, "compare", "two runs: relation, correctness, times, moves", "runs:compare"), "first", "second")
+    _add_run_options(
+        verb(verbs, "compare", "two runs: relation, correctness, times, moves", "runs:compare"), "first", "second"
+    )
     made = verb(verbs, "view", "a run or a trace as one page of HTML", "runs:view")
     made.add_argument("subject", metavar="RUN|TRACE", help="a run, a file of a trace, a .dojo file or library:NAME")
     _folder(made)
     made.add_argument("--target", default="llvm", metavar="TARGET", help="whose code is shown of a trace (llvm)")
     made.add_argument("-o", "--output", required=True, metavar="PAGE.html", help="write the page there")
     made = verb(verbs, "replay", "proves a run again: files, moves, source, code, results", "proving:replay")
-    _run(made)
+    _add_run_options(made)
     made.add_argument("--bench", dest="again", action="store_true", help="time it again as well")
     made.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="of the rounds of a shape (10)")
     made = verb(verbs, "export", "a run as one file, the same bytes each time", "proving:export")
-    _run(made)
+    _add_run_options(made)
     made.add_argument("-o", "--output", required=True, metavar="X.zip", help="write it there, whole or not at all")
     made = verb(verbs, "check", "proves such a file again, and runs nothing of it", "proving:check")
     made.add_argument("file", metavar="X.zip", help="what export wrote")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from dojoir.cli.values import positive, seconds, seed
 from dojoir.verbs.arguments import model_options
-from dojoir.verbs.arguments.values import positive, seconds, seed
 from dojoir.verbs.evidence import Verb
 
 KINDS = ("optimise", "diagnose", "debug", "reformulate")

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-
-def size(text: str) -> tuple[str, int]:
-    """`NAME=INTEGER`."""
-    name, equals, value = text.partition("=")
-    if not (equals and name.isidentifier() and _is_size(value)):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a size: write NAME=INTEGER, such as N=4096")
-    return name, int(value)
+from dojoir.cli.values import is_size
 
 
 def shape(text: str) -> tuple[str, tuple[int, ...]]:
     """`NAME=INTEGER`, or several with commas between: one for each shape."""
     name, equals, values = text.partition("=")
     each = values.split(",")
-    if not (equals and name.isidentifier() and all(map(_is_size, each))):
+    if not (equals and name.isidentifier() and all(map(is_size, each))):
         raise argparse.ArgumentTypeError(
             f"'{text}' is not a size: write NAME=INTEGER, such as N=4096, or N=1024,4096 for two shapes"
         )
     return name, tuple(map(int, each))
-
-
-def _is_size(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19 and int(text) >= 1
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -50,18 +40,6 @@ def cost_model(text: str) -> str:
     raise argparse.ArgumentTypeError(f"'{text}' is not a cost model: trees, or FILE.py:CLASS")
 
 
-def positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) < 10**9):
-        raise argparse.ArgumentTypeError(f"'{text}' is not an integer of at least 1")
-    return int(text)
-
-
-def seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a seed: write an integer from 0, of 18 digits at most")
-    return int(text)
-
-
 def factor(text: str) -> float:
     try:
         value = float(text)
@@ -69,16 +47,6 @@ def factor(text: str) -> float:
         value = -1.0
     if not 0 <= value < 1e9:
         raise argparse.ArgumentTypeError(f"'{text}' is not a factor: write a number from 0, such as 1.5")
-    return value
-
-
-def seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
     return value
 
 

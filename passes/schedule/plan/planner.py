@@ -81,7 +81,8 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Planner:
-    """The subject of a plan. `tried` collects what is tried, of `structures`."""
+    """The subject of a plan. `tried` collects what is tried, of `structures`: those of a caller's need to be no
+    faster by the model than the rules."""
 
     machine: Machine
     sizes: Mapping[str, int]
@@ -184,7 +185,7 @@ class Planner:
                 self.nest(other, part.path, form, depth + 1)
             seconds = self.cost(other) - others
             self._note(trace, path, form, depth, structure, seconds)
-            if structure is not rules:
+            if structure is not rules and structure in STRUCTURES:
                 seconds *= self.gain(trace.kernel)
             if seconds < least:
                 best, least = other, seconds
