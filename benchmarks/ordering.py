@@ -34,9 +34,8 @@ from practice import TOLERANCE, Text, texts
 from practice_gpu import Bench
 
 import dojoir
-from dojoir.backends.machine import Machine, Rates
 from dojoir.costs.launches import crosses_launches, launch_seconds
-from dojoir.passes.engine.trace import Trace, take_over
+from dojoir.passes.engine.trace import take_over
 from dojoir.passes.schedule.plan.planner import FORMS, STRUCTURES, Planner, Structure, rules
 from dojoir.search.variation import mutated
 
@@ -50,10 +49,14 @@ FIRST = 3
 """The best of so many by the model is compared with the best of all."""
 
 
-def candidates(text: Text, machine: Machine, each: int, seconds: float) -> list[dojoir.Kernel]:
+def candidates(text: Text, machine: dojoir.Machine, each: int, seconds: float) -> list[dojoir.Kernel]:
     """Schedules of a text for a machine, all different, in a random order."""
-    start, draw, began = Trace(text.kernel.specialize(**text.gpu)), random.Random(text.name), time.perf_counter()
-    found: dict[dojoir.Kernel, Trace] = {}
+    start, draw, began = (
+        dojoir.Trace(text.kernel.specialize(**text.gpu)),
+        random.Random(text.name),
+        time.perf_counter(),
+    )
+    found: dict[dojoir.Kernel, dojoir.Trace] = {}
     for structure in (rules, *(one for one in STRUCTURES if one is not rules)):
         planner = Planner(machine, {}, structures=(_preferred(structure),))
         for form in FORMS:
@@ -81,7 +84,7 @@ def candidates(text: Text, machine: Machine, each: int, seconds: float) -> list[
 def _preferred(structure: Structure) -> Structure:
     """A structure where it fits, else what the rules make."""
 
-    def chosen(trace: Trace, path: Any, machine: Machine) -> Any:
+    def chosen(trace: dojoir.Trace, path: Any, machine: dojoir.Machine) -> Any:
         other = trace.copy()
         try:
             parts = structure(other, path, machine)
@@ -93,7 +96,7 @@ def _preferred(structure: Structure) -> Structure:
     return chosen
 
 
-def _is_fit(kernel: dojoir.Kernel, machine: Machine) -> bool:
+def _is_fit(kernel: dojoir.Kernel, machine: dojoir.Machine) -> bool:
     """Whether a kernel has code for the GPU and is not hopeless."""
     if crosses_launches(kernel) or launch_seconds(kernel, machine, {}) > HOPELESS:
         return False
@@ -203,7 +206,7 @@ def known(path: Path) -> dict[str, list[Timed]]:
     return found
 
 
-def predicted(timed: Sequence[Timed], machine: Machine) -> list[float]:
+def predicted(timed: Sequence[Timed], machine: dojoir.Machine) -> list[float]:
     """The seconds of the model."""
     return [launch_seconds(kernel, machine, {}) for kernel, _ in timed]
 
@@ -222,7 +225,7 @@ def error(timed: Sequence[Timed], model: Sequence[float]) -> float:
     return statistics.mean(abs(log(m / seconds)) for (_, seconds), m in zip(timed, model, strict=True))
 
 
-def summary(found: Mapping[str, list[Timed]], machine: Machine) -> str:
+def summary(found: Mapping[str, list[Timed]], machine: dojoir.Machine) -> str:
     """What the model is worth on some texts."""
     models = {name: predicted(timed, machine) for name, timed in found.items()}
     orders = [order(timed, models[name]) for name, timed in found.items()]
@@ -235,7 +238,7 @@ def summary(found: Mapping[str, list[Timed]], machine: Machine) -> str:
     )
 
 
-def report(found: Mapping[str, list[Timed]], machine: Machine) -> str:
+def report(found: Mapping[str, list[Timed]], machine: dojoir.Machine) -> str:
     """A line for each text, the worst first, and the summary."""
     rows = []
     for name, timed in found.items():
@@ -246,18 +249,18 @@ def report(found: Mapping[str, list[Timed]], machine: Machine) -> str:
     return "\n".join([*lines, *(line for _, line in sorted(rows)), summary(found, machine)])
 
 
-def fit(found: Mapping[str, list[Timed]], machine: Machine) -> Machine:
+def fit(found: Mapping[str, list[Timed]], machine: dojoir.Machine) -> dojoir.Machine:
     """The machine with rates of which none can be changed by a step to have less error: descent along coordinates,
     with steps that get smaller."""
 
-    def loss(rates: Rates) -> float:
+    def loss(rates: dojoir.Rates) -> float:
         other = replace(machine, rates=rates)
         return statistics.mean(error(timed, predicted(timed, other)) for timed in found.values())
 
     rates = machine.rates
     least = loss(rates)
     for step in (2.0, 1.4, 1.15):
-        for part in fields(Rates):
+        for part in fields(dojoir.Rates):
             for factor in (step, 1 / step):
                 while (
                     now := loss(other := replace(rates, **{part.name: getattr(rates, part.name) * factor}))

@@ -72,31 +72,35 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     """Makes a decent kernel of any input, for a CPU by these rules in this order, each where it is legal:
 
     1. Make accumulations of sums that are written out, `s = s + x`. Delete dead temporaries, conditions that
-    always hold and scopes of one iteration, and fuse adjacent scopes, but none that would take a product its register tile, and none that goes down columns with one along rows. 2.
-    Let sweeps over rows which are made again and again, as of a stencil over time, go through the rows together,
-    each as many rows behind the one before as it must be, unless the arrays are known to fit in a core's caches,
-    or rows are independent and there are several cores. Bring rows whose elements wait for the one before and for
-    the row before into flight together. 3. Let sums that go down the columns of a matrix go along its rows. Bring
-    what a product sums over inside of its rows and columns, give each product a nest of its own, and cut
-    triangles into blocks of rows. Give products of matrices, convolutions and windows a register tile, with the
-    shared panel or the filters packed, and let sums of rows go through the rows as they lie in memory, and so
-    products that are known to have one column. The lanes of a convolution are channels, unless these are known to
-    be few. Before that, a nest with a condition on a rest becomes one for each residue, and what is clamped along
-    a row is cut off where the row begins and ends. 4. Bring rows side by side whose sums share a factor, as of a
-    matrix times a vector, or whose running sums, or what else an element takes from the one before it, would wait
-    for each addition, unless they are known to be few, and a vector of rows in lanes where it would wait for a
-    division. Compute before a scope what costs much and is the same in it, and for all blocks of a row side by
-    side what is computed once a block, between two passes over it. Collapse what needs no storage, put small
-    temporaries into registers, give sums into one element parts, and make running sums, products, maxima, minima
-    and linear recurrences into one element those of blocks, where there are cores to share them. 5. Exchange two
-    scopes where that makes the innermost one step through memory by one element, and tile those that read along
-    one dimension and write along another, through a small square. 6. Run innermost scopes in lanes if they step
-    by one element, or the scope around them if that does and the innermost one does not, or only adds up, or if
-    they add up along rows that are known to be shorter than a vector. What shares bytes goes in pairs. Scopes
-    that are known to run once stay as they are. 7. Stream the outputs that are larger than the last cache, and
-    not read again, by what is known or asked at the call. And fetch the next row in a pass that takes long for
-    each element of one that was read before. 8. Share the outermost scope that allows it, and runs often enough,
-    out over the cores, unless it is known that there is little to do.
+       always hold and scopes of one iteration, and fuse adjacent scopes, but none that would take a product its
+       register tile, and none that goes down columns with one along rows.
+    2. Let sweeps over rows which are made again and again, as of a stencil over time, go through the rows
+       together, each as many rows behind the one before as it must be, unless the arrays are known to fit in a
+       core's caches, or rows are independent and there are several cores. Bring rows whose elements wait for
+       the one before and for the row before into flight together.
+    3. Let sums that go down the columns of a matrix go along its rows. Bring what a product sums over inside of
+       its rows and columns, give each product a nest of its own, and cut triangles into blocks of rows. Give
+       products of matrices, convolutions and windows a register tile, with the shared panel or the filters
+       packed, and let sums of rows go through the rows as they lie in memory, and so products that are known to
+       have one column. The lanes of a convolution are channels, unless these are known to be few. Before that,
+       a nest with a condition on a rest becomes one for each residue, and what is clamped along a row is cut
+       off where the row begins and ends.
+    4. Bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums,
+       or what else an element takes from the one before it, would wait for each addition, unless they are known
+       to be few, and a vector of rows in lanes where it would wait for a division. Compute before a scope what
+       costs much and is the same in it, and for all blocks of a row side by side what is computed once a block,
+       between two passes over it. Collapse what needs no storage, put small temporaries into registers, give
+       sums into one element parts, and make running sums, products, maxima, minima and linear recurrences into
+       one element those of blocks, where there are cores to share them.
+    5. Exchange two scopes where that makes the innermost one step through memory by one element, and tile those
+       that read along one dimension and write along another, through a small square.
+    6. Run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
+       innermost one does not, or only adds up, or if they add up along rows that are known to be shorter than a
+       vector. What shares bytes goes in pairs. Scopes that are known to run once stay as they are.
+    7. Stream the outputs that are larger than the last cache, and not read again, by what is known or asked at
+       the call. And fetch the next row in a pass that takes long for each element of one that was read before.
+    8. Share the outermost scope that allows it, and runs often enough, out over the cores, unless it is known
+       that there is little to do.
 
     For a GPU, after 1, each nest of independent scopes becomes a grid. Elements of 16 bytes a thread where nothing
     else is to do, rows that lie side by side as one, a row a block where iterations go along rows, in registers

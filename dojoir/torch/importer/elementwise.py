@@ -23,7 +23,7 @@ def _one(value: Value, factor: float = 1.0) -> Number:
 
 
 # -- functions of one element -------------------------------------------------------------------------------
-def _call(name: str) -> Make:
+def _written_call(name: str) -> Make:
     return lambda x: apply(name, x)
 
 
@@ -91,7 +91,7 @@ _FUNCTIONS = (
 )  # fmt: skip
 
 _FLOAT: dict[str, Make] = {
-    **{n: _call(n) for n in _FUNCTIONS},
+    **{n: _written_call(n) for n in _FUNCTIONS},
     "reciprocal": lambda x: apply("/", _one(x), x),
     "erfc": lambda x: apply("-", _one(x), apply("erf", x)),
     "log10": lambda x: apply("*", apply("log2", x), _one(x, math.log10(2))),
@@ -101,7 +101,7 @@ _FLOAT: dict[str, Make] = {
 """The operations that give a float for any number."""
 
 _SAME: dict[str, Make] = {
-    "neg": _call("neg"), "abs": _call("abs"), "relu": relu, "sign": _sign, "trunc": _trunc,
+    "neg": _written_call("neg"), "abs": _written_call("abs"), "relu": relu, "sign": _sign, "trunc": _trunc,
     "floor": _rounded("floor"), "ceil": _rounded("ceil"), "round": _rounded("round"),
     "square": lambda x: apply("*", x, x), "alias": lambda x: x, "detach": lambda x: x, "clone": lambda x: x,
     "lift_fresh_copy": lambda x: x, "lift_fresh": lambda x: x, "lift": lambda x: x,
