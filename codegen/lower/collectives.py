@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, both, compare, divide, integer, mul
@@ -15,6 +14,7 @@ from dojoir.codegen.lir.program import FLAG, INDEX, Const, Type, Value, Var
 from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.codegen.lower.access import Accesses
 from dojoir.codegen.lower.conversions import convert
+from dojoir.codegen.lower.device_protocol import DeviceLowering
 from dojoir.codegen.lower.expr import combination, evaluate, operate
 from dojoir.codegen.lower.meetings import meets_in_memory
 from dojoir.codegen.lower.reductions import NAMES, identity
@@ -30,9 +30,6 @@ from dojoir.ir.text import format_access
 from dojoir.ir.where import place
 from dojoir.sets.kernel_sets import isl_extent
 from dojoir.types.typed import Load, TypedStatement
-
-if TYPE_CHECKING:
-    from dojoir.codegen.lower.device import DeviceScopes
 
 I32 = DTYPES["i32"]
 THREAD = ThreadNumber(INDEX)
@@ -74,7 +71,7 @@ class Combining:
     def _statement(self, collective: Collective) -> TypedStatement:
         return self.unit.typed[collective.paths[0]]
 
-    def finish(self, scopes: DeviceScopes, phase: Phase) -> list[lir.Array]:
+    def finish(self, scopes: DeviceLowering, phase: Phase) -> list[lir.Array]:
         """Puts the parts together and into the elements that they are for. Gives the shared arrays it needs."""
         arrays: list[lir.Array] = []
         for collective, var in self.parts:
@@ -104,7 +101,7 @@ class Combining:
         if width > 1 and var.type.dtype.is_float and op.endswith("_fast"):
             self.block.emit(lir.Assign(var, Shuffle("first", var, integer(0), together)))
 
-    def _array(self, scopes: DeviceScopes, collective: Collective, var: Var) -> lir.Array:
+    def _array(self, scopes: DeviceLowering, collective: Collective, var: Var) -> lir.Array:
         assert self.state.device is not None
         threads = self.state.device.launched.threads
         if not self._in_pieces(collective):
@@ -179,7 +176,7 @@ class Combining:
 
     # -- into the element ------------------------------------------------------------------------------------
     def _into(
-        self, scopes: DeviceScopes, collective: Collective, phase: Phase, statement: TypedStatement, var: Var
+        self, scopes: DeviceLowering, collective: Collective, phase: Phase, statement: TypedStatement, var: Var
     ) -> None:
         """Combines the values of the threads with the element: by each thread, where it has the element in a
         register; else by the first of those that share it."""

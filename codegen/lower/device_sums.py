@@ -5,24 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dojoir.codegen.lir.device import Atomic
 from dojoir.codegen.lir.program import Value
 from dojoir.codegen.lower.access import Accesses
 from dojoir.codegen.lower.conversions import convert
+from dojoir.codegen.lower.device_protocol import DeviceLowering
 from dojoir.codegen.lower.plan import Accumulator
 from dojoir.codegen.lower.reductions import finish, keep
 from dojoir.codegen.lower.state import Block, Memory, State
 from dojoir.ir.nodes import Path, Scope
 
-if TYPE_CHECKING:
-    from dojoir.codegen.lower.device import DeviceScopes
-
 Run = Callable[[Path, Scope, State, Block], None]
 
 
-def carry(scopes: DeviceScopes, path: Path, scope: Scope, state: State, block: Block, run: Run) -> None:
+def carry(scopes: DeviceLowering, path: Path, scope: Scope, state: State, block: Block, run: Run) -> None:
     """Lowers the scope at `path` by `run`, with the sums that it carries around it."""
     unit = scopes.unit
     assert state.device is not None

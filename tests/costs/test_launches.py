@@ -1,0 +1,76 @@
+"""The model of a GPU orders pairs of schedules like some that an H200 ran 5 times as fast or more."""
+
+from __future__ import annotations
+
+import pytest
+
+import dojoir
+from dojoir.costs.launches import launch_seconds
+
+SUM = "(x[{r}, {c}] + 2 * x[{r}, {c} + 1] + x[{r}, {c} + 2] + 2 * x[{r} + 1, {c}] + x[{r} + 2, {c} + 1]) / 16"
+
+
+def _blurred(nest: str, row: str, column: str) -> str:
+    value = SUM.replace("{r}", row).replace("{c}", column)
+    head = "kernel blurred(N = 8192, M = 4096)\nin  x: f32[8192, 4096]\nout y: f32[8190, 4094]\n\n"
+    return f"{head}{nest}y[{row}, {column}] = {value}\n"
+
+
+NEIGHBOURS = _blurred(
+    "1024 : gy\n| 16 : gx\n| | min(256, -256*{1} + 4094) : bx\n"
+    "| | | 8 : u\n| | | | if {3} < -8*{0} + 8190\n| | | | | ",
+    "8*{0} + {3}",
+    "256*{1} + {2}",
+)
+PARTS = _blurred(
+    "8190 : gx\n| 43 : by\n| | 43 : u\n| | | min(23, -23*{1} + 96, -23*{1} - 96*{2} + 4094)\n| | | | ",
+    "{0}",
+    "23*{1} + 96*{2} + {3}",
+)
+
+QUANTISED = """kernel quantised(N = 16384, B = 256)
+in  x: f32[16384, 8192]
+out q: f8e4m3[16384, 8192]
+
+16384 : gx
+| 2
+| | 128 : bx
+| | | 2 : u
+| | | | LANES : v
+| | | | | q[{0}, 4096*{1} + 32*{2} + STEP*{3} + {4}] = sat(f8e4m3, x[{0}, 4096*{1} + 32*{2} + STEP*{3} + {4}])
+"""
+
+SUMS = """kernel sums(N = 65536, K = 4096)
+in  a: f32[65536, 4096]
+out c: f32[65536, 16]
+tmp t: f32[65536~, 16] reg
+
+256 : gx
+| 256 : bx
+| | 16 : u
+| | | t[256*{0} + {1}, {2}] = 0
+| | 256
+| | | 16 MARK
+| | | | t[256*{0} + {1}, {3}] += a[256*{0} + {1}, 16*{2} + {3}]
+| | 16 : u
+| | | c[256*{0} + {1}, {2}] = t[256*{0} + {1}, {2}]
+"""
+
+PAIRS = {
+    "threads side by side, and threads of parts of a row": (NEIGHBOURS, PARTS),
+    "lanes that are aligned, and lanes that are not": (
+        QUANTISED.replace("LANES", "16").replace("STEP", "16"),
+        QUANTISED.replace("LANES", "min(24, -24*{3} + 32)").replace("STEP", "24"),
+    ),
+    "an array of a thread in registers, and one with an index": (
+        SUMS.replace("MARK", ": u"),
+        SUMS.replace(" MARK", ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_faster_one_is_said_to_be(pair: str) -> None:
+    machine = dojoir.machine_for("cuda")
+    faster, slower = (launch_seconds(dojoir.parse(text), machine, {}) for text in PAIRS[pair])
+    assert faster < slower
