@@ -43,7 +43,7 @@ from dojoir.passes.schedule.simplify import delete_dead
 from dojoir.passes.schedule.sizes import Sizes, count_of, is_little, is_short
 from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.streams import stream_outputs
-from dojoir.passes.schedule.strides import scattered, sites_in, step_of, streamed, strided
+from dojoir.passes.schedule.strides import NEAR, scattered, sites_in, step_of, streamed, strided
 from dojoir.passes.schedule.sums import sums_in_parts
 from dojoir.passes.schedule.sums_abreast import sums_abreast
 from dojoir.passes.schedule.transposes import transpose_squares
@@ -255,6 +255,8 @@ def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
         if _is_leaf(node) and not strided(kernel, path):
             _leaf_in_lanes(trace, path)
             return
+        if any(_is_interleaved(kernel, path, leaf) for leaf in _leaves(node, path) if leaf != path):
+            return
         better = not _is_leaf(node) and (
             are_short_rows(kernel, path, machine, sizes) or _is_better_around(kernel, node, path)
         )
@@ -271,6 +273,16 @@ def _is_better_around(kernel: Kernel, node: Scope, path: Path) -> bool:
     if not strided(kernel, path):
         return any(strided(kernel, leaf) or _reduces(kernel, path, leaf) for leaf in leaves)
     return not scattered(kernel, path) and all(_reduces(kernel, path, leaf) for leaf in leaves)
+
+
+def _is_interleaved(kernel: Kernel, path: Path, leaf: Path) -> bool:
+    """Whether a scope inside the one at `path` reads the few elements by which that one goes on. Compilers read
+    those of many iterations side by side; lanes read them one by one."""
+    scope, outer, inner = kernel.at(leaf), kernel.depth_of(path), kernel.depth_of(leaf)
+    assert isinstance(scope, Scope)
+    reads = [read for site in sites_in(kernel, leaf) for read in site.statement.reads]
+    steps = [(step_of(kernel, read, outer, NEAR), step_of(kernel, read, inner)) for read in reads]
+    return any(far == scope.extent.constant and near == 1 for far, near in steps if far and far > 1)
 
 
 def _reduces(kernel: Kernel, path: Path, leaf: Path) -> bool:

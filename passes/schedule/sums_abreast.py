@@ -64,7 +64,8 @@ def _found(kernel: Kernel) -> Iterator[Sums]:
 def _shares(kernel: Kernel, path: Path) -> bool:
     """Whether a scope adds up what lies along a row, in statements of which each sums up for its row, times what
     all rows share, or for what all rows share. And lanes go along rows. For several sums it is one array that lies
-    along rows: of two, memory would be read from twice as many places, which is slower."""
+    along rows: of two, memory would be read from twice as many places, which is slower. Sums under a
+    condition on data may end with few rows."""
     along = kernel.at(path)
     if not isinstance(along, Scope) or along.marks or along.hints or len(along.extent.bounds) != 1:
         return False
@@ -74,7 +75,7 @@ def _shares(kernel: Kernel, path: Path) -> bool:
     shared = [access for access in inside if not depends(access, inner - 1)]
     return (
         len(sums) == len(along.body)
-        and all(sum_.accumulation is not None for sum_ in sums)
+        and all(sum_.accumulation is not None and sum_.condition is None for sum_ in sums)
         and all(depends(sum_.target, inner) != depends(sum_.target, inner - 1) for sum_ in sums)
         and len(shared) > 0
         and len(inside) > len(shared)

@@ -1,0 +1,44 @@
+"""Nests that the rules leave as they are, since what they would do was slower than the text."""
+
+from __future__ import annotations
+
+import dojoir
+
+POOLED = """kernel pooled(N, W)
+where W >= 4
+in  x: f32[N, W]
+out y: f32[N, W // 4]
+
+N @n
+| W // 4 @w
+| | y[{n}, {w}] = 0
+| | 4 @q
+| | | y[{n}, {w}] += x[{n}, 4*{w} + {q}]
+"""
+
+RAGGED = """kernel ragged(B, T, D)
+in  rows: i32[B]
+in  x: f32[B, T, D]
+out y: f32[B, D]
+
+B @b
+| D @d
+| | y[{b}, {d}] = 0
+| T @t
+| | D @e
+| | | y[{b}, {e}] += x[{b}, {t}, {e}] if {t} < i64(rows[{b}])
+"""
+
+
+def moves_of(text: str) -> list[str]:
+    return [move.name for move in dojoir.PASSES["default_schedule"].given("avx512").on(dojoir.parse(text)).moves]
+
+
+def test_few_neighbours_that_are_added_up_get_no_lanes() -> None:
+    assert "vectorize" not in moves_of(POOLED)
+    assert "vectorize" in moves_of(POOLED.replace("x[{n}, 4*{w} + {q}]", "x[{n}, {w} + {q}]"))
+
+
+def test_rows_that_end_by_data_are_not_added_up_eight_at_a_time() -> None:
+    assert "split" not in moves_of(RAGGED)
+    assert "split" in moves_of(RAGGED.replace(" if {t} < i64(rows[{b}])", ""))
