@@ -1,6 +1,7 @@
 """Texts of practice, as a newcomer writes them, with the schedule that the rules give, beside PyTorch eager.
 
-    python benchmarks/practice.py [--rows conv1x1 mlp_loss] [--group programs] [--json FILE [--resume]]
+    python benchmarks/practice.py [--folder unseen] [--rows conv1x1 mlp_loss] [--group programs]
+                                  [--json FILE [--resume]]
                                   [--peers text compiled onnx jax numba] [--share 0/12]
     python benchmarks/practice.py --from FILE        # what was measured before; runs nothing
 
@@ -10,7 +11,8 @@ of the names of its inputs and sizes, with what is `inout` as it is afterwards),
 `indices` gives the bound of integers, which are else any of their type, `scale` a factor of normal numbers,
 `positive` what is made so, and `made` an expression of NumPy, of the sizes and of `draw`, its generator. Where a
 comment `numpy` has the same as an expression of NumPy, so is that. What is `written` after the rules of some time
-was not known to them, and is reported apart.
+was not known to them, and is reported apart. `--folder unseen` takes the files of `unseen/`: 40 texts that were
+written when the planner was done, to be timed before anything is changed for them.
 
 All run on one thread in one process, in turn, on the clock of the process: others on the machine disturb all alike.
 `--peers` adds the text as it is written, the same expression by torch.compile, ONNX Runtime and JAX, and the loops
@@ -40,7 +42,10 @@ from practice_peers import PEERS, Lacking
 
 import dojoir
 
-FOLDER = Path(__file__).resolve().parent / "practice"
+FOLDERS = Path(__file__).resolve().parent
+FOLDER = "practice"
+"""The folder beside this file that texts are read from, if no other one is asked for."""
+
 TOLERANCE = 2e-3
 """How far results may be apart, as a share of the largest: float sums in other orders."""
 
@@ -126,9 +131,20 @@ class Row:
         return f"{max(self.memory, self.arithmetic):4.0%} of {kind}"
 
 
-def texts() -> dict[str, Text]:
-    """All texts, in the order of their names."""
-    return {path.stem: _read(path) for path in sorted(FOLDER.glob("*.dojo"))}
+def texts(folder: str = FOLDER) -> dict[str, Text]:
+    """All texts of a folder, in the order of their names. Raises ValueError where it has none."""
+    found = {path.stem: _read(path) for path in sorted((FOLDERS / folder).glob("*.dojo"))}
+    if not found:
+        raise ValueError(f"no texts are in {FOLDERS / folder}")
+    return found
+
+
+def folder_options() -> argparse.ArgumentParser:
+    """The option `--folder`, on which it depends what rows there are: a parent of other parsers."""
+    options = argparse.ArgumentParser(add_help=False)
+    having = {path.parent.name for path in FOLDERS.glob("*/*.dojo") if "\n# eager: " in path.read_text("utf-8")}
+    options.add_argument("--folder", default=FOLDER, choices=sorted(having), help="whose texts (%(default)s)")
+    return options
 
 
 def _read(path: Path) -> Text:
@@ -269,8 +285,8 @@ def mean(ratios: list[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-def report(rows: Mapping[str, Row], failed: Mapping[str, str]) -> str:
-    """The rows from the worst to the best, and the means."""
+def report(rows: Mapping[str, Row], failed: Mapping[str, str], known: Mapping[str, Text]) -> str:
+    """The rows from the worst to the best, and the means; apart for what is written later, as known texts say."""
     lines = [f"{'text':26}{'group':22}{'ours ms':>10}{'eager ms':>10}{'ratio':>8}  nearest ceiling"]
     lines += [
         f"{row.name:26}{row.group:22}{row.ours * 1e3:10.3f}{row.eager * 1e3:10.3f}{row.ratio:8.2f}  {row.limit}"
@@ -291,7 +307,6 @@ def report(rows: Mapping[str, Row], failed: Mapping[str, str]) -> str:
             bests = [row.of_best for row in rows.values()]
             lines.append(f"beside the best peer of each: geometric mean {mean(bests):.2f}, "
                          f"{sum(r >= 1 for r in bests)} at 1 or more")  # fmt: skip
-        known = texts()
         for when in sorted({known[name].written for name in rows if name in known} - {""}):
             later = [row.ratio for name, row in rows.items() if name in known and known[name].written == when]
             few = f"{sum(r < 1 for r in later)} under 1, {sum(r < 0.7 for r in later)} under 0.7"
@@ -302,8 +317,11 @@ def report(rows: Mapping[str, Row], failed: Mapping[str, str]) -> str:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description="texts of practice beside PyTorch eager, on one thread")
-    options.add_argument("--rows", nargs="+", choices=[*texts()], metavar="ROW", help="only these texts")
+    folder = folder_options()
+    found = texts(folder.parse_known_args()[0].folder)
+    about = "texts of practice beside PyTorch eager, on one thread"
+    options = argparse.ArgumentParser(description=about, parents=[folder])
+    options.add_argument("--rows", nargs="+", choices=[*found], metavar="ROW", help="only these texts")
     options.add_argument("--group", help="only those of this group")
     options.add_argument("--target", default="llvm")
     options.add_argument("--budget", type=float, default=BUDGET, help="seconds of the timing of a row")
@@ -321,7 +339,6 @@ def main() -> None:
         rows |= {name: Row(**row) for name, row in json.loads(source.read_text()).items()}
     failed: dict[str, str] = {}
     if not given.made:
-        found = texts()
         wanted = given.rows or [name for name, text in found.items() if given.group in (None, text.group)]
         ceiling = None if given.quick else dojoir.ceilings(1).at(1)
         for n, name in enumerate(wanted):
@@ -337,7 +354,7 @@ def main() -> None:
                 print(f"{name:26}  FAILED", flush=True)
             if given.json:
                 given.json.write_text(json.dumps({name: asdict(row) for name, row in rows.items()}, indent=1))
-    print(report(rows, failed))
+    print(report(rows, failed, found))
 
 
 if __name__ == "__main__":

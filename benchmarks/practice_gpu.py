@@ -1,11 +1,11 @@
 """Texts of practice on a GPU, beside PyTorch eager: `python benchmarks/practice_gpu.py [--rows R] [--json FILE]`.
 
-The texts are those of `practice.py`, at the sizes that the comment `gpu` of each file says: 64 MB to 1 GB of data,
-or as models have them. What `dojoir.optimize` makes of each for these sizes (`--open`: for any sizes) is run with
-PyTorch's expression in one interleaved series, in an order that changes: a buffer of twice the L2 cache is written
-before each call, which events time; medians. TF32 is off, and each result is first compared with eager's. A ratio
-above 1 says that dojoir is faster. `--compile` adds torch.compile to every third text. `--from FILE` prints what
-was measured.
+The texts are those of `practice.py`, of the folder `practice` or of the one that `--folder` names (`unseen`), at
+the sizes that the comment `gpu` of each file says: 64 MB to 1 GB of data, or as models have them. What
+`dojoir.optimize` makes of each for these sizes (`--open`: for any sizes) is run with PyTorch's expression in one
+interleaved series, in an order that changes: a buffer of twice the L2 cache is written before each call, which
+events time; medians. TF32 is off, and each result is first compared with eager's. A ratio above 1 says that dojoir
+is faster. `--compile` adds torch.compile to every third text. `--from FILE` prints what was measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from practice import TOLERANCE, Text, mean, shape_of, texts
+from practice import TOLERANCE, Text, folder_options, mean, shape_of, texts
 
 import dojoir
 
@@ -65,10 +65,10 @@ class Row:
         return self.eager / self.ours
 
 
-def made(job: tuple[str, bool]) -> Made:
-    """The text of a name for its sizes, or for any."""
-    name, is_open = job
-    text = texts()[name]
+def made(job: tuple[str, str, bool]) -> Made:
+    """The text of a folder and a name for its sizes, or for any."""
+    folder, name, is_open = job
+    text = texts(folder)[name]
     start = time.process_time()
     try:
         if is_open:
@@ -207,9 +207,13 @@ def report(rows: Mapping[str, Row]) -> str:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rows", nargs="+", choices=[*texts()], metavar="ROW", help="only these texts")
-    options.add_argument("--without", nargs="+", default=[], choices=[*texts()], metavar="ROW", help="not these")
+    folder = folder_options()
+    known = texts(folder.parse_known_args()[0].folder)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, parents=[folder]
+    )
+    options.add_argument("--rows", nargs="+", choices=[*known], metavar="ROW", help="only these texts")
+    options.add_argument("--without", nargs="+", default=[], choices=[*known], metavar="ROW", help="not these")
     options.add_argument("--open", action="store_true", help="schedules for any sizes")
     options.add_argument("--compile", action="store_true", help="torch.compile beside every third text")
     options.add_argument("--json", type=Path, help="write the results there after each row")
@@ -223,16 +227,16 @@ def main() -> None:
     if source:
         rows = {name: Row(**row) for name, row in json.loads(source.read_text()).items()}
     if not given.made:
-        _measure(given, rows)
+        _measure(given, known, rows)
     print(report(rows))
 
 
-def _measure(given: argparse.Namespace, rows: dict[str, Row]) -> None:
-    began, known, bench = time.perf_counter(), texts(), Bench()
+def _measure(given: argparse.Namespace, known: Mapping[str, Text], rows: dict[str, Row]) -> None:
+    began, bench = time.perf_counter(), Bench()
     wanted = [name for name in given.rows or known if name not in rows and name not in given.without]
     print(bench.name, len(wanted), "texts", file=sys.stderr, flush=True)
     with ProcessPoolExecutor(given.processes, mp_context=get_context("spawn")) as pool:
-        jobs = {name: pool.submit(made, (name, given.open)) for name in wanted}
+        jobs = {name: pool.submit(made, (given.folder, name, given.open)) for name in wanted}
         for number, name in enumerate(wanted):
             if time.perf_counter() - began > 60 * given.minutes:
                 print("no time is left for", name, file=sys.stderr)

@@ -1,5 +1,5 @@
-"""Arguments of the texts of benchmarks/practice, of which some are made as their comments say: lengths that lie
-within other arrays, places that all differ."""
+"""Arguments of the texts of benchmarks/practice and benchmarks/unseen, of which some are made as their comments
+say: lengths that lie within other arrays, places that all differ."""
 
 from __future__ import annotations
 
@@ -21,10 +21,16 @@ BENCHMARKS = ROOT / "benchmarks"
 
 
 @cache
-def _texts() -> Mapping[str, Any]:
+def practice() -> Mapping[str, Any]:
+    """What benchmarks/practice.py defines, by name."""
     sys.path.insert(0, str(BENCHMARKS))
-    texts: Callable[[], Mapping[str, Any]] = run_path(str(BENCHMARKS / "practice.py"))["texts"]
-    return texts()
+    return run_path(str(BENCHMARKS / "practice.py"))
+
+
+@cache
+def _texts() -> Mapping[str, Any]:
+    texts: Callable[[str], Mapping[str, Any]] = practice()["texts"]
+    return {**texts("practice"), **texts("unseen")}
 
 
 def arguments_of(

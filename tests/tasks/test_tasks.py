@@ -38,7 +38,7 @@ def test_no_kernel_is_in_two_splits() -> None:
     assert not {key: split for key, split in homes.items() if len(split) > 1}
 
 
-@pytest.mark.parametrize("folder", ["polybench", "practice"])
+@pytest.mark.parametrize("folder", ["polybench", "practice", "unseen"])
 def test_no_text_of_a_task_is_one_that_is_only_reported_on(folder: str) -> None:
     public = {
         dojoir.canonical_text(dojoir.load(path)): path.name
