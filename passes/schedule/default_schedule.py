@@ -29,6 +29,7 @@ from dojoir.passes.schedule.contractions import (
 )
 from dojoir.passes.schedule.convolution import convolutions, tile_channels
 from dojoir.passes.schedule.invariants import hoist_invariants
+from dojoir.passes.schedule.narrow import is_interleaved, is_narrow, is_tiny
 from dojoir.passes.schedule.next_rows import fetch_next_rows
 from dojoir.passes.schedule.parting import part_products
 from dojoir.passes.schedule.plan.planner import plan_grids
@@ -43,7 +44,7 @@ from dojoir.passes.schedule.simplify import delete_dead
 from dojoir.passes.schedule.sizes import Sizes, count_of, is_little, is_short
 from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.streams import stream_outputs
-from dojoir.passes.schedule.strides import NEAR, scattered, sites_in, step_of, streamed, strided
+from dojoir.passes.schedule.strides import scattered, sites_in, step_of, streamed, strided
 from dojoir.passes.schedule.sums import sums_in_parts
 from dojoir.passes.schedule.sums_abreast import sums_abreast
 from dojoir.passes.schedule.transposes import transpose_squares
@@ -157,9 +158,11 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     for alone in reversed(list(columns_alone(trace.kernel, sizes))):
         tried(trace, partial(turn_column, product=alone, machine=machine))
     for product in reversed(list(products(trace.kernel, MOST_SUMS))):
-        tried(trace, partial(tile_registers, product=product, machine=machine, sizes=sizes))
+        if not is_tiny(product.site, machine):
+            tried(trace, partial(tile_registers, product=product, machine=machine, sizes=sizes))
     for convolution in reversed(list(convolutions(trace.kernel))):
-        tried(trace, partial(tile_channels, convolution=convolution, machine=machine, sizes=sizes))
+        if not is_tiny(convolution.site, machine):
+            tried(trace, partial(tile_channels, convolution=convolution, machine=machine, sizes=sizes))
     for window in reversed(list(windows(trace.kernel, sizes))):
         tried(trace, partial(tile_window, window=window, machine=machine, sizes=sizes))
     delete_dead(trace)
@@ -252,10 +255,12 @@ def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
     if not isinstance(node, Scope | Guard):
         return
     if isinstance(node, Scope) and not _is_marked(node) and not is_short(node.extent, sizes, 2):
+        if _is_leaf(node) and is_narrow(kernel, path, machine):
+            return
         if _is_leaf(node) and not strided(kernel, path):
             _leaf_in_lanes(trace, path)
             return
-        if any(_is_interleaved(kernel, path, leaf) for leaf in _leaves(node, path) if leaf != path):
+        if any(is_interleaved(kernel, path, leaf) for leaf in _leaves(node, path) if leaf != path):
             return
         better = not _is_leaf(node) and (
             are_short_rows(kernel, path, machine, sizes) or _is_better_around(kernel, node, path)
@@ -273,16 +278,6 @@ def _is_better_around(kernel: Kernel, node: Scope, path: Path) -> bool:
     if not strided(kernel, path):
         return any(strided(kernel, leaf) or _reduces(kernel, path, leaf) for leaf in leaves)
     return not scattered(kernel, path) and all(_reduces(kernel, path, leaf) for leaf in leaves)
-
-
-def _is_interleaved(kernel: Kernel, path: Path, leaf: Path) -> bool:
-    """Whether a scope inside the one at `path` reads the few elements by which that one goes on. Compilers read
-    those of many iterations side by side; lanes read them one by one."""
-    scope, outer, inner = kernel.at(leaf), kernel.depth_of(path), kernel.depth_of(leaf)
-    assert isinstance(scope, Scope)
-    reads = [read for site in sites_in(kernel, leaf) for read in site.statement.reads]
-    steps = [(step_of(kernel, read, outer, NEAR), step_of(kernel, read, inner)) for read in reads]
-    return any(far == scope.extent.constant and near == 1 for far, near in steps if far and far > 1)
 
 
 def _reduces(kernel: Kernel, path: Path, leaf: Path) -> bool:

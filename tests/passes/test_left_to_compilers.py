@@ -42,3 +42,34 @@ def test_few_neighbours_that_are_added_up_get_no_lanes() -> None:
 def test_rows_that_end_by_data_are_not_added_up_eight_at_a_time() -> None:
     assert "split" not in moves_of(RAGGED)
     assert "split" in moves_of(RAGGED.replace(" if {t} < i64(rows[{b}])", ""))
+
+
+PIXELS = """kernel pixels(H, W)
+in  x: u8[H, W, 3]
+in  a: u8[H, W]
+out y: u8[H, W, 3]
+
+H @h
+| W @w
+| | 3 @c
+| | | y[{h}, {w}, {c}] = u8(i32(a[{h}, {w}]) * i32(x[{h}, {w}, {c}]) // 255)
+"""
+
+POINTS = """kernel points(B, N)
+in  m: f32[B, 3, 4]
+in  p: f32[B, N, 3]
+out y: f32[B, N, 3]
+
+B @b
+| N @n
+| | 3 @i
+| | | y[{b}, {n}, {i}] = m[{b}, {i}, 3]
+| | | 3 @k
+| | | | y[{b}, {n}, {i}] += m[{b}, {i}, {k}] * p[{b}, {n}, {k}]
+"""
+
+
+def test_scopes_that_fill_few_lanes_stay() -> None:
+    assert moves_of(PIXELS) == []
+    assert "vectorize" in moves_of(PIXELS.replace("3]", "64]").replace("| 3 @c", "| 64 @c"))
+    assert moves_of(POINTS) == []
