@@ -110,7 +110,9 @@ class DeviceScopes(Scopes):
     def _guard(self, path: Path, guard: Guard, state: State, block: Block) -> None:
         device, inner = state.device, Block(pending=block.pending)
         super()._guard(path, guard, state, inner)
-        asked = state.lanes is None and any(isinstance(stmt, lir.If) for stmt in inner.statements)
+        around = (self.unit.kernel.at(path[:end]) for end in range(1, len(path)))
+        wide = any(isinstance(node, Scope) and "v" in node.marks for node in around)  # asked once, for neighbours
+        asked = not (wide or state.lanes) and any(isinstance(stmt, lir.If) for stmt in inner.statements)
         if device is not None and device.level == "thread" and asked:
             names = Conditions(self.threads, device.launched).loadable_before(path)
             arrays = {place.array for name in names if isinstance(place := state.places[name], Memory)}

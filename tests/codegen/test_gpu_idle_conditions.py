@@ -198,3 +198,31 @@ def test_shared_memory_is_read_before_a_condition_is_asked(target: str) -> None:
     short = dojoir.parse(WINDOW.replace("f32[66]", "f32[65]"))
     runs_right(short, short, target, N=3)
     assert "loaded_" not in dojoir.emit(short, target)
+
+
+NEIGHBOURS = """kernel neighbours(N)
+in  x: f32[N, 128]
+out y: f32[N, 128]
+tmp t: f32[128] shared
+
+N : gx
+| 32 : bx
+| | 4 : v
+| | | t[4*{1} + {2}] = x[{0}, 4*{1} + {2}]
+| 32 : bx
+| | 4 : v
+| | | if 32*{1} < 31*32
+| | | | y[{0}, 4*{1} + {2}] = t[4*{1} + {2}]
+| 32 : bx
+| | 4 : u
+| | | if {1} >= 31
+| | | | y[{0}, 4*{1} + {2}] = t[4*{1} + {2}]
+"""
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_neighbours_under_a_condition_are_moved_at_once(target: str) -> None:
+    kernel = dojoir.parse(NEIGHBOURS)
+    runs_right(kernel, kernel, target, N=2)
+    wide = "(float4 *)&y[" if target == "cuda" else "(f32x4 *)&y["
+    assert dojoir.emit(kernel, target).count(wide) == 1
