@@ -9,6 +9,7 @@ from __future__ import annotations
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Access, Kernel, Path, Scope, Site
+from dojoir.passes.schedule.short_rows import is_costly
 from dojoir.passes.schedule.strides import NEAR, depends, sites_in
 
 PART = 2
@@ -17,14 +18,13 @@ PART = 2
 
 def is_narrow(kernel: Kernel, path: Path, machine: Machine) -> bool:
     """Whether the scope at `path`, in a scope, runs a constant number of times that fills no half of a vector, nor
-    a smaller vector: a power of two from 4 on does."""
+    a smaller vector: a power of two from 4 on does. Not of functions as `exp`, which compilers leave scalar."""
     scope = kernel.at(path)
     count = scope.extent.constant if isinstance(scope, Scope) else None
-    if count is None or len(path) < 2 or _fills(count):
+    sites = sites_in(kernel, path)
+    if count is None or len(path) < 2 or _fills(count) or any(is_costly(site.statement) for site in sites):
         return False
-    sizes = [
-        kernel.buffer(a.buffer).dtype.itemsize for site in sites_in(kernel, path) for a in site.statement.accesses
-    ]
+    sizes = [kernel.buffer(a.buffer).dtype.itemsize for site in sites for a in site.statement.accesses]
     return PART * count * max(sizes, default=1) <= machine.vector_bytes
 
 
