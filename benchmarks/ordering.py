@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
-from functools import lru_cache, reduce
+from functools import lru_cache
 from math import exp, log
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,7 +31,7 @@ from tempfile import gettempdir
 from typing import Any
 
 from practice import TOLERANCE, Text, texts
-from practice_gpu import Bench
+from practice_gpu import Bench, as_results
 
 import dojoir
 from dojoir.costs.launches import crosses_launches, launch_seconds
@@ -134,7 +134,8 @@ def measured(job: tuple[str, int, float]) -> dict[str, Any]:
     bench = _bench()
     try:
         with alone():
-            given, outputs, results = _expected(bench, text)
+            given, outputs, function = bench.subject(text)
+            results = as_results(function(*given.values()))
         for kernel in kernels:
             row: dict[str, Any] = {"text": dojoir.to_text(kernel)}
             try:
@@ -151,24 +152,6 @@ def measured(job: tuple[str, int, float]) -> dict[str, Any]:
     finally:
         bench.torch.cuda.empty_cache()
     return {"name": name, "error": "", "made": made, "gpu": bench.name, "schedules": found}
-
-
-def _expected(bench: Bench, text: Text) -> tuple[dict[str, Any], dict[str, Any], tuple[Any, ...]]:
-    """The inputs of a text, its outputs before it runs, and eager's results."""
-    import torch.nn.functional as functional
-    from practice import shape_of
-
-    torch, given = bench.torch, bench.inputs(text)
-    outputs = {
-        b.name: given[b.name].clone()
-        if b.role == "inout"
-        else torch.full(shape_of(b, text.gpu), 77, device="cuda").to(getattr(torch, text.torch_type(b)))
-        for b in text.kernel.arguments
-        if b.role != "in"
-    }
-    names = {"torch": torch, "F": functional, "reduce": reduce, **text.gpu}
-    results = eval(f"lambda {', '.join(given)}: {text.eager}", names)(*given.values())
-    return given, outputs, results if isinstance(results, tuple) else (results,)
 
 
 def _seconds(bench: Bench, call: Any, outputs: Mapping[str, Any], results: Sequence[Any]) -> float:

@@ -119,8 +119,8 @@ class Bench:
             found[buffer.name] = value if shape else value.item()
         return found
 
-    def row(self, text: Text, made: Made, peers: Sequence[str]) -> Row:
-        """What was measured. Raises ArithmeticError where the results differ by more than rounding."""
+    def subject(self, text: Text) -> tuple[dict[str, Any], dict[str, Any], Callable[..., Any]]:
+        """The inputs of a text, its outputs before it runs, and its expression as a function of the inputs."""
         import torch.nn.functional as functional
 
         torch, given = self.torch, self.inputs(text)
@@ -132,7 +132,12 @@ class Bench:
             if b.role != "in"
         }
         names = {"torch": torch, "F": functional, "reduce": reduce, **text.gpu}
-        function = eval(f"lambda {', '.join(given)}: {text.eager}", names)
+        return given, outputs, eval(f"lambda {', '.join(given)}: {text.eager}", names)
+
+    def row(self, text: Text, made: Made, peers: Sequence[str]) -> Row:
+        """What was measured. Raises ArithmeticError where the results differ by more than rounding."""
+        torch = self.torch
+        given, outputs, function = self.subject(text)
         calls: dict[str, Callable[[], Any]] = {
             "ours": dojoir.compile(dojoir.parse(made.text), "cuda").bind(**{**given, **outputs}),
             "eager": lambda: function(*given.values()),
@@ -142,8 +147,7 @@ class Bench:
             compiled = torch.compile(function, dynamic=False)
             calls["compile"] = lambda: compiled(*given.values())
         calls["ours"]()
-        results = calls["eager"]()
-        results = results if isinstance(results, tuple) else (results,)
+        results = as_results(calls["eager"]())
         apart = max(self.apart(*pair) for pair in zip(outputs.values(), results, strict=True))
         if not apart <= TOLERANCE:
             raise ArithmeticError(f"results are {apart:.2e} apart, as a share of the largest")
@@ -184,6 +188,11 @@ class Bench:
             if time.perf_counter() - began > MOST_SECONDS and number + 1 >= LEAST:
                 break
         return {name: statistics.median(samples[1:]) for name, samples in found.items()}
+
+
+def as_results(found: Any) -> tuple[Any, ...]:
+    """What an expression gives, one or several."""
+    return found if isinstance(found, tuple) else (found,)
 
 
 def report(rows: Mapping[str, Row]) -> str:

@@ -19,7 +19,8 @@ import islpy as isl
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.device import Barrier, ThreadNumber
 from dojoir.codegen.lir.program import INDEX, Const, Type, Value, Var
-from dojoir.codegen.lir.walk import rebuilt
+from dojoir.codegen.lir.walk import parts as values_in
+from dojoir.codegen.lir.walk import rebuilt, statements
 from dojoir.codegen.lower.meetings import runs_by, second
 from dojoir.codegen.lower.threads import Launched, Threads
 from dojoir.ir.affine import Affine
@@ -74,11 +75,15 @@ class Conditions:
         if len(sites) != 1:
             return set()
         site, target = sites[0], sites[0].statement.target.buffer
-        reads = [a for a in site.statement.reads if a.buffer != target and _is_plain(self.kernel, a)]
+        reads = [a for a in site.statement.reads if a.buffer != target]
         around = [node for n, node in enumerate(site.ancestors, 1) if n < len(path) or isinstance(node, Scope)]
         try:
             with limited_in_part(STEP_LIMIT):
-                outside = {a.buffer for a in reads if not _stays_inside(self.kernel, site, around, [a])}
+                outside = {
+                    a.buffer
+                    for a in reads
+                    if not (_is_plain(self.kernel, a) and _stays_inside(self.kernel, site, around, [a]))
+                }
         except (StepLimitReached, isl.Error):
             return set()
         return {a.buffer for a in reads if self.kernel.buffer(a.buffer).storage == "shared"} - outside
@@ -134,16 +139,28 @@ def cleared(arrays: Sequence[lir.Array], threads: int, fresh: Callable[[str], st
     return (*loops, Barrier(tuple(array.name for array in arrays))) if loops else ()
 
 
+def _mentions(value: Value, names: Collection[str]) -> bool:
+    """Whether some variables occur in a value."""
+    return any(isinstance(part, Var) and part.name in names for part in values_in(value))
+
+
 def loaded_before(
     guarded: Sequence[lir.Stmt], buffers: Collection[str], fresh: Callable[[str], str]
 ) -> tuple[lir.Stmt, ...]:
-    """A statement inside of conditions, with its loads of some buffers in front of all of them."""
+    """A statement inside of conditions, with its loads of some buffers in front of all of them, but for those of
+    elements that are found inside."""
     found: dict[Value, Var] = {}
+    own = {stmt.var.name for stmt in statements(tuple(guarded)) if isinstance(stmt, lir.Let)}
 
     def change(value: Value) -> Value:
         if isinstance(value, lir.Unary) and value.op == "loaded":
             return change(value.arg)
-        if isinstance(value, lir.Load) and value.buffer in buffers and value.mask is None:
+        if (
+            isinstance(value, lir.Load)
+            and value.buffer in buffers
+            and value.mask is None
+            and not _mentions(value, own)
+        ):
             return found.setdefault(value, Var(value.type, fresh(f"{value.buffer}_there")))
         return rebuilt(value, change)
 

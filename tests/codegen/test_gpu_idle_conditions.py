@@ -226,3 +226,29 @@ def test_neighbours_under_a_condition_are_moved_at_once(target: str) -> None:
     runs_right(kernel, kernel, target, N=2)
     wide = "(float4 *)&y[" if target == "cuda" else "(f32x4 *)&y["
     assert dojoir.emit(kernel, target).count(wide) == 1
+
+
+AT_DATA = """kernel at_data(N)
+in  x: f32[N, 32]
+in  at: i64[32]
+out y: f32[N, 32]
+tmp t: f32[32] shared
+
+N : gx
+| 32 : bx
+| | t[{1}] = x[{0}, {1}]
+| | y[{0}, {1}] = 0
+| 32 : bx
+| | if {1} < 7
+| | | y[{0}, {1}] = t[{1}] + t[at[{1}]]
+"""
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_elements_at_data_are_read_behind_their_condition(target: str) -> None:
+    """Their index may be anything where it does not hold."""
+    kernel = dojoir.parse(AT_DATA)
+    given = {"x": np.arange(64, dtype=np.float32).reshape(2, 32), "at": np.full(32, 10**9)}
+    given["at"][:7] = [6, 5, 4, 3, 2, 1, 0]
+    found = dojoir.compile(kernel, target, emulated=True).run(given)["y"]
+    np.testing.assert_array_equal(found, dojoir.interpret(kernel, given)["y"])
