@@ -59,7 +59,7 @@ from dojoir.runtime.verification.propagation import (
 )
 from dojoir.runtime.verification.rules import rounds_to_codes
 from dojoir.runtime.verification.slack import slack_of
-from dojoir.runtime.verification.sums import in_parts_off, is_in_parts, weight
+from dojoir.runtime.verification.sums import in_parts_off, is_in_parts, weight, written_out
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import check
 from dojoir.types.keys_apart import keys_apart
@@ -94,10 +94,11 @@ def bounded(kernel: Kernel) -> Bounded:
     """The kernel with bounds. It must be well typed; its marks and what it says of storage are dropped."""
     kernel = keys_apart(kernel)
     typed = check(kernel)
+    running = {t.target.buffer for t in typed if written_out(kernel, t) is not None}
     summed = {t.target.buffer for t in typed if t.op == "add" and t.dtype.is_float}
-    in_parts = {name for name in summed if is_in_parts(kernel, name)}
+    in_parts = {name for name in summed - running if is_in_parts(kernel, name)}
     names = Names(
-        kernel, {}, beside(kernel, summed, "sum"), beside(kernel, in_parts, "count"),
+        kernel, {}, beside(kernel, summed | running, "sum"), beside(kernel, in_parts, "count"),
         beside(kernel, in_parts, "order"),
     )  # fmt: skip
     while True:
@@ -186,6 +187,12 @@ class _Lines:
             value, _ = self.compute(typed.value)
             return [*self.lines, Statement(typed.target, _ASSIGNMENT[typed.op], value)]
         self.lines = []
+        before = written_out(self.names.kernel, typed)
+        if before is not None:  # as the element that it goes on from, and then the accumulation
+            source, typed = before
+            known = [name, self.names.errors[name], self.names.sums[name]]
+            copies = [Statement(Access(one, indices), "=", Access(one, source.indices)) for one in known]
+            self.lines += copies if source != typed.target else []
         value, bound = self.compute(typed.value)
         error = Access(self.names.errors[name], indices)
         total = Access(self.names.sums[name], indices) if name in self.names.sums else None
