@@ -46,6 +46,12 @@ from dojoir.proof.core.marks import GRID
 MOST_STEP = 4
 """How many elements apart neighbours of the result may be: those of a residue of a transposed convolution."""
 
+MOST_FACTORS = 4
+"""How many accesses have a tile of their own, where one array has several."""
+
+WASTE = 17 / 16
+"""By how much more than smaller tiles larger ones may cover: a thread with more results reads less for each."""
+
 ZERO = Affine.constant(0)
 
 Triangle = Literal["", "begins", "ends"]
@@ -131,7 +137,7 @@ def _roles(trace: Trace, found: Sum) -> tuple[Spot, Spot]:
     site = found.site
     target, *reads = site.statement.accesses
     factors = [a for a in dict.fromkeys(reads) if any(depends(a, s.depth) for s in found.summed)]
-    known(len({a.buffer for a in factors}) == 2 or len(factors) == 2, "a contraction of two arrays")
+    known(len(factors) >= 2, "a contraction of two arrays")
     steps = {s.path: step_of(trace.kernel, target, s.depth, MOST_STEP) or 0 for s in found.kept}
     columns = [s for s in reversed(found.kept) if steps[s.path] > 0]
     known(bool(columns), "a result with columns")
@@ -141,7 +147,7 @@ def _roles(trace: Trace, found: Sum) -> tuple[Spot, Spot]:
     known(bool(across) and bool(others), "a contraction with columns")
     rows = [
         s for s in found.kept
-        if s.path != column.path and all(depends(a, s.depth) for a in others)
+        if s.path != column.path and any(depends(a, s.depth) for a in others)
         and not any(depends(a, s.depth) for a in across)
     ]  # fmt: skip
     known(bool(rows), "a contraction with rows")
@@ -171,8 +177,8 @@ def _side(extent: int, most: int, each: int) -> tuple[int, int]:
             return size, each if size >= 64 else GROUP
     if extent <= most and extent % GROUP == 0:
         return extent, each if extent % each == 0 and extent >= 32 else GROUP
-    waste = {size: -(-extent // size) * size for size in (most, most // 2)}
-    size = min(waste, key=lambda s: (waste[s], -s))
+    covered = {size: -(-extent // size) * size for size in (most, most // 2)}
+    size = most if covered[most] <= WASTE * covered[most // 2] else most // 2
     return size, each if size >= 64 else GROUP
 
 
@@ -182,8 +188,10 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
     site = found.site
     reads = dict.fromkeys(a for a in site.statement.reads if any(depends(a, s.depth) for s in found.summed))
     arrays = [a.buffer for a in reads]
-    square = len(arrays) == 2 and len(set(arrays)) == 1  # the first access of the two has a tile, then the other
-    operands = [(arrays[0], (0,)), (arrays[0], ())] if square else [(a, ()) for a in dict.fromkeys(arrays)]
+    square = len(set(arrays)) < len(arrays) <= MOST_FACTORS  # of one array, each access has a tile, in their order
+    operands = [(a, (0,) if square and a in arrays[n + 1 :] else ()) for n, a in enumerate(arrays)]
+    if not square:
+        operands = list(dict.fromkeys(operands))
     result = site.statement.target.buffer
     dims = [
         (_along(site.statement.target, row.depth), tile.height, tile.down),
