@@ -12,9 +12,10 @@ import dojoir
 from dojoir.backends.host import machine_named
 from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds
 from dojoir.ir.nodes import Scope
-from dojoir.passes.schedule.combinators import tried as tried_on
-from dojoir.passes.schedule.plan import gpu_reductions, gpu_scatters
+from dojoir.passes.schedule.gpu.rows import reductions as gpu_reductions
+from dojoir.passes.schedule.gpu.rows import scatters as gpu_scatters
 from dojoir.passes.schedule.plan.planner import FORMS, STRUCTURES, Planner, Structure, rules
+from dojoir.passes.schedule.steps.combinators import tried as tried_on
 
 NO_SIZES = MappingProxyType[str, int]({})
 

@@ -15,24 +15,24 @@ from dojoir.costs.launches import crosses_launches, floor_seconds, launch_second
 from dojoir.errors import ArgumentError, DojoError
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
 from dojoir.passes.engine.trace import Trace, take_over
-from dojoir.passes.schedule.combinators import tried
-from dojoir.passes.schedule.contractions import join_around_products, sink_sums
-from dojoir.passes.schedule.gpu_schedule import elements_in_threads, schedule_grid
-from dojoir.passes.schedule.invariants import hoist_invariants
-from dojoir.passes.schedule.parting import is_contraction, part_products
-from dojoir.passes.schedule.plan.gpu_blocks import blocks_in_threads
-from dojoir.passes.schedule.plan.gpu_borders import cut_ends
-from dojoir.passes.schedule.plan.gpu_columns import columns_in_threads
-from dojoir.passes.schedule.plan.gpu_contractions import large_tiles, small_tiles
-from dojoir.passes.schedule.plan.gpu_reductions import partial_products, partial_sums, sum_across, sum_along
-from dojoir.passes.schedule.plan.gpu_rows import rows_as_one, rows_in_blocks, rows_in_warps
-from dojoir.passes.schedule.plan.gpu_scatters import adds_at_data, copies_in_blocks
-from dojoir.passes.schedule.plan.nests import distribute
+from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums
+from dojoir.passes.schedule.forms.ends import cut_ends
+from dojoir.passes.schedule.forms.invariants import hoist_invariants
+from dojoir.passes.schedule.forms.nests import distribute
+from dojoir.passes.schedule.forms.parting import is_contraction, part_products
+from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
+from dojoir.passes.schedule.forms.scalars import expand_scalars, keep_scalars, own_scalars
+from dojoir.passes.schedule.gpu.rows.blocks import blocks_in_threads
+from dojoir.passes.schedule.gpu.rows.columns import columns_in_threads
+from dojoir.passes.schedule.gpu.rows.reductions import partial_products, partial_sums, sum_across, sum_along
+from dojoir.passes.schedule.gpu.rows.scatters import adds_at_data, copies_in_blocks
+from dojoir.passes.schedule.gpu.rows.spread_rows import rows_as_one, rows_in_blocks, rows_in_warps
+from dojoir.passes.schedule.gpu.rules import elements_in_threads, schedule_grid
+from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, small_tiles
 from dojoir.passes.schedule.plan.sized import version_for, version_for_others
-from dojoir.passes.schedule.residues import split_residues, write_out_extents
-from dojoir.passes.schedule.scalars import expand_scalars, keep_scalars, own_scalars
-from dojoir.passes.schedule.simplify import join_all
-from dojoir.passes.schedule.spots import Spot, spot
+from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.simplify import join_all
+from dojoir.passes.schedule.steps.spots import Spot, spot
 from dojoir.support.frozen import dataclass
 
 Structure = Callable[[Trace, Path, Machine], Sequence[Spot] | None]
