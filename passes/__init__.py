@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from dojoir.passes.engine.suggestions import suggest
     from dojoir.passes.engine.trace import Step, Trace
     from dojoir.passes.engine.versions import Version, Versions
-    from dojoir.passes.schedule.combinators import (
+    from dojoir.passes.schedule.loading import load_passes
+    from dojoir.passes.schedule.pipeline import COMBINATORS, PASSES, parse_pipeline
+    from dojoir.passes.schedule.steps.combinators import (
         Pass,
         attempt,
         each,
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
         repeat,
         sequence,
     )
-    from dojoir.passes.schedule.loading import load_passes
-    from dojoir.passes.schedule.pipeline import COMBINATORS, PASSES, parse_pipeline
     from dojoir.proof.verdict import Verdict
 
 _HOME = {
@@ -38,31 +38,31 @@ _HOME = {
     "MOVES": "dojoir.passes.engine.catalogue",
     "Move": "dojoir.passes.base.move",
     "PASSES": "dojoir.passes.schedule.pipeline",
-    "Pass": "dojoir.passes.schedule.combinators",
+    "Pass": "dojoir.passes.schedule.steps.combinators",
     "Step": "dojoir.passes.engine.trace",
     "Trace": "dojoir.passes.engine.trace",
     "Verdict": "dojoir.proof.verdict",
     "Version": "dojoir.passes.engine.versions",
     "Versions": "dojoir.passes.engine.versions",
     "apply": "dojoir.passes.engine.engine",
-    "attempt": "dojoir.passes.schedule.combinators",
+    "attempt": "dojoir.passes.schedule.steps.combinators",
     "candidates": "dojoir.passes.engine.engine",
     "certify": "dojoir.passes.engine.certifying",
     "check": "dojoir.passes.engine.engine",
     "draw": "dojoir.passes.engine.drawing",
-    "each": "dojoir.passes.schedule.combinators",
-    "every": "dojoir.passes.schedule.combinators",
+    "each": "dojoir.passes.schedule.steps.combinators",
+    "every": "dojoir.passes.schedule.steps.combinators",
     "find": "dojoir.passes.engine.located",
-    "first": "dojoir.passes.schedule.combinators",
+    "first": "dojoir.passes.schedule.steps.combinators",
     "load_passes": "dojoir.passes.schedule.loading",
     "moves": "dojoir.passes.engine.engine",
-    "moves_named": "dojoir.passes.schedule.combinators",
-    "named_pass": "dojoir.passes.schedule.combinators",
+    "moves_named": "dojoir.passes.schedule.steps.combinators",
+    "named_pass": "dojoir.passes.schedule.steps.combinators",
     "one": "dojoir.passes.engine.located",
     "parse_move": "dojoir.passes.engine.catalogue",
     "parse_pipeline": "dojoir.passes.schedule.pipeline",
-    "repeat": "dojoir.passes.schedule.combinators",
-    "sequence": "dojoir.passes.schedule.combinators",
+    "repeat": "dojoir.passes.schedule.steps.combinators",
+    "sequence": "dojoir.passes.schedule.steps.combinators",
     "suggest": "dojoir.passes.engine.suggestions",
 }
 

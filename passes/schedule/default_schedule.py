@@ -17,41 +17,39 @@ from dojoir.passes.loops.guards import RemoveGuard
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.abreast import rows_abreast
-from dojoir.passes.schedule.accumulating import accumulate
-from dojoir.passes.schedule.blocks_apart import blocks_apart
-from dojoir.passes.schedule.borders import cut_borders
-from dojoir.passes.schedule.combinators import every, tried
-from dojoir.passes.schedule.contractions import (
-    join_around_products,
-    sink_sums,
-    take_units_away,
-)
-from dojoir.passes.schedule.convolution import convolutions, tile_channels
-from dojoir.passes.schedule.invariants import hoist_invariants
-from dojoir.passes.schedule.narrow import is_interleaved, is_narrow, is_tiny
-from dojoir.passes.schedule.next_rows import fetch_next_rows
-from dojoir.passes.schedule.parting import part_products
+from dojoir.passes.schedule.cpu.rows.abreast import rows_abreast
+from dojoir.passes.schedule.cpu.rows.blocks_apart import blocks_apart
+from dojoir.passes.schedule.cpu.rows.next_rows import fetch_next_rows
+from dojoir.passes.schedule.cpu.rows.recurrences import turn_recurrences
+from dojoir.passes.schedule.cpu.rows.rows_in_lanes import rows_in_lanes
+from dojoir.passes.schedule.cpu.rows.scans import block_scans
+from dojoir.passes.schedule.cpu.rows.streams import stream_outputs
+from dojoir.passes.schedule.cpu.rows.sums import sums_in_parts
+from dojoir.passes.schedule.cpu.rows.sums_abreast import sums_abreast
+from dojoir.passes.schedule.cpu.rows.waves import run_in_waves
+from dojoir.passes.schedule.cpu.tiles.convolution import tile_channels
+from dojoir.passes.schedule.cpu.tiles.register_tile import tile_registers
+from dojoir.passes.schedule.cpu.tiles.transposes import transpose_squares
+from dojoir.passes.schedule.cpu.tiles.triangles import block_triangles
+from dojoir.passes.schedule.cpu.tiles.windows import columns_alone, tile_window, turn_column, windows
+from dojoir.passes.schedule.facts.convolutions import convolutions
+from dojoir.passes.schedule.facts.narrow import is_interleaved, is_narrow, is_tiny
+from dojoir.passes.schedule.facts.products import MOST_SUMS, products
+from dojoir.passes.schedule.facts.short_rows import are_short_rows
+from dojoir.passes.schedule.facts.sizes import Sizes, count_of, is_little, is_short
+from dojoir.passes.schedule.facts.strides import scattered, sites_in, step_of, streamed, strided
+from dojoir.passes.schedule.forms.accumulating import accumulate
+from dojoir.passes.schedule.forms.borders import cut_borders
+from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums, take_units_away
+from dojoir.passes.schedule.forms.invariants import hoist_invariants
+from dojoir.passes.schedule.forms.parting import part_products
+from dojoir.passes.schedule.forms.residues import split_residues
+from dojoir.passes.schedule.forms.scalars import own_scalars
+from dojoir.passes.schedule.forms.turning import sums_along_rows
 from dojoir.passes.schedule.plan.planner import plan_grids
-from dojoir.passes.schedule.recurrences import turn_recurrences
-from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_registers
-from dojoir.passes.schedule.residues import split_residues
-from dojoir.passes.schedule.rows_in_lanes import rows_in_lanes
-from dojoir.passes.schedule.scalars import own_scalars
-from dojoir.passes.schedule.scans import block_scans
-from dojoir.passes.schedule.short_rows import are_short_rows
-from dojoir.passes.schedule.simplify import delete_dead
-from dojoir.passes.schedule.sizes import Sizes, count_of, is_little, is_short
-from dojoir.passes.schedule.spots import act, spot
-from dojoir.passes.schedule.streams import stream_outputs
-from dojoir.passes.schedule.strides import scattered, sites_in, step_of, streamed, strided
-from dojoir.passes.schedule.sums import sums_in_parts
-from dojoir.passes.schedule.sums_abreast import sums_abreast
-from dojoir.passes.schedule.transposes import transpose_squares
-from dojoir.passes.schedule.triangles import block_triangles
-from dojoir.passes.schedule.turning import sums_along_rows
-from dojoir.passes.schedule.waves import run_in_waves
-from dojoir.passes.schedule.windows import columns_alone, tile_window, turn_column, windows
+from dojoir.passes.schedule.steps.combinators import every, tried
+from dojoir.passes.schedule.steps.simplify import delete_dead
+from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.sets.kernel_sets import sets_of

@@ -6,8 +6,8 @@ import os
 import runpy
 
 from dojoir.errors import ArgumentError
-from dojoir.passes.schedule.combinators import Pass
 from dojoir.passes.schedule.pipeline import COMBINATORS, PASSES
+from dojoir.passes.schedule.steps.combinators import Pass
 from dojoir.support.public import public
 
 

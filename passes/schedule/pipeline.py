@@ -14,15 +14,15 @@ from dojoir.passes.engine.catalogue import MOVES, build_move
 from dojoir.passes.engine.located import is_query
 from dojoir.passes.engine.other_names import meant_by
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.blocked_matmul import block_products
-from dojoir.passes.schedule.combinators import Pass, attempt, each, make, repeat, sequence
+from dojoir.passes.schedule.cpu.tiles.blocked_matmul import block_products
+from dojoir.passes.schedule.cpu.tiles.register_tile import register_tile
 from dojoir.passes.schedule.default_schedule import default_schedule
-from dojoir.passes.schedule.gpu_products import share_tile, tile_product
-from dojoir.passes.schedule.gpu_rows import block_rows
+from dojoir.passes.schedule.gpu.rows.rows import block_rows
+from dojoir.passes.schedule.gpu.tiles.products import share_tile, tile_product
 from dojoir.passes.schedule.plan.parts import arrange, structure
-from dojoir.passes.schedule.register_tile import register_tile
-from dojoir.passes.schedule.simplify import join_all, simplify
-from dojoir.passes.schedule.tails import split_with_tail
+from dojoir.passes.schedule.steps.combinators import Pass, attempt, each, make, repeat, sequence
+from dojoir.passes.schedule.steps.simplify import join_all, simplify
+from dojoir.passes.schedule.steps.tails import split_with_tail
 from dojoir.support.public import public
 
 PASSES: Mapping[str, Pass] = MappingProxyType(

@@ -9,7 +9,7 @@ import pytest
 
 import dojoir
 from dojoir.backends.host import machine_named
-from dojoir.passes.schedule.plan.gpu_contractions import large_tiles, small_tiles
+from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, small_tiles
 
 PRODUCT = """kernel product(N, M, K)
 in  a: f32[N, K]

@@ -10,7 +10,7 @@ from on_harness import run
 
 import dojoir
 from dojoir.codegen.emission import gpu_program
-from dojoir.passes.schedule.plan import gpu_scatters
+from dojoir.passes.schedule.gpu.rows import scatters as gpu_scatters
 
 TYPES = {"i32": "+= max= min= |= ^=", "i64": "+= max= min=", "u32": "+= max= &=", "f32": "+=", "f64": "+="}
 BITS = ("|=", "^=", "&=")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dojoir
 from dojoir.backends.host import machine_named
 from dojoir.passes.loops.guards import RemoveGuard
-from dojoir.passes.schedule.combinators import tried
-from dojoir.passes.schedule.gpu_schedule import schedule_grids
-from dojoir.passes.schedule.simplify import delete_dead, join_all
+from dojoir.passes.schedule.gpu.rules import schedule_grids
+from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.simplify import delete_dead, join_all
 
 
 def by_rules_alone(kernel: dojoir.Kernel, target: str) -> dojoir.Trace:

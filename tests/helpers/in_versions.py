@@ -6,7 +6,7 @@ from random import Random
 
 from dojoir.grammar import parse_conditions
 from dojoir.ir.nodes import Guard, Kernel, any_marked
-from dojoir.passes.schedule.versions import AtMost, Exactly, Multiple, Property
+from dojoir.passes.schedule.steps.versions import AtMost, Exactly, Multiple, Property
 
 
 def in_versions(kernel: Kernel, random: Random, levels: int = 2) -> Kernel:

@@ -16,8 +16,8 @@ import dojoir
 from dojoir.codegen.lower.layout import Layout
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access
-from dojoir.passes.schedule.gpu_flat import flattened
-from dojoir.passes.schedule.spots import spot
+from dojoir.passes.schedule.gpu.sharing.flat import flattened
+from dojoir.passes.schedule.steps.spots import spot
 
 WIDE = r"4 \*\)&x\["
 

@@ -7,7 +7,7 @@ import pytest
 
 import dojoir
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.invariants import hoist_invariants
+from dojoir.passes.schedule.forms.invariants import hoist_invariants
 
 TEXT = """kernel f(N, M)
 in  x: f32[N, M]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dojoir
-from dojoir.passes.schedule.parting import part_products
+from dojoir.passes.schedule.forms.parting import part_products
 
 SHARED = """kernel shared(N, M, K)
 in  x: f32[N, K]

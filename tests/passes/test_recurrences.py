@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dojoir
-from dojoir.passes.schedule.recurrences import turn_recurrences
+from dojoir.passes.schedule.cpu.rows.recurrences import turn_recurrences
 
 LU = """kernel lu(N)
 inout a: f64[N, N]

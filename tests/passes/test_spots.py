@@ -12,7 +12,7 @@ from dojoir.passes.hardware.marks import Bind
 from dojoir.passes.loops.extents import SetExtent
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.spots import act, guard_body, spot
+from dojoir.passes.schedule.steps.spots import act, guard_body, spot
 
 
 def test_a_spot_is_where_its_scope_is() -> None:

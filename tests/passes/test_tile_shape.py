@@ -6,7 +6,7 @@ import pytest
 
 import dojoir
 from dojoir.backends.host import machine_named
-from dojoir.passes.schedule.tile_shape import default_shape, shape_for, sums_in_lanes, window_shape
+from dojoir.passes.schedule.cpu.tiles.tile_shape import default_shape, shape_for, sums_in_lanes, window_shape
 
 MACHINES = {"avx512": 16, "znver4": 16, "avx2": 8, "znver3": 8, "neon": 4}
 """Machines, and how many f32 a vector has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dojoir
-from dojoir.passes.schedule.triangles import block_triangles
+from dojoir.passes.schedule.cpu.tiles.triangles import block_triangles
 
 LOWER = """kernel lower(N, M)
 inout c: f64[N, N]

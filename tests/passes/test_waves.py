@@ -12,8 +12,8 @@ from differential import targets
 import dojoir
 from dojoir.backends.machine import MACHINES
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.schedule.cpu.rows.waves import FURTHEST, TOGETHER, repeated
 from dojoir.passes.schedule.default_schedule import default_schedule
-from dojoir.passes.schedule.waves import FURTHEST, TOGETHER, repeated
 
 JACOBI = """kernel jacobi(T, N, M)
 where N >= 3, M >= 3

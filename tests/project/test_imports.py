@@ -54,6 +54,16 @@ def test_a_room_uses_those_before_it(module: str) -> None:
             assert ROOMS.index(used) <= ROOMS.index(room), f"{place}: {used} stands after {room}"
 
 
+@pytest.mark.parametrize("pair", ["cpu gpu", "cpu.tiles cpu.rows", "gpu.tiles gpu.rows"])
+def test_schedules_of_a_kind_stand_by_themselves(pair: str) -> None:
+    """Neither of two rooms of schedules uses the other, whatever their order in the list is."""
+    one, other = (f"dojoir.passes.schedule.{kind}." for kind in pair.split())
+    used = {(module_of(path), name) for path in sources("passes") for _, name in ours(path)}
+    assert any(module.startswith(one) for module, _ in used)
+    assert not [(m, n) for m, n in used if m.startswith(one) and n.startswith(other)]
+    assert not [(m, n) for m, n in used if m.startswith(other) and n.startswith(one)]
+
+
 def test_no_files_import_one_another() -> None:
     """Also for types. `dojoir` itself, whose names are imported when they are first used, is the one exception."""
     files = {module_of(path): path for part in PARTS for path in sources(part)}
@@ -81,7 +91,7 @@ def test_the_page_on_the_architecture_has_the_rooms_in_their_order() -> None:
 
 
 LARGEST_FOLDER = 25
-LARGER = {"codegen/lower", "passes/schedule"}
+LARGER = {"codegen/lower"}
 
 
 def test_no_folder_has_more_files_than_a_reader_keeps_in_mind() -> None:

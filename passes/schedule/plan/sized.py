@@ -20,9 +20,9 @@ from dojoir.passes.loops.extents import SetExtent
 from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.once import AddScope
 from dojoir.passes.loops.siblings import SwapSiblings
-from dojoir.passes.schedule.combinators import make
-from dojoir.passes.schedule.spots import Spot, act, spot
-from dojoir.passes.schedule.versions import Exactly, split_in_place
+from dojoir.passes.schedule.steps.combinators import make
+from dojoir.passes.schedule.steps.spots import Spot, act, spot
+from dojoir.passes.schedule.steps.versions import Exactly, split_in_place
 from dojoir.passes.storage.dropping import AddDim, DropDim, uses_of
 from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
 

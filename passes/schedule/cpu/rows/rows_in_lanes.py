@@ -1,0 +1,139 @@
+"""Rows in lanes, where each element of a row waits for a quotient of the one before.
+
+`p[i, j + 1] = c / (a * p[i, j] + b)` waits for a division in each step along a row: no lanes along rows, and rows
+one after the other leave a core waiting. A vector of rows waits once for all of them. What is kept of a row is each
+lane's own, and so stays in the cache: temporaries that the nest shares with others only by name are parted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from dojoir.backends.machine import Machine
+from dojoir.ir.affine import Affine
+from dojoir.ir.expressions import parts
+from dojoir.ir.nodes import Access, Kernel, Op, Path, Scope, Statement
+from dojoir.ir.paths import is_inside
+from dojoir.passes.base.move import BufferName, fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.hardware.marks import Vectorize
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.schedule.facts.sizes import Sizes, is_short
+from dojoir.passes.schedule.facts.strides import sites_in
+from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.spots import act, spot
+from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.sharing import UnshareBuffer
+
+LONG = frozenset({"div", "exp", "log", "exp2", "log2", "sqrt", "rsqrt", "tanh", "sigmoid", "pow"})
+"""Operations that take so long that what waits for them gains by lanes, though these read from rows apart."""
+
+
+def rows_in_lanes(trace: Trace, machine: Machine, sizes: Sizes) -> None:
+    """Runs a vector of rows at a time wherever an element of a row waits for a long operation on the one before,
+    unless rows are known to be fewer. Rows for which a move is refused stay as they were."""
+    for path in reversed(list(_found(trace.kernel))):
+        lanes = machine.vector_bytes // _widest(trace.kernel, path)
+        scope = trace.kernel.at(path)
+        if isinstance(scope, Scope) and lanes > 1 and not is_short(scope.extent, sizes, lanes):
+            tried(trace, partial(_in_lanes, path=path, lanes=lanes))
+
+
+def _found(kernel: Kernel) -> Iterator[Path]:
+    """Scopes over rows, in the order of the text."""
+    for path, node in kernel.walk():
+        if not isinstance(node, Scope) or node.marks or node.hints or len(node.extent.bounds) != 1:
+            continue
+        leaves = [n for n, child in enumerate(node.body) if isinstance(child, Scope)]
+        if leaves and any(_waits(kernel, (*path, n)) for n in leaves):
+            yield path
+
+
+def _waits(kernel: Kernel, path: Path) -> bool:
+    """Whether a scope of statements has one that takes its element from the one before by LONG operations."""
+    scope, depth = kernel.at(path), kernel.depth_of(path)
+    if not isinstance(scope, Scope) or scope.marks or scope.hints:
+        return False
+    if not all(isinstance(child, Statement) for child in scope.body):
+        return False
+    return any(
+        isinstance(step, Statement)
+        and step.accumulation is None
+        and any(_is_before(read, step.target, depth) for read in step.reads)
+        and any(
+            isinstance(part, Op)
+            and part.name in LONG
+            and any(_is_before(p, step.target, depth) for p in parts(part))
+            for part in parts(step.value)
+        )
+        for step in scope.body
+    )
+
+
+def _is_before(read: object, target: Access, depth: int) -> bool:
+    """Whether a read is of the element before along the scope of `depth`."""
+    if not isinstance(read, Access) or read.buffer != target.buffer:
+        return False
+    apart = [(i, j) for i, j in zip(read.indices, target.indices, strict=True) if i != j]
+    return len(apart) == 1 and all(
+        isinstance(i, Affine) and isinstance(j, Affine) and i + 1 == j and depth in j.iterators for i, j in apart
+    )
+
+
+def _widest(kernel: Kernel, path: Path) -> int:
+    accesses = (access for site in sites_in(kernel, path) for access in site.statement.accesses)
+    return max(kernel.buffer(access.buffer).dtype.itemsize for access in accesses)
+
+
+def _in_lanes(trace: Trace, path: Path, lanes: int) -> None:
+    """Raises IllegalMove where a move is refused."""
+    depth = trace.kernel.depth_of(path)
+    own = _own_temporaries(trace, path)
+    dims = {
+        name: [
+            d
+            for d in range(len(trace.kernel.buffer(name).dims))
+            if all(_moves(access, d, depth) for access in _accesses(trace.kernel, path, name))
+        ]
+        for name in own
+    }
+    act(trace, Split, spot(trace, path), lanes)
+    for name in own:
+        for dim in dims[name]:
+            tried(trace, ReuseDims(BufferName(name), dim))
+    act(trace, Vectorize, spot(trace, (*path, 0)))
+
+
+def _own_temporaries(trace: Trace, path: Path) -> list[str]:
+    """Gives a scope temporaries of its own, as far as nothing else takes values from it by them; their names."""
+    own = []
+    for buffer in [buffer for buffer in trace.kernel.buffers if buffer.role == "tmp"]:
+        here: list[int] = []
+        count = 0
+        for site in trace.kernel.sites:
+            uses = sum(access.buffer == buffer.name for access in site.statement.accesses)
+            if is_inside(site.path, path):
+                here += range(count, count + uses)
+            count += uses
+        if not here:
+            continue
+        name = buffer.name
+        if len(here) < count:
+            name = fresh_name(trace.kernel, f"{buffer.name}_own")
+            parted = UnshareBuffer(
+                BufferName(buffer.name), BufferName(name), len(trace.kernel.buffers), tuple(here)
+            )
+            if not tried(trace, parted):
+                continue
+        own.append(name)
+    return own
+
+
+def _accesses(kernel: Kernel, path: Path, name: str) -> list[Access]:
+    return [a for site in sites_in(kernel, path) for a in site.statement.accesses if a.buffer == name]
+
+
+def _moves(access: Access, dim: int, depth: int) -> bool:
+    index = access.indices[dim]
+    return isinstance(index, Affine) and depth in index.iterators

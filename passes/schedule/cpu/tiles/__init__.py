@@ -1,0 +1,1 @@
+"""Tiles in vector registers: products, convolutions, windows, triangles and transposed copies."""

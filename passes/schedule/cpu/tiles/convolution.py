@@ -1,0 +1,178 @@
+"""The register tile of a direct convolution: what `default_schedule` makes of a sum of products over windows.
+
+A tile of neighbouring columns and several channels of the result stays in registers while the sum runs over it.
+What is read of the image serves all channels, what is read of the filters all columns. The filters are packed, with
+the channels of a tile side by side. No matrix is built.
+
+Source: E. Georganas et al., "Anatomy of high-performance deep learning convolutions on SIMD architectures" (2018).
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from dojoir.backends.machine import Machine
+from dojoir.errors import ArgumentError
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, Statement
+from dojoir.ir.paths import is_inside
+from dojoir.passes.base.move import fresh_name, place_of
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.hardware.marks import Unroll, Vectorize
+from dojoir.passes.loops.once import RemoveScope
+from dojoir.passes.loops.sinking import SinkScope
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.cpu.tiles.tile_shape import window_shape
+from dojoir.passes.schedule.facts.convolutions import Convolution
+from dojoir.passes.schedule.facts.sizes import Sizes, count_of
+from dojoir.passes.schedule.facts.strides import depends, sites_in
+from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fusing import fuse
+from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, move, spot, stand_alone
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.staging import Stage
+
+
+def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, sizes: Sizes) -> None:
+    """Gives a convolution its register tile. The lanes are channels, whose filters lie side by side once they are
+    packed. Two vectors of them, and so many columns that the sums fill the registers; each instruction that
+    multiplies and adds then needs a fraction of a load. Where it has fewer channels, or the sums are short, and its
+    columns are neighbours, the lanes are these. One vector of them, and as many channels as let half of the
+    registers hold the sums (`window_shape`). Raises IllegalMove where a move of it is refused, ArgumentError where
+    there is one channel."""
+    base, target = convolution.channels, convolution.site.statement.target.buffer
+    size = trace.kernel.buffer(target).dtype.itemsize
+    lanes = max(machine.vector_bytes // size, 1)
+    scope, along = trace.kernel.at(base), trace.kernel.at(convolution.columns)
+    assert isinstance(scope, Scope) and isinstance(along, Scope)
+    known = count_of(scope.extent, sizes), count_of(along.extent, sizes)
+    if known[0] == 1:
+        raise ArgumentError("one channel shares nothing with another", "bad-arguments")
+    inner = convolution.site.scopes[trace.kernel.depth_of(convolution.columns) + 1 :]
+    counts = [count_of(scope.extent, sizes) for scope in inner]
+    summed = None if None in counts else prod(count for count in counts if count is not None)
+    across, channels, columns = window_shape(machine, lanes, *known, summed, convolution.strided)
+    fuse(trace, convolution.site.path)
+    levels = len(convolution.columns) - len(base)
+    outer = spot(trace, base)
+    act(trace, Split, outer, channels)
+    act(trace, Split, outer.child(*(0,) * (levels + 1)), columns)
+    act(trace, SinkScope, outer.child(0), levels)
+    block = outer.child(*(0,) * levels)
+    tile = fresh_name(trace.kernel, f"{target}_tile")
+    act(trace, Stage, block.child(0), target, tile, "out")
+    act(trace, PlaceBuffer, tile, "reg")
+    nest = stand_alone(trace, first_nest(block.child(0, 0)), 2)
+    if across:
+        rows = nest
+        nest = rows.child(0)
+        act(trace, SwapScopes, rows)
+        last = len(trace.kernel.buffer(tile).dims) - 1
+        dims = [d for d, index in enumerate(convolution.site.statement.target.indices)
+                if isinstance(index, Affine) and trace.kernel.depth_of(base) in index.iterators]  # fmt: skip
+        order = [d for d in range(last + 1) if d not in dims] + dims
+        act(trace, ReorderDims, tile, order)
+        _turn_beside(trace, nest, tile)
+    _sum_over_tile(trace, nest)
+    take_trivial_away(trace, block.path)
+    mark_tile(trace, block.path, max(channels, columns))
+    tried(trace, lambda t: _pack(t, convolution, channels))
+
+
+def _turn_beside(trace: Trace, nest: Spot, tile: str) -> None:
+    """Exchanges the scopes over channels and columns of what stands beside the sum of a tile, where it works on the
+    tile and on what no column changes, as a bias and a maximum with 0. Its lanes are channels then, as they lie."""
+    for rows in nest.around().scopes():
+        if rows.path != nest.path:
+            statements = [site.statement for site in sites_in(trace.kernel, rows.path)]
+            others = [a for s in statements for a in s.accesses if a.buffer != tile]
+            still = not any(depends(a, rows.depth + 1) for a in others)
+            if still and all(s.target.buffer == tile for s in statements):
+                tried(trace, move(SwapScopes, rows))
+
+
+def _sum_over_tile(trace: Trace, nest: Spot) -> None:
+    """Brings the two scopes of a tile inside of the sum: `c > p > q > o > w` instead of `o > w > c > p > q`."""
+    lanes = nest.child(0)
+    levels = levels_outside(trace.kernel, lanes.path, frozenset({nest.depth, lanes.depth}))
+    act(trace, SinkScope, lanes, levels)
+    summed = nest.child(0)
+    act(trace, SinkScope, nest, levels)
+    if levels > 1 and _asks_the_same(trace.kernel, summed.path):
+        tried(trace, move(SinkScope, summed, levels - 1))
+
+
+def _asks_the_same(kernel: Kernel, path: Path) -> bool:
+    """Whether there are conditions inside a scope, and its iterations do not change any of them: then those are
+    found out once for all of it, if it goes inside of the scopes that do."""
+    depth = kernel.depth_of(path)
+    guards = [node for own, node in kernel.walk() if is_inside(own, path) and isinstance(node, Guard)]
+    sides = [side for guard in guards for c in guard.conditions for side in (c.left, c.right)]
+    return bool(guards) and not any(depth in side.iterators for side in sides)
+
+
+def goes_outside(node: Node, tile: frozenset[int]) -> bool:
+    """Whether a node runs alike for all elements of a tile, the scopes of which have the depths in `tile`."""
+    match node:
+        case Scope():
+            return True
+        case Guard(conditions):
+            sides = [side for condition in conditions for side in (condition.left, condition.right)]
+            return not any(tile & side.iterators for side in sides)
+    return False
+
+
+def levels_outside(kernel: Kernel, path: Path, tile: frozenset[int]) -> int:
+    """How many scopes and guards, each the only child of the one before, run alike for all elements of a tile: from
+    the only child of the scope at `path` on."""
+    levels = 0
+    node: Node = kernel.at((*path, 0))
+    while goes_outside(node, tile):
+        levels += 1
+        assert not isinstance(node, Statement)
+        if len(node.body) > 1:
+            break
+        node = node.body[0]
+    return levels
+
+
+def take_trivial_away(trace: Trace, block: Path) -> None:
+    """Removes the scopes of extent 1 in a block: those of the copy of a tile."""
+    while True:
+        trivial = (
+            path
+            for path, node in trace.kernel.walk()
+            if isinstance(node, Scope) and node.extent.constant == 1 and is_inside(path, block) and path != block
+        )
+        path = next(trivial, None)
+        if path is None or not tried(trace, RemoveScope(place_of(path))):
+            return
+
+
+def mark_tile(trace: Trace, block: Path, channels: int) -> None:
+    """Runs the innermost scopes of a block in lanes, and writes out those around them as short as a tile."""
+    scopes = [(path, node) for path, node in trace.kernel.walk() if isinstance(node, Scope)]
+    inside = [(path, node) for path, node in scopes if is_inside(path, block) and path != block]
+    for path, node in inside:
+        below = [p for p, _ in inside if len(p) > len(path) and is_inside(p, path)]
+        if not below:
+            act(trace, Vectorize, spot(trace, path))
+        elif below == [(*path, 0)] and (node.constant_bound or channels + 1) <= channels:
+            act(trace, Unroll, spot(trace, path))
+
+
+def _pack(trace: Trace, convolution: Convolution, channels: int) -> None:
+    """Copies the filters once for the whole nest: the channels of a tile side by side, and all else in the order in
+    which it is read."""
+    name = fresh_name(trace.kernel, f"{convolution.filters}_packed")
+    act(trace, Stage, spot(trace, convolution.channels[:1]), convolution.filters, name, "in")
+    act(trace, SplitDim, name, convolution.channel_dim, channels)
+    inner = convolution.channel_dim + 1
+    reads = (access for site in trace.kernel.sites for access in site.statement.reads)
+    read = next(access for access in reads if access.buffer == name)
+    depths = [max(index.iterators, default=-1) for index in read.indices if isinstance(index, Affine)]
+    order = sorted((d for d in range(len(depths)) if d != inner), key=depths.__getitem__)
+    act(trace, ReorderDims, name, (*order, inner))

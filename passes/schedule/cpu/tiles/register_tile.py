@@ -1,0 +1,224 @@
+"""The register tile: what `default_schedule` makes of a nest that multiplies matrices.
+
+The tile of the result stays in registers while the reduction runs over it, and the panel of the operand that
+all rows share is packed.
+
+Source: K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import prod
+from types import MappingProxyType
+
+from dojoir.backends.host import machine_named
+from dojoir.backends.machine import Machine
+from dojoir.errors import ArgumentError
+from dojoir.ir.nodes import Access, Kernel, Scope, Statement
+from dojoir.ir.paths import is_inside
+from dojoir.passes.base.move import fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.hardware.marks import Unroll, Vectorize
+from dojoir.passes.loops.sinking import SinkScope
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.loops.tiling import Tile
+from dojoir.passes.schedule.cpu.tiles.quads import multiplies_bytes, sum_in_quads
+from dojoir.passes.schedule.cpu.tiles.tile_shape import default_shape, shape_for, sums_in_lanes
+from dojoir.passes.schedule.cpu.tiles.transposes import transpose_squares
+from dojoir.passes.schedule.facts.products import Product, products
+from dojoir.passes.schedule.facts.sizes import Sizes, count_of
+from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
+from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fusing import fuse
+from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, move, spot, stand_alone
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.staging import Stage
+
+SHORT = 32
+"""How many products a short sum has at most: less is read for an element of the result than a line of it is."""
+
+
+def register_tile(trace: Trace, rows: int = 0, columns: int = 0, machine: Machine | str = "host") -> None:
+    """Gives each product of matrices, a nest `i > j > (…, k > c[i, j] += a[i, k] * b[k, j], …)`, a tile of `rows`
+    by `columns` elements that stays in registers while the sum runs, and packs the panel that all rows share. Where
+    rows or columns are 0, as many as the registers of the machine hold beside the operands. A product for which a
+    move is refused stays as it was.
+
+    >>> import dojoir
+    >>> trace = dojoir.PASSES["register_tile"].given("4", "32").on(dojoir.kernels.load("matmul"))
+    >>> print("\\n".join(line for line in str(trace.kernel).splitlines() if line.startswith("tmp")))
+    tmp b_panel: f32[K, 32]
+    tmp c_tile: f32[4, 32] reg
+    """
+    machine = machine if isinstance(machine, Machine) else machine_named(machine)
+    for product in reversed(list(products(trace.kernel))):
+        high, wide = tile_shape(trace, product, machine)
+        shape = rows or high, columns or wide
+        tried(trace, partial(tile_registers, product=product, machine=machine, shape=shape))
+
+
+def tile_registers(
+    trace: Trace,
+    product: Product,
+    machine: Machine,
+    shape: tuple[int, int] | None = None,
+    sizes: Sizes = MappingProxyType({}),
+) -> None:
+    """Gives a product its register tile: of `shape`, rows and columns, or as many vectors of columns, and rows, as
+    leave a few registers for the operands. At the edges of the product tiles are cut, by the extents of their
+    scopes. A product that is known to have one row is none; for one whose rows all fit in one tile, what lies side
+    by side is not packed. Raises DojoError where a move of it is refused."""
+    rows, columns = shape or tile_shape(trace, product, machine, sizes)
+    scope = trace.kernel.at(product.rows)
+    assert isinstance(scope, Scope)
+    count = count_of(scope.extent, sizes)
+    if count == 1 and not shape:
+        raise ArgumentError("one row shares nothing with another", "bad-arguments")
+    if not shape and _sums_in_lanes(trace, product, machine, sizes):
+        _sum_in_lanes(trace, product)
+        return
+    single = count is not None and count <= rows and not shape
+    wide = not shape and not single and _goes_along_rows(trace, product, machine, sizes, columns)
+    fuse(trace, product.site.path)
+    block = spot(trace, product.rows)
+    act(trace, Tile, (block, block.child(0)), (rows, columns))
+    row = block.child(0, 0)
+    if not wide:
+        act(trace, SwapScopes, block)
+    for panel, dim in product.panels:
+        if not ((single or wide) and dim == len(trace.kernel.buffer(panel).dims) - 1):
+            mine = replace(product, panel=panel, column_dim=dim)
+            around = block if wide else _around_panel(trace.kernel, block, mine)
+            tried(trace, partial(_pack, block=block, around=around, product=mine, machine=machine, columns=columns))
+    target = product.site.statement.target.buffer
+    tile = fresh_name(trace.kernel, f"{target}_tile")
+    given = any(gives(site.statement, target) for site in sites_in(trace.kernel, row.path))
+    if not given or not tried(trace, move(Stage, row, target, tile, "out")):  # it adds to what is there
+        act(trace, Stage, row, target, tile, "inout")
+    act(trace, PlaceBuffer, tile, "reg")
+    nest = stand_alone(trace, first_nest(row.child(0)), 2)
+    if multiplies_bytes(trace.kernel, product.site) and product.sums == 1 and sum_in_quads(trace, nest, machine):
+        pass
+    elif product.sums == 1:
+        act(trace, SwapScopes, nest.child(0))
+        act(trace, SwapScopes, nest)
+    else:
+        act(trace, SinkScope, nest.child(0), product.sums)
+        act(trace, SinkScope, nest, product.sums)
+    _mark(trace, block, rows)
+
+
+def _goes_along_rows(trace: Trace, product: Product, machine: Machine, sizes: Sizes, columns: int) -> bool:
+    """Whether blocks of rows are known to go along all columns, one after the other. Sums are short, so that the
+    result is most of the memory, and is written as it lies; and a cache holds all panels."""
+    counts = [
+        count_of(scope.extent, sizes) for scope in (product.column_scope, *product.site.scopes[-product.sums :])
+    ]
+    if None in counts or len(machine.caches) < 2:
+        return False
+    across, *summed = (count for count in counts if count is not None)
+    held = prod((across, *summed)) * trace.kernel.buffer(product.panel).dtype.itemsize * len(product.panels)
+    return across > columns and prod(summed) <= SHORT and held <= machine.caches[1] // 2
+
+
+def gives(statement: Statement, buffer: str) -> bool:
+    """Whether a statement gives an element of a buffer a value that it did not have before."""
+    return statement.target.buffer == buffer and statement.accumulation is None
+
+
+def _sums_in_lanes(trace: Trace, product: Product, machine: Machine, sizes: Sizes) -> bool:
+    """Whether there are too few columns for a tile."""
+    lanes, columns = _lanes(trace, product, machine), count_of(product.column_scope.extent, sizes)
+    if columns is None or columns >= lanes:
+        return False
+    counts = [count_of(scope.extent, sizes) for scope in product.site.scopes[-product.sums :]]
+    summed = None if None in counts else prod(count for count in counts if count is not None)
+    return sums_in_lanes(lanes, columns, summed)
+
+
+def _sum_in_lanes(trace: Trace, product: Product) -> None:
+    """Runs the sum in lanes, for fewer columns than a vector has. The panel is packed for it where what is summed
+    over does not lie side by side. Raises DojoError where it does not in the rows either, or a move is refused."""
+    if product.sums > 1 or product.more:
+        raise ArgumentError("more than one scope is summed over, or one product", "bad-arguments")
+    kernel, rows, summed = trace.kernel, spot(trace, product.rows), spot(trace, product.site.path[:-1])
+    inner = kernel.depth_of(summed.path)
+    reads = [access for access in product.site.statement.reads if depends(access, inner)]
+    steps = {access.buffer: step_of(kernel, access, inner) for access in reads}
+    if any(step != 1 for name, step in steps.items() if name != product.panel):
+        raise ArgumentError("the rows do not lie along the sum", "bad-arguments")
+    if steps[product.panel] != 1:
+        name = fresh_name(kernel, f"{product.panel}_panel")
+        act(trace, Stage, rows, product.panel, name, "in")
+        panel = next(access for access in reads if access.buffer == product.panel)
+        along = [d for d, i in enumerate(panel.indices) if isinstance(i, Access) or inner in i.iterators]
+        order = [d for d in range(len(panel.indices)) if d not in along] + along
+        act(trace, ReorderDims, name, tuple(order))
+    act(trace, Vectorize, summed)
+
+
+def tile_shape(
+    trace: Trace, product: Product, machine: Machine, sizes: Sizes = MappingProxyType({})
+) -> tuple[int, int]:
+    """The rows and columns of a tile of a product."""
+    lanes = _lanes(trace, product, machine)
+    if multiplies_bytes(trace.kernel, product.site):
+        return default_shape(machine, lanes)
+    scope = trace.kernel.at(product.rows)
+    assert isinstance(scope, Scope)
+    return shape_for(machine, lanes, count_of(scope.extent, sizes), count_of(product.column_scope.extent, sizes))
+
+
+def _lanes(trace: Trace, product: Product, machine: Machine) -> int:
+    """How many results a vector has."""
+    size = trace.kernel.buffer(product.site.statement.target.buffer).dtype.itemsize
+    return max(machine.vector_bytes // size, 1)
+
+
+def _mark(trace: Trace, block: Spot, rows: int) -> None:
+    """Runs the innermost scopes of a tile in lanes and writes out the others of constant extent. Those that have a
+    mark keep it."""
+    for path, node in trace.kernel.walk():
+        if is_inside(path, block.path) and path != block.path and isinstance(node, Scope) and not node.marks:
+            if all(isinstance(child, Statement) for child in node.body):
+                act(trace, Vectorize, spot(trace, path))
+            elif 1 <= (node.constant_bound or 0) <= rows:
+                act(trace, Unroll, spot(trace, path))
+
+
+def _pack(trace: Trace, block: Spot, around: Spot | None, product: Product, machine: Machine, columns: int) -> None:
+    """Copies the panel that all blocks of rows share, its columns side by side: through squares, where they do not
+    lie so; and all of it once before the scope `around`, where there is one."""
+    name = fresh_name(trace.kernel, f"{product.panel}_panel")
+    act(trace, Stage, around or block, product.panel, name, "in")
+    last, column = len(trace.kernel.buffer(name).dims) - 1, product.column_dim
+    if around is not None:
+        act(trace, SplitDim, name, column, columns)
+        order = [column, *(d for d in range(last + 2) if d not in (column, column + 1)), column + 1]
+        act(trace, ReorderDims, name, order)
+    elif column != last:
+        act(trace, ReorderDims, name, [d for d in range(last + 1) if d != column] + [column])
+        if column == last - 1:
+            outer = block.beside(-1).child(*(0,) * column)
+            tried(trace, lambda t: transpose_squares(t, outer.path, machine))
+
+
+def _around_panel(kernel: Kernel, block: Spot, product: Product) -> Spot | None:
+    """The outermost of the scopes around a product, from the innermost on, on which its panel does not depend; None
+    where that is another for each iteration of the innermost. `block` is that of its rows, in that of its
+    columns."""
+    outermost = None
+    for length in range(len(block.path) - 2, 0, -1):
+        path = block.path[:length]
+        around = kernel.at(path)
+        sites = sites_in(kernel, path)
+        found = [a for site in sites for a in site.statement.accesses if a.buffer == product.panel]
+        plain = isinstance(around, Scope) and not around.marks and len(found) == 1
+        if not plain or depends(found[0], kernel.depth_of(path)):
+            break
+        outermost = spot(block.trace, path)
+    return outermost

@@ -1,0 +1,1 @@
+"""Facts of nests that rules ask: how accesses step through memory, what scopes count, which nests are products."""

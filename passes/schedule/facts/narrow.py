@@ -1,0 +1,67 @@
+"""Scopes that fill few lanes of a vector, as those over the colours of a pixel or the coordinates of a point.
+
+Such a scope in lanes of its own has most of them idle. As it stands, a compiler writes it out and puts iterations
+of the scopes around it side by side: on what lies as pixels do, that was 2 to 5 times as fast.
+"""
+
+from __future__ import annotations
+
+from dojoir.backends.machine import Machine
+from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.nodes import Access, Kernel, Path, Scope, Site
+from dojoir.passes.schedule.facts.short_rows import is_costly
+from dojoir.passes.schedule.facts.strides import NEAR, depends, sites_in
+
+PART = 2
+"""What fills less than one of so many parts of a vector is narrow."""
+
+
+def is_narrow(kernel: Kernel, path: Path, machine: Machine) -> bool:
+    """Whether the scope at `path`, in a scope, runs a constant number of times that fills no half of a vector, nor
+    a smaller vector: a power of two from 4 on does. Not of functions as `exp`, which compilers leave scalar."""
+    scope = kernel.at(path)
+    count = scope.extent.constant if isinstance(scope, Scope) else None
+    sites = sites_in(kernel, path)
+    if count is None or len(path) < 2 or _fills(count) or any(is_costly(site.statement) for site in sites):
+        return False
+    sizes = [kernel.buffer(a.buffer).dtype.itemsize for site in sites for a in site.statement.accesses]
+    return PART * count * max(sizes, default=1) <= machine.vector_bytes
+
+
+def is_tiny(site: Site, machine: Machine) -> bool:
+    """Whether a product has so few columns, and a sum as short."""
+    column, inner = site.scopes[-2].extent.constant, site.scopes[-1].extent.constant
+    short = [n for n in (column, inner) if n is not None and not _fills(n) and PART * 4 * n <= machine.vector_bytes]
+    return len(short) == 2 and depends(site.statement.target, len(site.scopes) - 2)
+
+
+def is_interleaved(kernel: Kernel, path: Path, leaf: Path) -> bool:
+    """Whether a scope inside the one at `path` reads the few elements by which that one goes on. Compilers read
+    those of many iterations side by side; lanes read them one by one."""
+    scope, outer, inner = kernel.at(leaf), kernel.depth_of(path), kernel.depth_of(leaf)
+    few = scope.extent.constant if isinstance(scope, Scope) else None
+    reads = [read for site in sites_in(kernel, leaf) for read in site.statement.reads]
+    return few is not None and 1 < few <= NEAR and any(
+        (_elements(kernel, read, outer), _elements(kernel, read, inner)) == (few, 1) for read in reads
+    )  # fmt: skip
+
+
+def _elements(kernel: Kernel, access: Access, depth: int) -> int | None:
+    """By how many elements an access moves with an iterator; None where that is no constant."""
+    buffer, stride, total = kernel.buffer(access.buffer), 1, 0
+    for d in reversed(buffer.order or range(len(buffer.dims))):
+        index, dim = access.indices[d], buffer.dims[d]
+        if isinstance(index, Access):
+            if depends(index, depth):
+                return None
+        elif depth in index.iterators:
+            coefficient = index.coefficient(Iter(depth))
+            if stride == 0 or depth in (index - Affine.iterator(depth) * coefficient).iterators:
+                return None
+            total += stride * coefficient
+        stride *= 1 if dim.collapsed else dim.extent.offset if dim.extent.is_constant else 0
+    return total
+
+
+def _fills(count: int) -> bool:
+    return count >= 4 and count & (count - 1) == 0

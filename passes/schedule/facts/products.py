@@ -1,0 +1,87 @@
+"""Products of matrices: nests in which two arrays are multiplied and summed, found by their accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Kernel, Path, Scope, Site, Statement
+from dojoir.passes.schedule.facts.strides import depends, step_of
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Product:
+    """A nest `i > j > (…, k > c[i, j] += a[i, k] * b[k, j], …)`: the path of its scope over rows, and the array
+    that does not depend on the row (`b`), with the dimension of it that goes with the columns. It may sum over
+    several scopes inside each other, as over the heads of an attention and what each has. And it may add up several
+    products at once: `more` are the arrays like `b` that come after the first."""
+
+    rows: Path
+    site: Site
+    panel: str
+    column_dim: int
+    sums: int
+    more: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def panels(self) -> tuple[tuple[str, int], ...]:
+        """All arrays that do not depend on the row."""
+        return ((self.panel, self.column_dim), *self.more)
+
+    @property
+    def columns(self) -> Path:
+        """The path of its scope over columns."""
+        return (*self.rows, 0)
+
+    @property
+    def column_scope(self) -> Scope:
+        return self.site.scopes[-1 - self.sums]
+
+
+MOST_SUMS = 3
+"""Over how many scopes a product sums at most, to have a register tile."""
+
+
+def products(kernel: Kernel, most_sums: int = 1) -> Iterator[Product]:
+    """The nests that multiply matrices and sum over so many scopes at most, in the order of the text."""
+    for site in kernel.sites:
+        found = _product(kernel, site)
+        if found is not None and found.sums <= most_sums:
+            yield found
+
+
+def _product(kernel: Kernel, site: Site) -> Product | None:
+    target, *reads = site.statement.accesses
+    kept = [d for d in range(len(site.scopes)) if depends(target, d)]
+    sums = len(site.scopes) - kept[-1] - 1 if kept else 0
+    if site.statement.accumulation != "+=" or sums < 1 or len(kept) < 2 or kept[-2] != kept[-1] - 1:
+        return None
+    row, column = kept[-2:]
+    inner = range(column + 1, len(site.scopes))
+    nest = site.ancestors[-2 - sums :]
+    i, j, *summed = site.scopes[row:]
+    plain = all(isinstance(node, Scope) for node in nest) and all(len(s.body) == 1 for s in (i, *summed))
+    single = sum(isinstance(node, Scope) for node in j.body) == 1
+    bounds = (bound for scope in (i, j, *summed) for bound in scope.extent.bounds)
+    square = not any(d >= row for bound in bounds for d in bound.iterators)
+    unmarked = not any(scope.marks for scope in site.scopes)
+    if not (plain and single and square and unmarked and all(isinstance(n, Scope | Statement) for n in j.body)):
+        return None
+    if step_of(kernel, target, column) != 1:
+        return None
+    factors = list(dict.fromkeys(a for a in reads if any(depends(a, d) for d in inner)))
+    panels = [a for a in factors if depends(a, column) and not depends(a, row)]
+    others = [a for a in factors if depends(a, row) and not depends(a, column)]
+    if not panels or not others or len(panels) + len(others) < len(factors):
+        return None
+    found: dict[str, int] = {}
+    for panel in panels:
+        dims = [d for d, index in enumerate(panel.indices)
+                if isinstance(index, Access) or column in index.iterators]  # fmt: skip
+        if len(dims) != 1 or (sums > 1 and panel.indices[dims[0]] != Affine.iterator(column)):
+            return None
+        if found.setdefault(panel.buffer, dims[0]) != dims[0]:
+            return None
+    (first, dim), *more = found.items()
+    return Product(site.path[: -2 - sums], site, first, dim, sums, tuple(more))

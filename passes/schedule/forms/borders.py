@@ -1,0 +1,150 @@
+"""Borders cut off: a scope along which indices are clamped or mirrored becomes three, and the one between has none.
+
+Without, each element would be a gather: what is next to it in memory is not known to be the next one. What is
+between the edges of a blur reads its neighbours as vectors, as one without edges does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import combinations, product
+from math import gcd
+from types import MappingProxyType
+
+from dojoir.errors import ArgumentError
+from dojoir.ir.affine import Affine, Extremum, Iter
+from dojoir.ir.nodes import Kernel, Path, Scope, Site, substitute_iterators
+from dojoir.ir.paths import is_inside
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.schedule.facts.convolutions import path_of
+from dojoir.passes.schedule.facts.sizes import Sizes, is_short
+from dojoir.passes.schedule.facts.strides import depends
+from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.spots import act, in_two, spot
+from dojoir.passes.values.indexing import SetIndex, settled
+from dojoir.support.frozen import dataclass
+
+WIDE = 32
+"""Of a scope that is known to run less often nothing is cut off."""
+
+
+@dataclass(frozen=True)
+class Border:
+    """A scope, and how many of its iterations, at the beginning and at the end, something is clamped in."""
+
+    scope: Path
+    first: int
+    last: int
+
+
+def cut_borders(trace: Trace, sizes: Sizes = MappingProxyType({})) -> None:
+    """Cuts the borders off each scope along which indices of neighbours in memory are clamped, and takes the clamps
+    away between them. One for which a move is refused stays as it was: a border of more than one iteration at the
+    end needs a fact, such as `N >= 4`."""
+    left: set[Scope] = set()
+    while (border := next(_borders(trace.kernel, sizes, left), None)) is not None:
+        scope = trace.kernel.at(border.scope)
+        assert isinstance(scope, Scope)
+        left.add(scope)
+        tried(trace, partial(_cut, border=border, left=left))
+
+
+def _borders(kernel: Kernel, sizes: Sizes, left: set[Scope]) -> Iterator[Border]:
+    for site in kernel.sites:
+        for depth, scope in enumerate(site.scopes):
+            bound = scope.extent.bounds[0]
+            open_still = not (scope.marks or scope.hints or scope in left or len(scope.extent.bounds) > 1)
+            if open_still and not is_short(scope.extent, sizes, WIDE) and depends(site.statement.target, depth):
+                path = path_of(site, depth)
+                inside = [other for other in kernel.sites if is_inside(other.path, path)]
+                ends = [end for other in inside for end in _ends(kernel, other, depth, bound)]
+                if ends:
+                    first, last = (max(way) for way in zip(*ends, strict=True))
+                    yield Border(path, first, last)
+
+
+def _ends(kernel: Kernel, site: Site, depth: int, bound: Affine) -> Iterator[tuple[int, int]]:
+    """For each two of which the smaller or the larger is an index in the last dimension in memory: how many
+    iterations from the beginning, or from the end, lie beyond where they change places."""
+    for index in _clamped(kernel, site, depth):
+        for difference in _differences(index):
+            yield from _turn(difference, site.scopes, depth, bound)
+
+
+def _clamped(kernel: Kernel, site: Site, depth: int) -> Iterator[Affine]:
+    """The indices in the last dimension in memory that are clamped along a scope."""
+    for access in site.statement.accesses:
+        buffer = kernel.buffer(access.buffer)
+        order = buffer.order or tuple(range(len(buffer.dims)))
+        index = access.indices[order[-1]] if order else None
+        if isinstance(index, Affine) and index.is_clamped and depth in index.divided:
+            yield index
+
+
+def _turn(difference: Affine, scopes: Sequence[Scope], depth: int, bound: Affine) -> Iterator[tuple[int, int]]:
+    """Where a difference that grows by one with an iterator, or falls, is 0: so many iterations from the beginning
+    or the end, whatever scopes further in are at. Nothing where that is neither."""
+    difference = difference // (gcd(*(c for _, c in difference.terms)) or 1)  # it has the sign that it had
+    step = difference.coefficient(Iter(depth))
+    if abs(step) != 1 or depth in difference.divided:
+        return
+    rest = (difference - Affine.iterator(depth) * step) * -step
+    for zero in _extremes(rest, scopes, depth):
+        start, end = zero, bound - zero - 1
+        if start.is_constant and not (end.is_constant and end.offset < start.offset):
+            yield max(start.offset, 0), 0
+        elif end.is_constant:
+            yield 0, max(end.offset, 0)
+
+
+def _extremes(value: Affine, scopes: Sequence[Scope], depth: int) -> list[Affine]:
+    """A value with the iterators of scopes further in at their first and last; none where it has others."""
+    inner = sorted(value.iterators)
+    if value.divided or any(d < depth or scopes[d].constant_bound is None for d in inner):
+        return []
+    ends = [{0, max((scopes[d].constant_bound or 1) - 1, 0)} for d in inner]
+    choices = [dict(zip(inner, map(Affine.constant, chosen), strict=True)) for chosen in product(*ends)]
+    return [value.substitute(substitute_iterators(chosen)) for chosen in choices]
+
+
+def _differences(affine: Affine) -> Iterator[Affine]:
+    """The differences of any two of which one is chosen, for each `min` and `max` in an expression."""
+    for atom, _ in affine.terms:
+        if isinstance(atom, Extremum):
+            for one, other in combinations(atom.parts, 2):
+                yield from (a - b for a in _leaves(one) for b in _leaves(other))
+            for part in atom.parts:
+                yield from _differences(part)
+
+
+def _leaves(affine: Affine) -> list[Affine]:
+    """The possible values of an expression, whichever parts of its minima and maxima are chosen."""
+    for atom, coefficient in affine.terms:
+        if isinstance(atom, Extremum):
+            rest = affine - Affine.atom(atom) * coefficient
+            return [leaf for part in atom.parts for leaf in _leaves(rest + part * coefficient)]
+    return [affine]
+
+
+def _cut(trace: Trace, border: Border, left: set[Scope]) -> None:
+    """Raises IllegalMove where a move is refused, ArgumentError where something is clamped still."""
+    scope = spot(trace, border.scope)
+    depth = scope.depth
+    if border.last:
+        scope, _ = in_two(trace, Cut, scope, scope.scope.extent.bounds[0] - border.last)
+    if border.first:
+        first, scope = in_two(trace, Cut, scope, Affine.constant(border.first))
+        left.add(first.scope)
+    if border.last:
+        left.add(scope.beside(1).scope)
+    path = scope.path
+    for site in trace.kernel.sites:
+        if is_inside(site.path, path):
+            for number, index in settled(site):
+                act(trace, SetIndex, spot(trace, site.path), number, index)
+    for site in trace.kernel.sites:
+        if is_inside(site.path, path) and any(_clamped(trace.kernel, site, depth)):
+            raise ArgumentError("an index is clamped between the borders", "bad-arguments")
+    left.add(scope.scope)

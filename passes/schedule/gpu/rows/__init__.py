@@ -1,0 +1,1 @@
+"""Rows, columns, sums and scans on a GPU."""

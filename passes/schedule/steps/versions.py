@@ -1,0 +1,133 @@
+"""A node in two versions: one for sizes that have a property, and one for all others.
+
+Put together from moves: a scope of extent 1 around the node is cut where a formula in the sizes is 0 or more, and
+each part gets a guard in place of its extent.
+"""
+
+from __future__ import annotations
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Path
+from dojoir.passes.base.move import Formula, Quoted, fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.loops.extents import SetExtent
+from dojoir.passes.loops.guards import AddGuard
+from dojoir.passes.loops.once import AddScope, RemoveScope
+from dojoir.passes.schedule.steps.spots import act, spot
+from dojoir.passes.storage.sharing import UnshareBuffer
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Multiple:
+    """That `number` divides a formula in the sizes."""
+
+    formula: str
+    number: int
+
+    @property
+    def text(self) -> str:
+        return f"({self.formula}) % {self.number} == 0"
+
+    @property
+    def other(self) -> str:
+        """That it does not hold."""
+        return f"({self.formula}) % {self.number} >= 1"
+
+    @property
+    def excess(self) -> str:
+        """A formula that is 0 where it holds, else more."""
+        return f"({self.formula}) % {self.number}"
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """That a formula in the sizes, at least 1, is not more than `number`."""
+
+    formula: str
+    number: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.formula} <= {self.number}"
+
+    @property
+    def other(self) -> str:
+        """That it does not hold."""
+        return f"{self.formula} > {self.number}"
+
+    @property
+    def excess(self) -> str:
+        """A formula that is 0 where it holds, else more."""
+        return f"({self.formula} - 1) // {self.number}"
+
+
+@dataclass(frozen=True)
+class Exactly:
+    """That a size is `number`."""
+
+    formula: str
+    number: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.formula} == {self.number}"
+
+    @property
+    def other(self) -> str:
+        """That it does not hold."""
+        return f"{self.excess} >= 1"
+
+    @property
+    def excess(self) -> str:
+        """A formula that is 0 where it holds, else more. A size is q * number + r with r in 1 to `number`, and the
+        formula is q + number - r: its two terms are at least 0, and both are only for q = 0, r = `number`."""
+        if self.number == 1:
+            return f"{self.formula} - 1"
+        return f"{self.number + 1} * (({self.formula} - 1) // {self.number}) + {self.number} - {self.formula}"
+
+
+Property = Multiple | AtMost | Exactly
+
+
+def split_versions(trace: Trace, path: Path, *properties: Property) -> tuple[Path, Path]:
+    """Makes two nodes of the one at `path`, each under a guard: what runs where a size lacks one of the properties,
+    and behind it what runs where it has all. Returns the places of the two. Raises IllegalMove where a move is
+    refused."""
+    act(trace, AddScope, spot(trace, path), 1)
+    return split_in_place(trace, path, *properties)
+
+
+def split_in_place(trace: Trace, path: Path, *properties: Property) -> tuple[Path, Path]:
+    """Like `split_versions`, for the body of an existing scope of extent 1, which the two versions replace."""
+    excess = " + ".join(p.excess for p in properties)
+    others = properties[0].other if len(properties) == 1 else f"{excess} >= 1"
+    act(trace, Cut, spot(trace, path), Formula(excess))
+    lacking = spot(trace, path)
+    having = lacking.beside(1)
+    for version, condition in ((having, " and ".join(p.text for p in properties)), (lacking, others)):
+        act(trace, AddGuard, version.child(0), len(version.body), Quoted(condition))
+        act(trace, SetExtent, version, Affine.constant(1))
+        act(trace, RemoveScope, version)
+    first = spot(trace, path)
+    second = first.beside(1)
+    own_temporaries(trace, first.path, second.path)
+    return first.child(0).path, second.child(0).path
+
+
+def own_temporaries(trace: Trace, first: Path, second: Path) -> None:
+    """Gives each of two nodes temporaries of its own, of those that nothing else uses."""
+    for buffer in [buffer for buffer in trace.kernel.buffers if buffer.role == "tmp"]:
+        here: list[int] = []
+        count, others = 0, 0
+        for site in trace.kernel.sites:
+            uses = sum(access.buffer == buffer.name for access in site.statement.accesses)
+            if site.path[: len(second)] == second:
+                here += range(count, count + uses)
+            elif site.path[: len(first)] != first:
+                others += uses
+            count += uses
+        if here and not others and len(here) < count:
+            name = fresh_name(trace.kernel, f"{buffer.name}_2")
+            act(trace, UnshareBuffer, buffer.name, name, len(trace.kernel.buffers), here)
