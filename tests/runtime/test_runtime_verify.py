@@ -118,6 +118,37 @@ def test_a_total_that_is_written_out_is_bounded_as_an_accumulation() -> None:
     assert verify(lanes, kernel, sizes={"N": 1000}).ok
 
 
+BINS = """kernel bins(N)
+in  x: f32[N]
+in  w: f32[N]
+out h: f32[16]
+out n: i32[16]
+tmp at: i64[N]
+
+N
+| at[{0}] = i64(x[{0}] * 10)
+16
+| h[{0}] = 0
+| n[{0}] = 0
+N
+| h[at[{0}]] += w[{0}]
+| n[at[{0}]] += 1
+"""
+
+
+def test_where_rounding_decides_the_place_of_a_term_each_place_may_have_it() -> None:
+    """0.7 * 10 is 7 in f32 and less in f64: the text as it stands was called wrong."""
+    kernel, w = dojoir.parse(BINS), np.array([1.5, 2.0], np.float32)
+    near, apart = (np.array([first, 0.25], np.float32) for first in (0.7, 0.75))
+    assert verify(kernel, sizes={"N": 2}, inputs={"x": near, "w": w}).ok
+    assert verify(kernel, sizes={"N": 2}, inputs={"x": apart, "w": w}).ok
+    for right, wrong in (("+= w[{0}]", "+= 1.0001 * w[{0}]"), ("* 10", "* 10 + 1"), ("+= 1\n", "+= 2\n")):
+        other = dojoir.parse(BINS.replace(right, wrong))
+        assert not verify(other, kernel, sizes={"N": 2}, inputs={"x": apart, "w": w}).ok
+    more = dojoir.parse(BINS.replace("+= w[{0}]", "+= 4 * w[{0}]"))
+    assert not verify(more, kernel, sizes={"N": 2}, inputs={"x": near, "w": w}).ok
+
+
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f8e4m3"])
 def test_what_is_compared_in_a_wider_type_is_rounded_when_it_is_stored(dtype: str) -> None:
     """Nothing was allowed for that rounding: right results were called wrong."""
