@@ -215,16 +215,14 @@ class _Lines:
         order = Access(self.names.orders[name], indices) if name in self.names.orders else error
         own = Statement(typed.target, _ASSIGNMENT[typed.op], value)
         coarse = coarser(typed.value.dtype, typed.dtype)
+        anew = [] if total is None else [Statement(total, "=", magnitude(typed.target))]  # no sum before it counts
+        anew += [] if count is None else [Statement(count, "=", ZERO), Statement(order, "=", ZERO)]
         match typed.op:
             case None:
                 if typed.dtype.is_float and typed.dtype != typed.value.dtype:
                     value, bound = self.stored(typed, value, bound)
                     own = replace(own, value=value)
-                if total is not None:
-                    self.lines.append(Statement(total, "=", magnitude(value)))
-                if count is not None:
-                    self.lines += [Statement(count, "=", ZERO), Statement(order, "=", ZERO)]
-                self.lines += [Statement(error, "=", bound or ZERO), own]
+                self.lines += [Statement(error, "=", bound or ZERO), own, *anew]
             case "add":
                 if bound is not None:
                     self.lines.append(Statement(error, "+=", bound))
@@ -248,7 +246,7 @@ class _Lines:
                 bound = self._keep(of_product(typed.target, error, value, bound))
                 if typed.dtype.is_float:
                     bound = error_sum(bound, _rounding(product, coarse, bound))
-                self.lines += [Statement(error, "=", bound or ZERO), own]
+                self.lines += [Statement(error, "=", bound or ZERO), own, *anew]
             case "bitxor" | "bitand" | "bitor":  # no bit says how far another is
                 if bound is not None:
                     self.lines.append(Statement(error, "max=", anything_if(bound)))
@@ -262,7 +260,7 @@ class _Lines:
                     return self.lines
                 value = self.keep(value, F64)
                 off = of_extreme(typed.op, typed.target, error, value, self._keep(bound))
-                self.lines += [Statement(error, "=", off or ZERO), replace(own, value=value)]
+                self.lines += [Statement(error, "=", off or ZERO), replace(own, value=value), *anew]
         return self.lines
 
     def stored(self, typed: TypedStatement, value: Expr, bound: Bound) -> tuple[Expr, Bound]:

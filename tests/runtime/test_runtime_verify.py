@@ -118,6 +118,16 @@ def test_a_total_that_is_written_out_is_bounded_as_an_accumulation() -> None:
     assert verify(lanes, kernel, sizes={"N": 1000}).ok
 
 
+@pytest.mark.parametrize("added", ["y[{0}] += z[{0}]", "y[{0}] = y[{0}] + z[{0}]"])
+def test_a_sum_that_goes_on_from_a_maximum_or_a_product_is_bounded_anew(added: str) -> None:
+    """It was bounded as if it began with what was there before: with -inf, and so not at all."""
+    head = "kernel f(N, M)\nin x: f32[N, M]\nin z: f32[N]\nout y: f32[N]\n\nN\n"
+    for begin, step in (("-inf", "max= x[{0}, {1}]"), ("inf", "min= x[{0}, {1}]"), ("1", "*= x[{0}, {1}]")):
+        kernel = dojoir.parse(f"{head}| y[{{0}}] = {begin}\n| M\n| | y[{{0}}] {step}\n| {added}\n")
+        report = verify(kernel, sizes={"N": 100, "M": 3}, distributions=("normal", "uniform"))
+        assert report.ok, str(report)
+
+
 BINS = """kernel bins(N)
 in  x: f32[N]
 in  w: f32[N]
