@@ -63,14 +63,15 @@ def written(body: Body) -> set[str]:
 
 def _pipelined(loop: For, shared: Collection[str], read_only: Collection[str], fresh: Names) -> Body:
     """A loop and what is before it; nothing where it is none that copies and then computes."""
-    begin = _copies(loop.body, shared, read_only)
+    copies, begin = _copies(loop.body, shared, read_only)
     if loop.kind != "seq" or loop.step != 1 or not begin or loop.stop == add(loop.start, integer(1)):
         return ()
     halves = _Halves(fresh)
     fetched: list[Stmt] = []
     stored: list[Stmt] = []
     for stmt in loop.body[:begin]:
-        if isinstance(stmt, Phase):
+        if stmt in copies:
+            assert isinstance(stmt, Phase)
             fetch, store = halves.of(stmt.body, integer(0), 1)
             fetched.append(replace(stmt, body=_without_dead(fetch), comment=""))
             stored.append(replace(stmt, body=_without_dead(store)))
@@ -85,18 +86,13 @@ def _pipelined(loop: For, shared: Collection[str], read_only: Collection[str], f
     return (*halves.begun, *first, replace(loop, body=(*stored, ahead, *loop.body[begin:])))
 
 
-def _copies(body: Body, shared: Collection[str], read_only: Collection[str]) -> int:
-    """How many statements at the beginning of a loop are copies and what waits for them; 0 where there are none, or
-    nothing is computed after them."""
-    begin = copies = 0
-    for n, stmt in enumerate(body):
-        if isinstance(stmt, Barrier):
-            begin = n + 1 if copies else 0
-        elif isinstance(stmt, Phase) and _is_copy(stmt, shared, read_only):
-            copies += 1
-        else:
-            break
-    return begin if any(isinstance(stmt, Phase) for stmt in body[begin:]) else 0
+def _copies(body: Body, shared: Collection[str], read_only: Collection[str]) -> tuple[list[Stmt], int]:
+    """The copies that a loop makes, and how many statements it has up to where all of these can be read; 0 where
+    nothing is computed after that."""
+    copies: list[Stmt] = [stmt for stmt in body if isinstance(stmt, Phase) and _is_copy(stmt, shared, read_only)]
+    last = max((n for n, stmt in enumerate(body) if stmt in copies), default=len(body))
+    begin = next((n + 1 for n in range(last, len(body)) if isinstance(body[n], Barrier)), len(body))
+    return copies, begin if any(isinstance(stmt, Phase) for stmt in body[begin:]) else 0
 
 
 def _is_copy(phase: Phase, shared: Collection[str], read_only: Collection[str]) -> bool:

@@ -292,6 +292,22 @@ N
 | total += m if t[{0}] >= 0
 y = total
 """,
+    "blocks with scales": """kernel t(M = 68, N = 36, B = 3)
+in  x: f32[M, 16*B]
+in  q: u4[N, 16*B] packed
+in  s: f32[N, B]
+out y: f32[M, N]
+tmp t: f32
+
+M
+| N
+| | y[{0}, {1}] = 0
+| | B
+| | | t = 0
+| | | 16
+| | | | t += x[{0}, 16*{2} + {3}] * (f32(q[{1}, 16*{2} + {3}]) - 8)
+| | | y[{0}, {1}] += t * s[{1}, {2}]
+""",
     "two sums": """kernel t(A = 5, B = 3, C = 4, D = 8, E = 36)
 in  x: f32[A, B, D]
 in  w: f32[B, D, E]
