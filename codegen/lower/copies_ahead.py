@@ -37,7 +37,7 @@ from dojoir.codegen.lir.program import (
 from dojoir.codegen.lir.walk import buffers, operands, parts, rebuilt, statements, values, with_blocks, with_loops
 from dojoir.support.frozen import dataclass
 
-MOST_WORDS = 48
+MOST_WORDS = 32
 """How many registers of 4 bytes a thread has for what it reads ahead, at most."""
 
 Body = tuple[Stmt, ...]
