@@ -41,7 +41,6 @@ from dojoir.passes.schedule.facts.strides import scattered, sites_in, step_of, s
 from dojoir.passes.schedule.forms.accumulating import accumulate
 from dojoir.passes.schedule.forms.borders import cut_borders
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums, take_units_away
-from dojoir.passes.schedule.forms.invariants import hoist_invariants
 from dojoir.passes.schedule.forms.parting import part_products
 from dojoir.passes.schedule.forms.residues import split_residues
 from dojoir.passes.schedule.forms.scalars import own_scalars
@@ -86,11 +85,11 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        off where the row begins and ends.
     4. Bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums,
        or what else an element takes from the one before it, would wait for each addition, unless they are known
-       to be few, and a vector of rows in lanes where it would wait for a division. Compute before a scope what
-       costs much and is the same in it, and for all blocks of a row side by side what is computed once a block,
-       between two passes over it. Collapse what needs no storage, put small temporaries into registers, give
-       sums into one element parts, and make running sums, products, maxima, minima and linear recurrences into
-       one element those of blocks, where there are cores to share them.
+       to be few, and a vector of rows in lanes where it would wait for a division. Compute for all blocks of a
+       row side by side what is computed once a block, between two passes over it. Collapse what needs no
+       storage, put small temporaries into registers, give sums into one element parts, and make running sums,
+       products, maxima, minima and linear recurrences into one element those of blocks, where there are cores to
+       share them.
     5. Exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another, through a small square.
     6. Run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
@@ -167,7 +166,6 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     rows_in_lanes(trace, machine, sizes)
     sums_abreast(trace, machine, sizes)
     rows_abreast(trace, machine, sizes)
-    hoist_invariants(trace)
     blocks_apart(trace, machine, sizes)
     every(_collapsible)(trace)
     every(_scalars)(trace)

@@ -17,7 +17,6 @@ from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums
 from dojoir.passes.schedule.forms.ends import cut_ends
-from dojoir.passes.schedule.forms.invariants import hoist_invariants
 from dojoir.passes.schedule.forms.nests import distribute
 from dojoir.passes.schedule.forms.parting import is_contraction, part_products
 from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
@@ -249,13 +248,12 @@ def _apart(trace: Trace) -> None:
 
 def _joined(trace: Trace) -> None:
     join_all(trace)
-    hoist_invariants(trace)
 
 
 def _sunk(trace: Trace) -> None:
     join_all(trace)
     sink_sums(trace)
-    _joined(trace)
+    join_all(trace)
 
 
 def _residues(trace: Trace) -> None:
