@@ -15,7 +15,7 @@ from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.marks import Bind, Unmark, Unroll, Vectorize
+from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.loops.splitting import Split
@@ -23,10 +23,8 @@ from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
 from dojoir.passes.schedule.gpu.rows.channels import channels_apart
-from dojoir.passes.schedule.gpu.rows.guarded_rows import guarded_rows
 from dojoir.passes.schedule.gpu.rows.long_scans import long_rows, long_vector
 from dojoir.passes.schedule.gpu.rows.open_rows import rows_by_length
-from dojoir.passes.schedule.gpu.rows.rows import block_rows
 from dojoir.passes.schedule.gpu.rows.scans import scan_rows
 from dojoir.passes.schedule.gpu.rows.totals import add_up
 from dojoir.passes.schedule.gpu.sharing.flat import flattened
@@ -51,9 +49,6 @@ COLUMNS = (16, 32)
 
 ROWS = 8
 """How many rows a thread goes down where it reads the neighbours of each."""
-
-WARP_ROW = 1024
-"""The most elements of a row that a warp takes by itself."""
 
 IMAGE_THREADS = 1024
 """How many threads go through an image of which a block has all."""
@@ -92,9 +87,9 @@ def _nest(trace: Trace, path: Path, machine: Machine) -> None:
         if not tried(trace, partial(add_up, path=path)):
             _each_by_itself(trace, path, machine)
         return
-    if any(tried(trace, partial(way, path=path, machine=machine)) for way in (_constant_rows, _product)):
+    if tried(trace, partial(_product, path=path, machine=machine)):
         return
-    if any(tried(trace, partial(way, path=path)) for way in (guarded_rows, scan_rows, long_rows, tile_convolution)):
+    if any(tried(trace, partial(way, path=path)) for way in (scan_rows, long_rows, tile_convolution)):
         return
     if any(tried(trace, partial(way, path=path, machine=machine)) for way in (_channels, growing_rows)):
         return
@@ -304,35 +299,6 @@ def _width(scope: Spot) -> int:
 
 
 # -- a row a block -----------------------------------------------------------------------------------------
-def _constant_rows(trace: Trace, path: Path, machine: Machine) -> None:
-    """Rows of constant length, in the registers of a block."""
-    chain = _chain(trace, path)
-    _known(len(chain) == 1 and len(path) == 1 and not _leaf(chain[0].node) and _is_row(trace.kernel, path))
-    extents = {scope.scope.extent.constant for scope in chain[0].scopes()}
-    (extent,) = extents if len(extents) == 1 else (None,)
-    short = extent is not None and extent <= WARP_ROW
-    if short and tried(trace, partial(_warp_rows, path=path, lanes=machine.warp)):
-        return
-    for threads in (1024, 512, 256, 128, machine.warp):
-        fits = extent is not None and (threads <= extent // 8 or threads == machine.warp)
-        if fits and tried(trace, partial(block_rows, rows=str(chain[0]), threads=threads)):
-            return
-    _known(False)
-
-
-def _warp_rows(trace: Trace, path: Path, lanes: int) -> None:
-    """A row a warp, whose lanes put together what they have without shared memory: several rows a block."""
-    row = spot(trace, path)
-    block_rows(trace, str(row), lanes)
-    act(trace, Unmark, row, "gx")
-    for shared in row.scopes():
-        act(trace, Unmark, shared, "bx")
-        act(trace, Bind, shared, "lane")
-    act(trace, Split, row, THREADS // lanes)
-    act(trace, Bind, row.child(0), "bx")
-    act(trace, Bind, row, "gx")
-
-
 def _is_row(kernel: Kernel, path: Path) -> bool:
     """Whether a scope goes far through memory where those inside go on to the next element."""
     depth = kernel.depth_of(path)
