@@ -4,7 +4,8 @@
 
 Twelve kernels of the library and six texts for which nothing is stored, one core. A search begins with the text,
 `--stored` with what `optimize` gives. `of optimize`: how many times as fast the answer is as that of `optimize` for
-the same text; `of default`: as `default_schedule`; both timed in turn after the search. Each row is a line of FILE.
+the same text; `of default`: as `default_schedule`; both timed in turn after the search. `took` are the seconds of
+the search, `idle` the moves of the answer without which its code would be the same. Each row is a line of FILE.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import argparse
 import json
 import statistics
 from pathlib import Path
+from time import monotonic
 
 import dojoir
+from dojoir.search.idle import without_idle
 
 PRACTICE = Path(__file__).parent / "practice"
 
@@ -81,10 +84,12 @@ def row(name: str, seconds: float, strategy: str, stored: bool, seed: int) -> di
     kernel, sizes = kernel_of(name), {**LIBRARY, **TEXTS}[name]
     default = dojoir.PASSES["default_schedule"].for_machine(dojoir.machine_for("llvm")).on(kernel)
     known = dojoir.optimize(kernel, "llvm", sizes=sizes, threads=1)
+    begun = monotonic()
     tuned = dojoir.tune(
         kernel, sizes=sizes, strategy=strategy, seed=seed, budget=dojoir.Budget(seconds=seconds),
         start=[known] if stored else None,
     )  # fmt: skip
+    took = monotonic() - begun
     together = dojoir.measure_together(
         [tuned.trace.kernel, known.kernel, default.kernel], "llvm", threads=1, sizes=sizes, with_ceilings=False
     )
@@ -92,6 +97,7 @@ def row(name: str, seconds: float, strategy: str, stored: bool, seed: int) -> di
     of_known, of_default = (dojoir.ratio_of(other, first) for other in others)
     return {
         "row": name, "states": len(tuned.states), "moves": len(tuned.trace.moves), "stopped": tuned.stopped,
+        "took": took, "idle": len(tuned.trace.moves) - len(without_idle(tuned.trace, "llvm", 60.0).moves),
         "of optimize": [of_known.median, of_known.low, of_known.high],
         "of default": [of_default.median, of_default.low, of_default.high],
         "wrong": sum(one.status == "wrong" for one in tuned.states), "notes": list(tuned.notes),
@@ -118,7 +124,8 @@ def main() -> None:
         median, low, high = mine[name]["of optimize"]
         default = mine[name]["of default"][0]
         print(f"{name:24} {mine[name]['states']:5} states  {median:.2f}x of optimize ({low:.2f} to {high:.2f})  "
-              f"{default:.2f}x of default", flush=True)  # fmt: skip
+              f"{default:.2f}x of default, took {mine[name]['took']:.1f} s, {mine[name]['idle']} moves idle",
+              flush=True)  # fmt: skip
     rows = [mine[name] for name in given.rows]
     print(
         f"{len(rows)} rows: {sum(one['of optimize'][0] >= 0.95 for one in rows)} at 0.95x of optimize and more, "

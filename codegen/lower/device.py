@@ -18,6 +18,7 @@ from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.codegen.lower.access import Accesses
 from dojoir.codegen.lower.collectives import Combining, atomically
 from dojoir.codegen.lower.conversions import as_stored
+from dojoir.codegen.lower.copies_ahead import copies_ahead, written
 from dojoir.codegen.lower.device_sums import carry
 from dojoir.codegen.lower.exchanges import Exchanges
 from dojoir.codegen.lower.grids import has_room, in_launches
@@ -157,7 +158,10 @@ class DeviceScopes(Scopes):
         clear = [array for array in self.shared if array.name in self.cleared]
         code = in_parts(inner.body, frozenset(self.sums), self.unit.names)
         code = (*cleared(clear, launched.threads, self.unit.names.fresh), *code)
-        captures, arrays = captured(code, {array.name for array in self.shared}, self)
+        shared = {array.name for array in self.shared}
+        captures, arrays = captured(code, shared, self)
+        read_only = {array.name for array in arrays} - written(code)
+        code = copies_ahead(code, shared, read_only, self.unit.names.fresh)
         order = [*(array.name for array in self.unit.kernel.arguments), *self.unit.arrays]
         sizes = [*order, *self.unit.kernel.runtime_sizes]
         launch = Launch(

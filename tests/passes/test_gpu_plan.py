@@ -12,6 +12,7 @@ import dojoir
 from dojoir.backends.host import machine_named
 from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds
 from dojoir.ir.nodes import Scope
+from dojoir.passes.schedule.gpu.rows import reductions as gpu_reductions
 from dojoir.passes.schedule.gpu.rows import scatters as gpu_scatters
 from dojoir.passes.schedule.plan.planner import FORMS, STRUCTURES, Planner, Structure, rules
 from dojoir.passes.schedule.steps.combinators import tried as tried_on
@@ -209,6 +210,104 @@ T
 | | 64
 | | | y[{0}, {2}] += s[{0}, {1}] / l[{0}] * v[{1}, {2}]
 """,
+    "weighted": """kernel t(N = 150, D = 20)
+in  x: f32[N, D]
+in  w: f32[N]
+out c: f32[D, D]
+
+D
+| D
+| | c[{0}, {1}] = 0
+N
+| D
+| | D
+| | | c[{1}, {2}] += w[{0}] * x[{0}, {1}] * x[{0}, {2}]
+""",
+    "three arrays": """kernel t(A = 20, B = 12, C = 32, D = 8)
+in  x: f32[A, B, C]
+in  b: f32[B, D]
+in  c: f32[C, D]
+out y: f32[A, D]
+
+A
+| D
+| | y[{0}, {1}] = 0
+| | B
+| | | C
+| | | | y[{0}, {1}] += x[{0}, {2}, {3}] * b[{2}, {1}] * c[{3}, {1}]
+""",
+    "pixels": """kernel t(H = 6, W = 70)
+in  a: f32[H, W]
+in  x: f32[H, W, 3]
+out y: f32[H, W, 3]
+tmp t: f32
+
+H
+| W
+| | t = 1 - a[{0}, {1}]
+| | 3
+| | | y[{0}, {1}, {2}] = t * x[{0}, {1}, {2}]
+""",
+    "edges": """kernel t(N = 9, M = 40)
+in  x: f32[N, M]
+out y: f32[N, M]
+tmp w: f32
+tmp s: f32
+
+N
+| M
+| | s = 0
+| | 3
+| | | w = x[clamp({0} + {2} - 1, 0, N - 1), {1}] - x[{0}, {1}]
+| | | w = exp(-2 * w * w)
+| | | s += w
+| | y[{0}, {1}] = s
+""",
+    "prefixes of planes": """kernel t(N = 2, H = 6, W = 64)
+in  x: f32[N, H, W]
+out y: f32[N, H, W]
+tmp s: f32
+
+N
+| H
+| | s = 0
+| | W
+| | | s += x[{0}, {1}, {2}]
+| | | y[{0}, {1}, {2}] = s
+| | | if {1} >= 1
+| | | | y[{0}, {1}, {2}] += y[{0}, {1} - 1, {2}]
+""",
+    "of those that are there": """kernel t(N = 40, C = 70)
+in  t: i64[N]
+in  x: f32[N, C]
+out y: f32
+tmp m: f32
+tmp total: f32
+
+total = 0
+N
+| m = -inf
+| C
+| | m max= x[{0}, {1}] if t[{0}] >= 0
+| total += m if t[{0}] >= 0
+y = total
+""",
+    "blocks with scales": """kernel t(M = 68, N = 36, B = 3)
+in  x: f32[M, 16*B]
+in  q: u4[N, 16*B] packed
+in  s: f32[N, B]
+out y: f32[M, N]
+tmp t: f32
+
+M
+| N
+| | y[{0}, {1}] = 0
+| | B
+| | | t = 0
+| | | 16
+| | | | t += x[{0}, 16*{2} + {3}] * (f32(q[{1}, 16*{2} + {3}]) - 8)
+| | | y[{0}, {1}] += t * s[{1}, {2}]
+""",
     "two sums": """kernel t(A = 5, B = 3, C = 4, D = 8, E = 36)
 in  x: f32[A, B, D]
 in  w: f32[B, D, E]
@@ -247,6 +346,7 @@ def test_a_structure_gives_what_a_text_gives(structure: Structure, monkeypatch: 
     """On each nest that is of its form, whether a plan would choose it or not; the rest is as the rules have it."""
     machine, tried = machine_named("cuda"), 0
     monkeypatch.setattr(gpu_scatters, "BLOCKS", 3)
+    monkeypatch.setattr(gpu_reductions, "LONG_PRODUCT", 64)
     for written in TEXTS.values():
         text = dojoir.parse(written)
         for form in FORMS:

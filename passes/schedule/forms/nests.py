@@ -110,14 +110,19 @@ def distribute(trace: Trace, path: Path) -> None:
         return
     for n in reversed(range(1, len(node.body))):
         before, after = node.body[n - 1], node.body[n]
-        if isinstance(before, Statement) and not isinstance(after, Statement):
-            inner = sites_in(trace.kernel, (*path, n))
-            if any(s.statement.accumulation and s.statement.target == before.target for s in inner):
-                continue
+        inner = () if isinstance(after, Statement) else sites_in(trace.kernel, (*path, n))
+        if isinstance(before, Statement) and any(_goes_on(site.statement, before.target) for site in inner):
+            continue
         sums = [s for s in (before, after) if isinstance(s, Statement) and _adds_up(trace.kernel, s, path)]
         if isinstance(before, Statement) and isinstance(after, Statement) and not sums:
             continue
         _ = tried(trace, move(SplitScopes, spot(trace, path), n))
+
+
+def _goes_on(statement: Statement, begun: Access) -> bool:
+    """Whether a statement accumulates into an element that was begun, of what is made of no other of its array."""
+    others = any(access.buffer == begun.buffer and access != begun for access in statement.reads)
+    return statement.accumulation is not None and statement.target == begun and not others
 
 
 def _adds_up(kernel: Kernel, statement: Statement, path: Path) -> bool:

@@ -109,7 +109,8 @@ def _body(kernel: Kernel, path: Path) -> tuple[Node, ...]:
 
 def is_contraction(site: Site) -> bool:
     """Whether a statement adds up what is made of two elements or more, none of which goes along all that the
-    result goes along: then an element that is read serves several that are written."""
+    result goes along: then an element that is read serves several that are written. What goes along nothing of the
+    result, as the weight of a term, is no such element."""
     target, *reads = site.statement.accesses
     kept = {d for d in range(len(site.scopes)) if depends(target, d)}
     summed = set(range(len(site.scopes))) - kept
@@ -117,5 +118,5 @@ def is_contraction(site: Site) -> bool:
         return False
     read = {access for access in reads if access.buffer != target.buffer}
     used = [{d for d in range(len(site.scopes)) if depends(access, d)} for access in read]
-    factors = [depths for depths in used if depths & summed]
-    return len(factors) > 1 and all(kept - depths and kept & depths for depths in factors)
+    factors = [depths for depths in used if depths & summed and depths & kept]
+    return len(factors) > 1 and all(kept - depths for depths in factors)

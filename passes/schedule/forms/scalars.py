@@ -16,7 +16,9 @@ from dojoir.passes.base.move import BufferName, Formula, Move, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.steps.combinators import first, repeat, tried
 from dojoir.passes.schedule.steps.spots import act
+from dojoir.passes.schedule.steps.spots import move as move_on
 from dojoir.passes.storage.dropping import AddDim
+from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import MaterializeDims
 from dojoir.passes.storage.sharing import UnshareBuffer
 
@@ -32,6 +34,15 @@ def expand_scalars(trace: Trace) -> None:
     for buffer in trace.kernel.buffers:
         if buffer.role == "tmp" and not buffer.dims and buffer.storage == "heap":
             _ = tried(trace, partial(_expanded, name=buffer.name))
+
+
+def keep_scalars(trace: Trace) -> None:
+    """Puts each scalar that a nest computes and uses by itself into a register, so that no iteration of it waits
+    for another."""
+    for buffer in trace.kernel.buffers:
+        if buffer.role == "tmp" and not buffer.dims and buffer.storage == "heap":
+            sites = [site for site in trace.kernel.sites if buffer.name in site.statement.buffers]
+            _ = _around_all(trace.kernel, sites) and tried(trace, move_on(PlaceBuffer, buffer.name, "reg"))
 
 
 def _expanded(trace: Trace, name: str) -> None:

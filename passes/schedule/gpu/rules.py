@@ -14,10 +14,12 @@ from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement
+from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.joining import SplitScopes
+from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
@@ -97,6 +99,29 @@ def _nest(trace: Trace, path: Path, machine: Machine) -> None:
     _known(any(tried(trace, partial(_settled, way=way, path=path, kept=kept)) for way in WAYS))
 
 
+def elements_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
+    """Gives each thread an iteration of the scopes that are independent, or a few neighbours, whatever is inside.
+    Raises DojoError where there are none."""
+    _steps_inside(trace, path)
+    if not _chain(trace, path):
+        raise ArgumentError("no independent iterations", "bad-arguments")
+    kept = keep_private(trace, path)
+    _known(any(tried(trace, partial(_settled, way=way, path=path, kept=kept)) for way in (_flat, _threads)))
+
+
+def _steps_inside(trace: Trace, path: Path) -> None:
+    """Sinks the scopes of a perfect nest whose iterations wait for each other inside of those whose do not: a
+    thread takes all steps."""
+    for _ in nested(spot(trace, path)):
+        chain = _chain(trace, path)
+        if chain and len(chain[-1].body) != 1:
+            return
+        steps = chain[-1].child(0) if chain else spot(trace, path)
+        levels = len(nested(steps)) - 1 if isinstance(steps.node, Scope) else 0
+        if not levels or not tried(trace, move(SinkScope, steps, levels)):
+            return
+
+
 def _settled(trace: Trace, way: Callable[[Trace, Path], None], path: Path, kept: Sequence[str]) -> None:
     """One of the WAYS, and then for each temporary that was kept in registers the place that its threads need."""
     way(trace, path)
@@ -169,9 +194,15 @@ def _chain(trace: Trace, path: Path) -> list[Spot]:
 
 
 def _gathers(scope: Spot) -> bool:
-    """Whether iterations of a scope accumulate into one element."""
-    depth, sites = scope.depth, sites_in(scope.trace.kernel, scope.path)
-    return any(site.statement.accumulation and not depends(site.statement.target, depth) for site in sites)
+    """Whether iterations of a scope accumulate into one element. A temporary that only its iterations use is each
+    one's own."""
+    kernel, depth, sites = scope.trace.kernel, scope.depth, sites_in(scope.trace.kernel, scope.path)
+    used = {
+        name for site in kernel.sites if not is_inside(site.path, scope.path) for name in site.statement.buffers
+    }
+    own = {buffer.name for buffer in kernel.buffers if buffer.role == "tmp" and not buffer.dims} - used
+    sums = [site.statement.target for site in sites if site.statement.accumulation is not None]
+    return any(target.buffer not in own and not depends(target, depth) for target in sums)
 
 
 def _leaf(node: Node) -> bool:
@@ -187,16 +218,35 @@ def _known(found: bool) -> None:
 
 # -- a thread an iteration ---------------------------------------------------------------------------------
 def _threads(trace: Trace, path: Path) -> None:
-    """The innermost scope of the chain on the threads of a block, as many neighbours each as an access moves."""
+    """The innermost scope of the chain on the threads of a block, as many neighbours each as an access moves. One
+    that is too short for a warp is made one with the scope around it; of one that is too short for a block, a block
+    has several rows."""
     chain = _chain(trace, path)
-    while len(chain) > len(GRID) and _plain(chain[-1]) and 0 < _constant(chain[-1]) < TILE[1]:  # too few for a warp
+    while len(chain) > 1 and _plain(chain[-1]) and 0 < _constant(chain[-1]) < TILE[1]:
         if not tried(trace, move(Collapse, chain[-2])):
             break
         chain.pop()
     if len(chain) > 3:
         _plane(trace, chain, TILE)
         return
-    _in_blocks(trace, chain[-1], _width(chain[-1]) if _plain(chain[-1]) else 1)
+    width = _width(chain[-1]) if _plain(chain[-1]) else 1
+    count = _constant(chain[-1]) // width
+    if len(chain) > 1 and TILE[1] <= count <= THREADS // 2 and _constant(chain[-1]) % width == 0:
+        _in_rows(trace, chain, width, THREADS // count)
+        return
+    _in_blocks(trace, chain[-1], width)
+    grid(trace, chain)
+
+
+def _in_rows(trace: Trace, chain: list[Spot], width: int, rows: int) -> None:
+    """The last scope of the chain on threads, with so many iterations of the one before in a block."""
+    threads = chain.pop()
+    if width > 1:
+        act(trace, Split, threads, width)
+        act(trace, Vectorize, threads.child(0))
+    act(trace, Split, chain[-1], rows)
+    act(trace, Bind, chain[-1].child(0), "by")
+    act(trace, Bind, threads, "bx")
     grid(trace, chain)
 
 

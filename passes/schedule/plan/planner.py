@@ -20,18 +20,19 @@ from dojoir.passes.schedule.forms.ends import cut_ends
 from dojoir.passes.schedule.forms.nests import distribute
 from dojoir.passes.schedule.forms.parting import is_contraction, part_products
 from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
-from dojoir.passes.schedule.forms.scalars import expand_scalars, own_scalars
+from dojoir.passes.schedule.forms.scalars import expand_scalars, keep_scalars, own_scalars
 from dojoir.passes.schedule.gpu.rows.blocks import blocks_in_threads
 from dojoir.passes.schedule.gpu.rows.columns import columns_in_threads
-from dojoir.passes.schedule.gpu.rows.reductions import partial_sums, sum_across, sum_along
+from dojoir.passes.schedule.gpu.rows.reductions import partial_products, partial_sums, sum_across, sum_along
 from dojoir.passes.schedule.gpu.rows.scatters import adds_at_data, copies_in_blocks
-from dojoir.passes.schedule.gpu.rows.spread_rows import rows_in_blocks, rows_in_warps
-from dojoir.passes.schedule.gpu.rules import schedule_grid
+from dojoir.passes.schedule.gpu.rows.spread_rows import rows_as_one, rows_in_blocks, rows_in_warps
+from dojoir.passes.schedule.gpu.rules import elements_in_threads, schedule_grid
 from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, small_tiles
+from dojoir.passes.schedule.gpu.tiles.scaled import scaled_tiles
 from dojoir.passes.schedule.plan.sized import version_for, version_for_others
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.simplify import join_all
-from dojoir.passes.schedule.steps.spots import Spot
+from dojoir.passes.schedule.steps.spots import Spot, spot
 from dojoir.support.frozen import dataclass
 
 Structure = Callable[[Trace, Path, Machine], Sequence[Spot] | None]
@@ -129,12 +130,15 @@ class Planner:
     def general(self, trace: Trace) -> list[Scheduled]:
         """The same for one version. Where a loop is left to the host, scalars may be what its iterations wait for:
         arrays in their place are tried."""
-        found = self._forms(trace)
+        own = trace.copy()
+        own_scalars(own)
+        kept, expanded = own.copy(), own.copy()
+        keep_scalars(kept)
+        found = self._forms(kept)
         if any(isinstance(n, Scope) and not n.marks and n.extent.constant != 1 for n in found[0].trace.kernel.body):
-            expanded = trace.copy()
-            own_scalars(expanded)
             expand_scalars(expanded)
-            if len(expanded.steps) > len(trace.steps):
+            if len(expanded.steps) > len(own.steps):
+                keep_scalars(expanded)
                 others = [replace(one, form=f"{one.form}, scalars expanded") for one in self._forms(expanded)]
                 found = sorted([*found, *others], key=lambda one: one.seconds)
         return found
@@ -159,8 +163,9 @@ class Planner:
     def scheduled(self, trace: Trace, form: Form) -> Scheduled:
         """A kernel in a form, with all its nests scheduled."""
         other, name = trace.copy(), form.__name__.lstrip("_")
-        for n in reversed(range(len(other.kernel.body))):
-            self.nest(other, (n,), name)
+        for nest in [spot(other, (n,)) for n in _order(other.kernel)]:
+            if (path := _where(nest)) is not None:
+                self.nest(other, path, name)
         return Scheduled(name, other, self.cost(other))
 
     def nest(self, trace: Trace, path: Path, form: str = "", depth: int = 0) -> None:
@@ -206,6 +211,22 @@ class Planner:
             self.tried.append(Tried(form, format_path(path), structure.__name__, seconds, refusal))
 
 
+def _where(nest: Spot) -> Path | None:
+    """Where a nest is now; None where it went into the schedule of another, as what a sum begins with does."""
+    try:
+        return nest.path
+    except ArgumentError:
+        return None
+
+
+def _order(kernel: Kernel) -> list[int]:
+    """The nests of a kernel in the order in which they are scheduled. Contractions come first: what is proved of
+    their tiles is a question about all nests, and simpler before scopes of others are one. Then come the others,
+    the last of the text first."""
+    products = {site.path[0] for site in kernel.sites if is_contraction(site)}
+    return sorted(range(len(kernel.body)), key=lambda n: (n not in products, -n))
+
+
 def floor(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
     """Seconds that no schedule of a kernel is faster than on a GPU, by the model."""
     return floor_seconds(kernel, machine, sizes)
@@ -220,12 +241,16 @@ STRUCTURES: tuple[Structure, ...] = (
     rows_in_warps,
     rows_in_blocks,
     rules,
+    elements_in_threads,
     blocks_in_threads,
+    rows_as_one,
     sum_along,
     sum_across,
     partial_sums,
+    partial_products,
     large_tiles,
     small_tiles,
+    scaled_tiles,
     adds_at_data,
     copies_in_blocks,
     columns_in_threads,
@@ -240,7 +265,8 @@ def _products(trace: Trace) -> None:
 
 
 def _apart(trace: Trace) -> None:
-    own_scalars(trace)
+    sink_sums(trace)
+    part_products(trace)
     for n in reversed(range(len(trace.kernel.body))):
         distribute(trace, (n,))
     sink_sums(trace)

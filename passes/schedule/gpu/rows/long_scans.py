@@ -127,15 +127,20 @@ def _in_chunks(trace: Trace, row: Spot, is_wide: bool) -> None:
 
 
 def _sums_by_count(trace: Trace, path: Path) -> None:
-    """The prefix before each chunk: by a block where there are not too many. Raises DojoError where a move is
-    refused."""
-    count = spot(trace, path).child(1).scope.extent.bounds[0]
-    if count.is_constant and count.offset <= FEW:
-        raise ArgumentError(f"{count} chunks are too few for a block", "bad-arguments")
+    """The prefix before each chunk: by a block where there are not too many, else in chunks again. Raises DojoError
+    where a move is refused."""
+    sums = spot(trace, path)
+    count = sums.child(1).scope.extent.bounds[0]
+    if count.is_constant:
+        if count.offset <= FEW:
+            raise ArgumentError(f"{count} chunks are too few for a block", "bad-arguments")
+        _versions(trace, sums)
+        return
     longer, shorter = split_versions(trace, path, AtMost(str(count), CHUNK))
     short, long = spot(trace, shorter), spot(trace, longer)
     _as_block(trace, short, is_wide=False)
-    _a_thread_each(trace, long)
+    if not tried(trace, partial(_in_chunks, row=long, is_wide=False)):
+        _a_thread_each(trace, long)
 
 
 def _a_thread_each(trace: Trace, rows: Spot) -> None:

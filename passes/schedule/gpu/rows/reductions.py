@@ -21,6 +21,7 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.facts.strides import sites_in, step_of
 from dojoir.passes.schedule.forms.nests import Sum, known, runs_along, sum_at, trips
+from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.gpu.sharing.flat import flattened
 from dojoir.passes.schedule.gpu.sharing.threads import along, grid, shared_among
 from dojoir.passes.schedule.steps.combinators import tried
@@ -40,6 +41,15 @@ NEIGHBOURS, ROWS = 32, 16
 
 LONG = 64
 """How many terms a partial result should have at least."""
+
+SQUARE = 64 * 64
+"""How many results a tile of a contraction has, about."""
+
+LONG_PRODUCT, DEPTH = 256, 16
+"""How many terms a part of a contraction should have at least, and of how many all parts should be multiples."""
+
+TILES = 2
+"""How many tiles a multiprocessor should have at least."""
 
 BLOCKS = 4
 """How many blocks a multiprocessor should have at least."""
@@ -112,22 +122,43 @@ def sum_across(trace: Trace, path: Path, machine: Machine) -> None:
 
 
 def partial_sums(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
-    """Makes partial results of a nest of few sums, each of a part of what is summed: returns the nest that makes
-    them and the one that adds them up."""
+    """Makes partial results of a nest of few sums, each of a part of what is summed, and what adds them up. Returns
+    the nests."""
     found = sum_at(trace, path)
     wanted = BLOCKS * machine.multiprocessors
     across = bool(found.kept) and runs_along(trace.kernel, found.site, found.kept[-1])
     blocks = max(1, found.results // (NEIGHBOURS if across else 1))
     known(blocks < wanted, "a nest of few sums")
+    terms = prod(map(trips, found.summed))
+    known(terms >= 2 * LONG, "a nest of long sums")
+    return _in_parts(trace, found, max(2, min(wanted // blocks, terms // LONG)))
+
+
+def partial_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+    """The same of a contraction whose result has too few tiles for the multiprocessors ("split K")."""
+    found = sum_at(trace, path)
+    known(is_contraction(found.site), "a contraction")
+    tiles = max(1, found.results // SQUARE)
+    known(tiles < machine.multiprocessors, "a result of few tiles")
+    terms = prod(map(trips, found.summed))
+    known(terms >= 2 * LONG_PRODUCT, "a contraction of long sums")
+    wanted = TILES * machine.multiprocessors
+    return _in_parts(trace, found, max(2, min(wanted // tiles, terms // LONG_PRODUCT)), DEPTH)
+
+
+def _in_parts(trace: Trace, found: Sum, most: int, whole: int = 1) -> list[Spot]:
+    """Splits the outermost scope that a nest sums over into so many parts at most, of so many terms or of a
+    multiple. Returns the nest that makes their sums and the one that adds them up."""
+    begun_before: list[Spot] = []
     if found.begins:
-        stand_alone(trace, found.nest, len(found.kept))
-    part, *inner = found.summed
+        nest = stand_alone(trace, found.nest, len(found.kept))
+        begun_before = [nest.beside(-1)]
+    part = found.summed[0]
     pieces = trips(part)
-    terms = pieces * prod(map(trips, inner))
-    known(pieces > 1 and terms >= 2 * LONG, "a nest of long sums")
-    most = max(2, min(wanted // blocks, terms // LONG))
+    known(pieces > 1, "a nest of long sums")
     if pieces > most:
-        act(trace, Split, part, -(-pieces // most))
+        each = -(-pieces // most)
+        act(trace, Split, part, -(-each // whole) * whole if each >= whole else each)
     for _ in found.kept:
         act(trace, SwapScopes, part.around())
     target = found.site.statement.target.buffer
@@ -140,7 +171,7 @@ def partial_sums(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
         first, second = outer.child(0), outer.child(1)
         act(trace, JoinScopes, first, second)
         outer = outer.child(0)
-    return [part, together]
+    return [*begun_before, part, together]
 
 
 def _merged(trace: Trace, found: Sum) -> list[Spot]:

@@ -211,10 +211,13 @@ def _used_inside(kernel: Kernel, path: Path) -> Iterator[str]:
 
 
 def _dims_along(kernel: Kernel, name: str, depth: int) -> list[int]:
-    """The dimensions of a temporary with storage that only the iterator at `depth` indexes."""
+    """The dimensions of a temporary with storage that only the iterator at `depth` indexes, everywhere alike."""
     used = [a for node in kernel.body for a in accesses_in((node,)) if a.buffer == name]
-    return [
-        d
-        for d, dim in enumerate(kernel.buffer(name).dims)
-        if not dim.collapsed and all(access.indices[d] == Affine.iterator(depth) for access in used)
-    ]
+    indices = [{access.indices[d] for access in used} for d in range(len(kernel.buffer(name).dims))]
+    alone = [len(each) == 1 and _only(next(iter(each)), depth) for each in indices]
+    return [d for d, dim in enumerate(kernel.buffer(name).dims) if not dim.collapsed and alone[d]]
+
+
+def _only(index: Affine | Access, depth: int) -> bool:
+    """Whether an index is made of the iterator at `depth` alone."""
+    return isinstance(index, Affine) and index.iterators == {depth}

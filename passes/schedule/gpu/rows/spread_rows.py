@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Path, accesses_in
+from dojoir.ir.nodes import Path, Scope, accesses_in
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unmark
+from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.facts.strides import depends, sites_in
 from dojoir.passes.schedule.forms.nests import known
@@ -47,6 +48,16 @@ def rows_in_blocks(trace: Trace, path: Path, machine: Machine) -> None:
     length = extent_along(row).constant or 0
     _rows(trace, row, next((t for t in (128, 256, 512) if length <= 16 * t), 1024))
     act(trace, Bind, row, "gx")
+
+
+def rows_as_one(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+    """Makes one scope of those over rows, as of a batch of images: what is made of rows is then made of all."""
+    rows = spot(trace, path)
+    inner = rows.child(0)
+    known(len(rows.body) == 1 and isinstance(inner.node, Scope) and len(inner.body) > 1, "scopes over rows")
+    known(all(scope.scopes() == [] for scope in inner.scopes()) and bool(inner.scopes()), "rows by themselves")
+    act(trace, Collapse, rows)
+    return [rows]
 
 
 def _rows(trace: Trace, row: Spot, threads: int) -> None:

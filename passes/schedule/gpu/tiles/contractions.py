@@ -46,6 +46,12 @@ from dojoir.proof.core.marks import GRID
 MOST_STEP = 4
 """How many elements apart neighbours of the result may be: those of a residue of a transposed convolution."""
 
+MOST_FACTORS = 4
+"""How many accesses have a tile of their own, where one array has several."""
+
+WASTE = 17 / 16
+"""By how much more than smaller tiles larger ones may cover: a thread with more results reads less for each."""
+
 ZERO = Affine.constant(0)
 
 Triangle = Literal["", "begins", "ends"]
@@ -131,7 +137,7 @@ def _roles(trace: Trace, found: Sum) -> tuple[Spot, Spot]:
     site = found.site
     target, *reads = site.statement.accesses
     factors = [a for a in dict.fromkeys(reads) if any(depends(a, s.depth) for s in found.summed)]
-    known(len({a.buffer for a in factors}) == 2 or len(factors) == 2, "a contraction of two arrays")
+    known(len(factors) >= 2, "a contraction of two arrays")
     steps = {s.path: step_of(trace.kernel, target, s.depth, MOST_STEP) or 0 for s in found.kept}
     columns = [s for s in reversed(found.kept) if steps[s.path] > 0]
     known(bool(columns), "a result with columns")
@@ -141,7 +147,7 @@ def _roles(trace: Trace, found: Sum) -> tuple[Spot, Spot]:
     known(bool(across) and bool(others), "a contraction with columns")
     rows = [
         s for s in found.kept
-        if s.path != column.path and all(depends(a, s.depth) for a in others)
+        if s.path != column.path and any(depends(a, s.depth) for a in others)
         and not any(depends(a, s.depth) for a in across)
     ]  # fmt: skip
     known(bool(rows), "a contraction with rows")
@@ -157,22 +163,23 @@ def _extent(scope: Spot) -> int:
 def _shape(found: Sum, row: Spot, column: Spot, large: bool) -> BlockTile:
     """The tile of a block. Of the shapes that were measured on an H200 (f32, sums of 64 to 4096 terms), 64 by 128
     with 8 by 8 a thread is within 2% of the fastest where there are many blocks, 64 by 64 with 4 by 4 where few."""
-    height, down = _side(_extent(row), 64, 8 if large else 4)
-    width, across = _side(_extent(column), 128 if large else 64, 8 if large else 4)
+    width, across = side_of_tile(_extent(column), 128 if large else 64, 8 if large else 4)
+    high = large and width < 64 and _extent(row) % 128 == 0  # as many results for a block of short rows
+    height, down = side_of_tile(_extent(row), 128 if high else 64, 8 if large else 4)
     summed = max(map(_extent, found.summed))
     depth = next((d for d in (16, 8) if summed % d == 0), min(8, summed))
     return BlockTile(height, width, depth, down, across)
 
 
-def _side(extent: int, most: int, each: int) -> tuple[int, int]:
+def side_of_tile(extent: int, most: int, each: int) -> tuple[int, int]:
     """How much of a dimension a block and a thread have: all of it where it is short and threads share it."""
     for size in (most, most // 2):
         if extent % size == 0:
             return size, each if size >= 64 else GROUP
     if extent <= most and extent % GROUP == 0:
         return extent, each if extent % each == 0 and extent >= 32 else GROUP
-    waste = {size: -(-extent // size) * size for size in (most, most // 2)}
-    size = min(waste, key=lambda s: (waste[s], -s))
+    covered = {size: -(-extent // size) * size for size in (most, most // 2)}
+    size = most if covered[most] <= WASTE * covered[most // 2] else most // 2
     return size, each if size >= 64 else GROUP
 
 
@@ -182,8 +189,10 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
     site = found.site
     reads = dict.fromkeys(a for a in site.statement.reads if any(depends(a, s.depth) for s in found.summed))
     arrays = [a.buffer for a in reads]
-    square = len(arrays) == 2 and len(set(arrays)) == 1  # the first access of the two has a tile, then the other
-    operands = [(arrays[0], (0,)), (arrays[0], ())] if square else [(a, ()) for a in dict.fromkeys(arrays)]
+    square = len(set(arrays)) < len(arrays) <= MOST_FACTORS  # of one array, each access has a tile, in their order
+    operands = [(a, (0,) if square and a in arrays[n + 1 :] else ()) for n, a in enumerate(arrays)]
+    if not square:
+        operands = list(dict.fromkeys(operands))
     result = site.statement.target.buffer
     dims = [
         (_along(site.statement.target, row.depth), tile.height, tile.down),
@@ -224,11 +233,11 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
     apart = [nest for nest in column.scopes() if nest.path != products and nest.path not in turns]
     shared = []
     for part in parts:
-        _whole(trace, part.child(0, 0), tile)
+        whole_tile(trace, part.child(0, 0), tile)
         shared.append(spread_tile(trace, part.child(0, 0), tile, 1, Unroll))
     spread = [*shared]
     for nest in apart:
-        is_masked = _whole(trace, nest, tile)
+        is_masked = whole_tile(trace, nest, tile)
         last = Vectorize if nest.path == written.path and not is_masked else Unroll
         spread.append(spread_tile(trace, nest, tile, 0, last))
     for dim, size, each in sorted(dims, reverse=True):
@@ -238,14 +247,16 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
     for multiplied in (one.down for one in shared):
         for array, only in operands:
             copy = fresh_name(trace.kernel, f"{array}_tile")
-            marks += _copied(trace, multiplied, array, copy, tile.threads, only)
+            marks += copied_tile(trace, multiplied, array, copy, tile.threads, only)
     mark_all(trace, marks)
     for one in spread:  # last, as each move after a mark is held against what it promises
         one.mark(trace)
     _grid(trace, row, column, others)
 
 
-def _copied(trace: Trace, node: Spot, array: str, copy: str, threads: int, only: tuple[int, ...]) -> list[Marked]:
+def copied_tile(
+    trace: Trace, node: Spot, array: str, copy: str, threads: int, only: tuple[int, ...] = ()
+) -> list[Marked]:
     """Copies the tile of an array to shared memory, by wide accesses where that is possible. Returns the marks."""
     marks: list[Marked] = []
     if not tried(trace, lambda t: marks.extend(tile_in_shared(t, node, array, copy, threads, only))):
@@ -296,7 +307,7 @@ def _along(access: Access, depth: int) -> int:
     return found[0]
 
 
-def _whole(trace: Trace, rows: Spot, tile: BlockTile) -> bool:
+def whole_tile(trace: Trace, rows: Spot, tile: BlockTile) -> bool:
     """Makes the extents of the rows and columns of a tile constants, what is not of the result under a guard.
     Returns whether there is a guard."""
     columns = rows.child(0)
