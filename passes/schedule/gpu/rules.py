@@ -13,7 +13,7 @@ from functools import partial
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement
+from dojoir.ir.nodes import Kernel, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
@@ -23,7 +23,7 @@ from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import depends, is_leaf, sites_in, step_of
 from dojoir.passes.schedule.gpu.rows.channels import channels_apart
 from dojoir.passes.schedule.gpu.rows.long_scans import long_rows, long_vector
 from dojoir.passes.schedule.gpu.rows.open_rows import rows_by_length
@@ -72,7 +72,7 @@ def _host(trace: Trace, path: Path, machine: Machine) -> None:
     node = trace.kernel.at(path)
     if isinstance(node, Statement) or (isinstance(node, Scope) and node.marks):
         return
-    once = isinstance(node, Scope) and node.extent.constant == 1 and not _leaf(node)  # as a step of time is
+    once = isinstance(node, Scope) and node.extent.constant == 1 and not is_leaf(node)  # as a step of time is
     if isinstance(node, Scope) and not once and tried(trace, partial(_nest, path=path, machine=machine)):
         return
     for i in reversed(range(len(node.body))):
@@ -205,11 +205,6 @@ def _gathers(scope: Spot) -> bool:
     return any(target.buffer not in own and not depends(target, depth) for target in sums)
 
 
-def _leaf(node: Node) -> bool:
-    """Whether no scope is inside a node."""
-    return isinstance(node, Statement) or all(not isinstance(n, Scope) and _leaf(n) for n in node.body)
-
-
 def _known(found: bool) -> None:
     """Raises ArgumentError where a nest is not of the form that a rule is for."""
     if not found:
@@ -307,7 +302,7 @@ def _neighbours(trace: Trace, path: Path) -> None:
 def _tiled(trace: Trace, path: Path) -> None:
     """A part of a plane a block, where the rows of it are in the same columns: products of matrices."""
     chain = _chain(trace, path)
-    _known(len(chain) > 1 and not _leaf(chain[-1].node))
+    _known(len(chain) > 1 and not is_leaf(chain[-1].node))
     inner = chain[-1].depth
     sums = [s for s in sites_in(trace.kernel, chain[-1].path) if s.statement.accumulation]
     shared = [a for s in sums for a in s.statement.reads if depends(a, inner) and not depends(a, inner - 1)]
@@ -364,7 +359,7 @@ def _is_row(kernel: Kernel, path: Path) -> bool:
 def _open_rows(trace: Trace, path: Path) -> None:
     """Rows of open length, in the registers of a block where they are short enough."""
     chain = _chain(trace, path)
-    _known(len(chain) == 1 and not _leaf(chain[0].node) and _is_row(trace.kernel, path))
+    _known(len(chain) == 1 and not is_leaf(chain[0].node) and _is_row(trace.kernel, path))
     rows_by_length(trace, path, _rows)
 
 
@@ -372,7 +367,7 @@ def _rows(trace: Trace, path: Path) -> None:
     """An iteration of the chain a block, what is inside on its threads."""
     chain = _chain(trace, path)
     row = chain[-1]
-    _known(not _leaf(row.node) and _is_row(trace.kernel, row.path))
+    _known(not is_leaf(row.node) and _is_row(trace.kernel, row.path))
     for nest in reversed(_nests(row)):
         _strided(trace, nest)
     grid(trace, chain)
