@@ -11,17 +11,19 @@ from dojoir.support.frozen import dataclass
 @dataclass(frozen=True)
 class Names:
     """The buffers with bounds (`errors`), with sums of magnitudes, with how many terms count, and with how far
-    another order of the sum may bring it off (`orders`)."""
+    another order of the sum may bring it off (`orders`); of buffers into which values are scattered to places that
+    rounding decides, a number of how far off that brings any element (`strays`)."""
 
     kernel: Kernel
     errors: Mapping[str, str]
     sums: Mapping[str, str]
     counts: Mapping[str, str]
     orders: Mapping[str, str]
+    strays: Mapping[str, str]
 
     @property
     def taken(self) -> set[str]:
-        others = (self.errors, self.sums, self.counts, self.orders)
+        others = (self.errors, self.sums, self.counts, self.orders, self.strays)
         return _taken(self.kernel) | {name for each in others for name in each.values()}
 
 

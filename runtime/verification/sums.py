@@ -8,16 +8,50 @@ and T. Mary, "A new approach to probabilistic rounding error analysis", 2019).
 
 A term that is too small to be rounded away is no reason for an error: an addition is off by no more than the term.
 So one of `u sum |term|` or more counts as a term, a smaller one by its share of that.
+
+A sum that is written out, `s = s + x` or `y[j + 1] = y[j] + x[j]`, has a free order as well: rules make
+accumulations and scans in blocks of it. As the text has it, one accumulator carries it, and so it may be off by as
+much as that, and by the rounding of magnitudes, not of what the sum happens to be on the way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Const, Expr, Index, Kernel, Statement
 from dojoir.runtime.verification.propagation import INFINITE, ONE, ZERO, magnitude, op
+from dojoir.types.typed import Apply, Convert, Load, Typed, TypedStatement
+
+
+def written_out(kernel: Kernel, typed: TypedStatement) -> tuple[Access, TypedStatement] | None:
+    """A sum that is written out, as the element that it goes on from and the accumulation of its term; None for
+    any other statement, and where the order is not free."""
+    match typed:
+        case TypedStatement(target, dtype, None, Apply(summed, "add", (left, right))) if (
+            kernel.fp != "strict" and dtype.is_float and summed == dtype
+        ):
+            for before, term in ((left, right), (right, left)):
+                if isinstance(before, Load) and before.access.buffer == target.buffer:
+                    found = any(isinstance(index, Access) for index in before.access.indices)  # by what is read
+                    if not found and target.buffer not in _buffers(term):
+                        return before.access, replace(typed, op="add", value=term)
+    return None
+
+
+def _buffers(value: Typed) -> set[str]:
+    """The buffers that a value is made of."""
+    match value:
+        case Load(_, access):
+            return {one.buffer for one in access.accesses()}
+        case Convert(_, arg):
+            return _buffers(arg)
+        case Apply(_, _, args):
+            return {name for arg in args for name in _buffers(arg)}
+        case _:
+            return set()
 
 
 def is_in_parts(kernel: Kernel, buffer: str) -> bool:

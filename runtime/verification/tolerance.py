@@ -34,6 +34,7 @@ from dojoir.ir.nodes import (
     index_value,
 )
 from dojoir.ir.operations import ACCUMULATIONS, ELEMENTARY
+from dojoir.runtime.verification import strays
 from dojoir.runtime.verification.beside import Names, beside, free_name
 from dojoir.runtime.verification.by_name import by_name
 from dojoir.runtime.verification.discrete import converted, doubt
@@ -59,7 +60,7 @@ from dojoir.runtime.verification.propagation import (
 )
 from dojoir.runtime.verification.rules import rounds_to_codes
 from dojoir.runtime.verification.slack import slack_of
-from dojoir.runtime.verification.sums import in_parts_off, is_in_parts, weight
+from dojoir.runtime.verification.sums import in_parts_off, is_in_parts, weight, written_out
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import check
 from dojoir.types.keys_apart import keys_apart
@@ -94,17 +95,20 @@ def bounded(kernel: Kernel) -> Bounded:
     """The kernel with bounds. It must be well typed; its marks and what it says of storage are dropped."""
     kernel = keys_apart(kernel)
     typed = check(kernel)
+    running = {t.target.buffer for t in typed if written_out(kernel, t) is not None}
     summed = {t.target.buffer for t in typed if t.op == "add" and t.dtype.is_float}
-    in_parts = {name for name in summed if is_in_parts(kernel, name)}
+    in_parts = {name for name in summed - running if is_in_parts(kernel, name)}
     names = Names(
-        kernel, {}, beside(kernel, summed, "sum"), beside(kernel, in_parts, "count"),
-        beside(kernel, in_parts, "order"),
+        kernel, {}, beside(kernel, summed | running, "sum"), beside(kernel, in_parts, "count"),
+        beside(kernel, in_parts, "order"), {},
     )  # fmt: skip
     while True:
-        reached = {t.target.buffer for t in typed if _Lines(names).is_reached(t)}
-        if reached <= names.errors.keys():
+        astray = {t.target.buffer for t in typed if _Lines(names).place(t.target) is not None}
+        reached = astray | {t.target.buffer for t in typed if _Lines(names).is_reached(t)}
+        if reached <= names.errors.keys() and astray <= names.strays.keys():
             return _written(kernel, typed, names)
-        names = replace(names, errors=beside(kernel, reached | names.errors.keys(), "error"))
+        errors = beside(kernel, reached | names.errors.keys(), "error")
+        names = replace(names, errors=errors, strays=beside(kernel, astray, "stray"))
 
 
 # -- the kernel --------------------------------------------------------------------------------------------
@@ -124,8 +128,8 @@ def _written(kernel: Kernel, typed: tuple[TypedStatement, ...], names: Names) ->
                     written.append(Guard(conditions, visit(body)))
         return tuple(written)
 
-    body = visit(kernel.body)
-    buffers: list[Buffer] = []
+    body = (*strays.begun(names.strays), *visit(kernel.body), *strays.ended(names, kernel.buffers))
+    buffers = [Buffer("tmp", stray, F64) for stray in names.strays.values()]
     for buffer in kernel.buffers:
         plain = Buffer(buffer.role, buffer.name, F64 if buffer.dtype.is_float else buffer.dtype, buffer.dims)
         buffers.append(plain)
@@ -165,11 +169,11 @@ class _Lines:
         """The statement in f64, with those before and after it that bound its error. Where rounding may change
         whether it runs, its element may be any."""
         if typed.condition is None:
-            return self._around(typed)
+            return [*self._strayed(typed), *self._around(typed)]
         self.lines = []
         holds, doubt = self.compute(typed.condition)
         asked, before = self._named(holds, BOOL), self.lines
-        bare = self._around(replace(typed, condition=None))
+        bare = [*self._strayed(always := replace(typed, condition=None)), *self._around(always)]
         inner = [replace(line, value=Op("when", (asked, line.value))) for line in bare]
         kept = {buffer.name: buffer.dtype for buffer in self.temporaries}
         begun = [line.target for line in bare if line.target.buffer in kept]  # what may stay as it was has a value
@@ -179,6 +183,19 @@ class _Lines:
             inner.append(Statement(error, "max=", anything_if(doubt)))
         return [*before, *inner]
 
+    def place(self, access: Access) -> Bound:
+        """How far off the place of an element may be: not at all, where it is affine."""
+        return error_sum(*(self._load(index) for index in access.indices if isinstance(index, Access)))
+
+    def _strayed(self, typed: TypedStatement) -> list[Statement]:
+        """What counts a value whose place rounding may decide."""
+        self.lines = []
+        place, stray = self.place(typed.target), self.names.strays.get(typed.target.buffer, "")
+        if place is None:
+            return []
+        counted = strays.strayed(typed, stray, place, *self.compute(typed.value))
+        return [*self.lines, counted]
+
     def _around(self, typed: TypedStatement) -> list[Statement]:
         name, indices = typed.target.buffer, typed.target.indices
         if name not in self.names.errors:
@@ -186,6 +203,11 @@ class _Lines:
             value, _ = self.compute(typed.value)
             return [*self.lines, Statement(typed.target, _ASSIGNMENT[typed.op], value)]
         self.lines = []
+        before = written_out(self.names.kernel, typed)
+        if before is not None:  # as the element that it goes on from, and then the accumulation
+            source, typed = before
+            known = [name, self.names.errors[name], self.names.sums[name]] if source != typed.target else []
+            self.lines += [Statement(Access(one, indices), "=", Access(one, source.indices)) for one in known]
         value, bound = self.compute(typed.value)
         error = Access(self.names.errors[name], indices)
         total = Access(self.names.sums[name], indices) if name in self.names.sums else None
@@ -193,16 +215,14 @@ class _Lines:
         order = Access(self.names.orders[name], indices) if name in self.names.orders else error
         own = Statement(typed.target, _ASSIGNMENT[typed.op], value)
         coarse = coarser(typed.value.dtype, typed.dtype)
+        anew = [] if total is None else [Statement(total, "=", magnitude(typed.target))]  # no sum before it counts
+        anew += [] if count is None else [Statement(count, "=", ZERO), Statement(order, "=", ZERO)]
         match typed.op:
             case None:
                 if typed.dtype.is_float and typed.dtype != typed.value.dtype:
                     value, bound = self.stored(typed, value, bound)
                     own = replace(own, value=value)
-                if total is not None:
-                    self.lines.append(Statement(total, "=", magnitude(value)))
-                if count is not None:
-                    self.lines += [Statement(count, "=", ZERO), Statement(order, "=", ZERO)]
-                self.lines += [Statement(error, "=", bound or ZERO), own]
+                self.lines += [Statement(error, "=", bound or ZERO), own, *anew]
             case "add":
                 if bound is not None:
                     self.lines.append(Statement(error, "+=", bound))
@@ -226,7 +246,7 @@ class _Lines:
                 bound = self._keep(of_product(typed.target, error, value, bound))
                 if typed.dtype.is_float:
                     bound = error_sum(bound, _rounding(product, coarse, bound))
-                self.lines += [Statement(error, "=", bound or ZERO), own]
+                self.lines += [Statement(error, "=", bound or ZERO), own, *anew]
             case "bitxor" | "bitand" | "bitor":  # no bit says how far another is
                 if bound is not None:
                     self.lines.append(Statement(error, "max=", anything_if(bound)))
@@ -240,7 +260,7 @@ class _Lines:
                     return self.lines
                 value = self.keep(value, F64)
                 off = of_extreme(typed.op, typed.target, error, value, self._keep(bound))
-                self.lines += [Statement(error, "=", off or ZERO), replace(own, value=value)]
+                self.lines += [Statement(error, "=", off or ZERO), replace(own, value=value), *anew]
         return self.lines
 
     def stored(self, typed: TypedStatement, value: Expr, bound: Bound) -> tuple[Expr, Bound]:
@@ -322,15 +342,13 @@ class _Lines:
         """The error of an element; it may be any, where it was rounding that chose the element."""
         error = self.names.errors.get(access.buffer)
         own = None if error is None else Access(error, access.indices)
-        bound: Bound = own
+        stray = self.names.strays.get(access.buffer)
+        bound = own if stray is None else error_sum(own, Access(stray, ()))
         if self._flushes(self.names.kernel.buffer(access.buffer).dtype):
             small = op("lt", magnitude(access), Const(FLUSHED))
             bound = error_sum(bound, op("select", small, magnitude(access), ZERO))
-        for index in access.indices:
-            if isinstance(index, Access):
-                off = self._load(index)
-                bound = bound if off is None else error_sum(bound, anything_if(off))
-        return self._keep(bound)
+        off = self.place(access)
+        return self._keep(bound if off is None else error_sum(bound, anything_if(off)))
 
 
 def _converted(dtype: DType, source: DType, value: Expr) -> Expr:

@@ -63,10 +63,10 @@ NOT = {
     .replace("| | 64 : bx\n| | | 8\n", "| | 64 : bx\n| | | x[8*{1}, {2}] = 1\n| | 64 : bx\n| | | 8\n"),
     "at data, which may fail": AT_DATA,
     "one turn": PLAIN.replace("K = 5", "K = 1"),
-    "more than registers are for": PLAIN.replace("8*K", "40*K")
-    .replace("[8, 64]", "[40, 64]")
-    .replace("8 : u", "40 : u")
-    .replace("8*{1}", "40*{1}"),
+    "more than registers are for": PLAIN.replace("8*K", "64*K")
+    .replace("[8, 64]", "[64, 64]")
+    .replace("8 : u", "64 : u")
+    .replace("8*{1}", "64*{1}"),
 }
 
 

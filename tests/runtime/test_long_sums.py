@@ -154,6 +154,31 @@ def test_right_sums_are_right(text: str, moves: str, target: str) -> None:
 LARGEST = "kernel largest(N)\nin x: f32[N]\nout y: f32\n\ny = -inf\nN\n| y max= x[{0}]\n"
 
 
+WRITTEN_OUT = """kernel running(N, M = 41)
+in  x: f32[N, M]
+out y: f32[N, M]
+tmp s: f32[N]
+
+N
+| y[{0}, 0] = x[{0}, 0]
+| s[{0}] = x[{0}, 0]
+| M - 1
+| | s[{0}] = s[{0}] + x[{0}, {1} + 1]
+| | y[{0}, {1} + 1] = s[{0}]
+"""
+
+
+def test_a_scan_in_blocks_of_a_sum_that_is_written_out_is_right() -> None:
+    """In some of 300 rows the first sums of the text are exact, and those of the blocks are not."""
+    trace = dojoir.Trace(dojoir.parse(WRITTEN_OUT))
+    for move in (
+        "use_rule(0.2.0, accumulate)", "split(0.2, 4)", "use_rule(0.1, blocked_scan, block, before, within)",
+    ):  # fmt: skip
+        trace.apply(move)
+    report = verify(trace, sizes={"N": 300}, seeds=(1, 2), distributions=("normal",))
+    assert report.ok, str(report)
+
+
 def test_infinities_and_nan_are_among_the_inputs() -> None:
     """A maximum that loses NaN passed, as no input was one."""
     losing_nan = LARGEST.replace("max= x[{0}]", "max= select(x[{0}] == x[{0}], x[{0}], -inf)")

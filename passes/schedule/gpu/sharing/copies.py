@@ -20,6 +20,9 @@ from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, nested
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 
+MOST_TIMES = 32
+"""How often a thread copies at most, for the copies to be written out: all are in registers at once then."""
+
 Marked = tuple[type[Move], Spot] | tuple[type[Move], Spot, str]
 """A scope and the mark that it is to have: the arguments of `act`."""
 
@@ -56,7 +59,7 @@ def copied_in_shared(
             guard_body(trace, shared, [Condition(number, "<", Affine.constant(elements))])
             act(trace, SetExtent, shared, Affine.constant(threads))
         act(trace, SwapScopes, copied)
-        return [(Unroll, copied), (Bind, shared, "bx")]
+        return [*([(Unroll, copied)] if elements <= MOST_TIMES * threads else []), (Bind, shared, "bx")]
     return [(Bind, shared, "bx")]
 
 

@@ -35,7 +35,7 @@ from dojoir.passes.schedule.gpu.tiles.convolutions import guards_inside
 from dojoir.passes.schedule.gpu.tiles.products import BlockTile, spread_tile, tile_in_shared
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fusing import fuse
-from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, in_two, spot, stand_alone
+from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, in_two, nested, spot, stand_alone
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.pad_dims import PadDims
 from dojoir.passes.storage.placing import PlaceBuffer
@@ -78,11 +78,13 @@ def small_tiles(trace: Trace, path: Path, machine: Machine) -> None:
 
 def _contraction(trace: Trace, path: Path, large: bool) -> None:
     """Brings rows and columns inside of all else that is kept, and tiles them."""
+    _whole_result(trace, path)
     guards_inside(trace, spot(trace, path))
     found = sum_at(trace, path)
-    begins = _from_row(trace, found)
+    first = _shifted(trace, found)
     row, column = _roles(trace, found)
-    known(begins or not _in_two_buffers(trace, found), "a product that the rules give two buffers")
+    begins = first is not None and first.path == row.path
+    known(first is not None or not _in_two_buffers(trace, found), "a product that the rules give two buffers")
     triangle: Triangle = "begins" if begins else "ends" if _squared(trace, found, row) else ""
     for scope in (row, column):
         order = [s.path for s in sorted(found.kept, key=lambda s: len(s.path))]
@@ -105,17 +107,30 @@ def _in_two_buffers(trace: Trace, found: Sum) -> bool:
     )
 
 
-def _from_row(trace: Trace, found: Sum) -> bool:
-    """Counts the terms of a sum that begins at the row, as `{k} + {row}` says, from the start of the array, under a
-    guard before the row. Returns whether there is one."""
+def _whole_result(trace: Trace, path: Path) -> None:
+    """Lets a scope over a triangle of a result run to a constant, under a guard beyond the diagonal."""
+    scopes = nested(spot(trace, path))
+    for scope in scopes:
+        for other in scopes:
+            end = scope.scope.extent.bounds[0]
+            result = all(depends(s.statement.target, scope.depth) for s in sites_in(trace.kernel, scope.path))
+            size = other.scope.extent.constant
+            if result and size is not None and end.iterators and (end - other.iterator).is_constant:
+                guard_body(trace, scope, [Condition(scope.iterator, "<", end)])
+                act(trace, SetExtent, scope, end - other.iterator + (size - 1))
+
+
+def _shifted(trace: Trace, found: Sum) -> Spot | None:
+    """Counts the terms of a sum that begins at a row or a column, as `{k} + {row}` says, from the start of the
+    array, under a guard before it. Returns the scope at which it begins, if there is one."""
     for scope in found.summed:
         bounds = scope.scope.extent.bounds
         for row in found.kept:
-            if len(bounds) == 1 and (bounds[0] + row.iterator).is_constant:
+            if len(bounds) == 1 and row.depth in bounds[0].iterators - (bounds[0] + row.iterator).iterators:
                 known(len(found.summed) == 1, "a sum that begins at the row")
                 act(trace, Shift, scope, row.iterator)
-                return True
-    return False
+                return row
+    return None
 
 
 def _squared(trace: Trace, found: Sum, row: Spot) -> bool:
@@ -203,7 +218,7 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
     act(trace, Tile, (row, column), (tile.height, tile.width))
     down = column.child(0)
     own = fresh_name(trace.kernel, f"{result}_tile")
-    act(trace, Stage, down, result, own, "out")
+    act(trace, Stage, down, result, own, "out" if found.begins else "inout")
     act(trace, PlaceBuffer, own, "reg")  # here, where the nest is small: it is a question about all of it
     written = without_ones(trace, down.beside(1))
     sums = list(found.summed)
