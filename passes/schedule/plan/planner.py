@@ -190,7 +190,7 @@ class Planner:
                 self.nest(other, part.path, form, depth + 1)
             seconds = self.cost(other) - others
             self._note(trace, path, form, depth, structure, seconds)
-            if structure is not rules and structure in STRUCTURES:
+            if structure not in SURE and structure in STRUCTURES:
                 seconds *= self.gain(trace.kernel)
             if seconds < least:
                 best, least = other, seconds
@@ -237,6 +237,9 @@ def rules(trace: Trace, path: Path, machine: Machine) -> None:
     """The schedule of a nest by the rules."""
     schedule_grid(trace, path, machine)
 
+
+SURE: tuple[Structure, ...] = (rows_in_warps, rows_in_blocks, rules)
+"""Those of which no gain over the rules is asked: what they make of constant rows is good for any number."""
 
 STRUCTURES: tuple[Structure, ...] = (
     rows_in_warps,
