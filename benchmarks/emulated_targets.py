@@ -198,7 +198,7 @@ def _fixed_sizes(text: Text) -> dict[str, int]:
 
 def _reports(
     text: Text, planned: dojoir.Kernel, kernel: dojoir.Kernel, target: str, calls: Sequence[Mapping[str, int]]
-) -> Iterator[dojoir.Report]:
+) -> Iterator[Any]:
     """The reports of all calls: in one run, or a run each where inputs are made for their sizes. Where rounding may
     change too many results of random inputs to anything, all inputs are those that the text is timed with."""
     emulated = target in GPUS
