@@ -124,12 +124,12 @@ def test_a_short_row_is_a_warp(target: str) -> None:
     runs_right(kernel, scheduled, {"N": 11}, target, "backward")
 
 
-@pytest.mark.parametrize(("columns", "threads"), [(4096, 512), (2048, 256)])
+@pytest.mark.parametrize(("columns", "threads"), [(4096, 256), (2048, 128)])
 def test_rows_of_constant_length_stay_in_registers(columns: int, threads: int) -> None:
     kernel = dojoir.kernels.load("softmax").specialize(M=columns)
     scheduled = by_rule(kernel)
     assert f"{threads} : bx" in dojoir.to_text(scheduled)
-    assert "tmp e: f32[N~" in dojoir.to_text(scheduled)
+    assert "tmp e: f32[N~" in dojoir.to_text(scheduled) and " if " not in dojoir.to_text(scheduled)
     runs_right(kernel, scheduled, {"N": 2}, "cuda", "backward")
 
 

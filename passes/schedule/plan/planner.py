@@ -177,8 +177,9 @@ class Planner:
         if len(path) == 1:
             others = self.cost(trace) - node_seconds(trace.kernel, path, self.machine, self.sizes)
             enough = NEAR * floor_seconds(trace.kernel, self.machine, self.sizes, path)
-        best, least = trace, inf
+        best, least, asked = trace, inf, rules not in self.structures
         for structure in self.structures:
+            asked |= structure is rules  # whatever else is near enough, a plan costs no more than they do
             other = trace.copy()
             try:
                 parts = structure(other, path, self.machine)
@@ -189,11 +190,11 @@ class Planner:
                 self.nest(other, part.path, form, depth + 1)
             seconds = self.cost(other) - others
             self._note(trace, path, form, depth, structure, seconds)
-            if structure is not rules and structure in STRUCTURES:
+            if structure not in SURE and structure in STRUCTURES:
                 seconds *= self.gain(trace.kernel)
             if seconds < least:
                 best, least = other, seconds
-            if least <= enough:
+            if least <= enough and asked:
                 break
         take_over(trace, best)
 
@@ -237,6 +238,9 @@ def rules(trace: Trace, path: Path, machine: Machine) -> None:
     schedule_grid(trace, path, machine)
 
 
+SURE: tuple[Structure, ...] = (rows_in_warps, rows_in_blocks, rules)
+"""Those of which no gain over the rules is asked: what they make of constant rows is good for any number."""
+
 STRUCTURES: tuple[Structure, ...] = (
     rows_in_warps,
     rows_in_blocks,
@@ -255,7 +259,8 @@ STRUCTURES: tuple[Structure, ...] = (
     copies_in_blocks,
     columns_in_threads,
 )
-"""The structures, in any order: of those near to what none can be faster than, the first is taken."""
+"""The structures, in any order. After the rules, none is tried where one is near to what none can be faster
+than."""
 
 
 def _products(trace: Trace) -> None:

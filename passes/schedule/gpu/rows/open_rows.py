@@ -85,7 +85,10 @@ def shared_out(trace: Trace, scope: Spot, length: Affine, threads: int, times: i
     act(trace, Split, scope, width * threads)
     shared = scope.child(0)
     number = scope.iterator * (width * threads) + shared.iterator * width
-    if width == 1:
+    if length == Affine.constant(threads * times * width):  # no guard: threads share it equally
+        if width > 1:
+            act(trace, Split, shared, width)
+    elif width == 1:
         guard_body(trace, shared, [Condition(number, "<", length)])
         act(trace, SetExtent, shared, Affine.constant(threads))
         known_extent(trace, scope, times)
