@@ -37,11 +37,10 @@ from dojoir.passes.schedule.facts.narrow import is_interleaved, is_narrow, is_ti
 from dojoir.passes.schedule.facts.products import MOST_SUMS, products
 from dojoir.passes.schedule.facts.short_rows import are_short_rows
 from dojoir.passes.schedule.facts.sizes import Sizes, count_of, is_little, is_short
-from dojoir.passes.schedule.facts.strides import scattered, sites_in, step_of, streamed, strided
+from dojoir.passes.schedule.facts.strides import is_leaf, scattered, sites_in, step_of, streamed, strided
 from dojoir.passes.schedule.forms.accumulating import accumulate
 from dojoir.passes.schedule.forms.borders import cut_borders
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums, take_units_away
-from dojoir.passes.schedule.forms.invariants import hoist_invariants
 from dojoir.passes.schedule.forms.parting import part_products
 from dojoir.passes.schedule.forms.residues import split_residues
 from dojoir.passes.schedule.forms.scalars import own_scalars
@@ -86,11 +85,11 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        off where the row begins and ends.
     4. Bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums,
        or what else an element takes from the one before it, would wait for each addition, unless they are known
-       to be few, and a vector of rows in lanes where it would wait for a division. Compute before a scope what
-       costs much and is the same in it, and for all blocks of a row side by side what is computed once a block,
-       between two passes over it. Collapse what needs no storage, put small temporaries into registers, give
-       sums into one element parts, and make running sums, products, maxima, minima and linear recurrences into
-       one element those of blocks, where there are cores to share them.
+       to be few, and a vector of rows in lanes where it would wait for a division. Compute for all blocks of a
+       row side by side what is computed once a block, between two passes over it. Collapse what needs no
+       storage, put small temporaries into registers, give sums into one element parts, and make running sums,
+       products, maxima, minima and linear recurrences into one element those of blocks, where there are cores to
+       share them.
     5. Exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another, through a small square.
     6. Run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
@@ -167,7 +166,6 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     rows_in_lanes(trace, machine, sizes)
     sums_abreast(trace, machine, sizes)
     rows_abreast(trace, machine, sizes)
-    hoist_invariants(trace)
     blocks_apart(trace, machine, sizes)
     every(_collapsible)(trace)
     every(_scalars)(trace)
@@ -228,7 +226,7 @@ def _order(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
         isinstance(node, Scope)
         and len(node.body) == 1
         and isinstance(node.body[0], Scope)
-        and _is_leaf(node.body[0])
+        and is_leaf(node.body[0])
     ):
         kernel, inner = trace.kernel, (*path, 0)
         if any(site.statement.accumulation for site in sites_in(kernel, path)):
@@ -253,14 +251,14 @@ def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
     if not isinstance(node, Scope | Guard):
         return
     if isinstance(node, Scope) and not _is_marked(node) and not is_short(node.extent, sizes, 2):
-        if _is_leaf(node) and is_narrow(kernel, path, machine):
+        if is_leaf(node) and is_narrow(kernel, path, machine):
             return
-        if _is_leaf(node) and not strided(kernel, path):
+        if is_leaf(node) and not strided(kernel, path):
             _leaf_in_lanes(trace, path)
             return
         if any(is_interleaved(kernel, path, leaf) for leaf in _leaves(node, path) if leaf != path):
             return
-        better = not _is_leaf(node) and (
+        better = not is_leaf(node) and (
             are_short_rows(kernel, path, machine, sizes) or _is_better_around(kernel, node, path)
         )
         if better and tried(trace, lambda t: _nest_in_lanes(t, path, machine)):
@@ -335,8 +333,8 @@ def _cores(trace: Trace, path: Path, cores: int, sizes: Sizes) -> bool:
     node = trace.kernel.at(path)
     if not isinstance(node, Scope | Guard) or {"u", "v"}.intersection(getattr(node, "marks", ())):
         return False
-    large = isinstance(node, Scope) and (len(path) == 1 or not _is_leaf(node))
-    few = isinstance(node, Scope) and not _is_leaf(node) and _is_uneven(node, cores, sizes)
+    large = isinstance(node, Scope) and (len(path) == 1 or not is_leaf(node))
+    few = isinstance(node, Scope) and not is_leaf(node) and _is_uneven(node, cores, sizes)
     if few and _cores_inside(trace, path, cores, sizes):
         return True
     if large and tried(trace, Parallelize(place_of(path))):
@@ -367,13 +365,6 @@ def _inside(node: Scope | Guard, path: Path) -> list[Path]:
     return [(*path, i) for i in range(len(node.body))]
 
 
-def _is_leaf(node: Node) -> bool:
-    """Whether no scope is inside a node."""
-    return isinstance(node, Statement) or all(
-        not isinstance(child, Scope) and _is_leaf(child) for child in node.body
-    )
-
-
 def _is_marked(node: Node) -> bool:
     """Whether a scope inside a node, or itself, has a mark."""
     if isinstance(node, Statement):
@@ -383,7 +374,7 @@ def _is_marked(node: Node) -> bool:
 
 def _leaves(node: Node, path: Path) -> Iterator[Path]:
     """The innermost scopes."""
-    if isinstance(node, Scope) and _is_leaf(node):
+    if isinstance(node, Scope) and is_leaf(node):
         yield path
     elif not isinstance(node, Statement):
         for i, child in enumerate(node.body):

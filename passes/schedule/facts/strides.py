@@ -6,13 +6,18 @@ from collections.abc import Iterator
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.expressions import affine_parts
-from dojoir.ir.nodes import Access, Kernel, Path, Site
+from dojoir.ir.nodes import Access, Kernel, Node, Path, Scope, Site, Statement
 from dojoir.ir.places import sites_inside
 
 
 def sites_in(kernel: Kernel, path: Path) -> list[Site]:
     """The statements below a node, in the order of the text."""
     return sites_inside(kernel, path)
+
+
+def is_leaf(node: Node) -> bool:
+    """Whether no scope is inside a node."""
+    return isinstance(node, Statement) or all(not isinstance(n, Scope) and is_leaf(n) for n in node.body)
 
 
 def strided(kernel: Kernel, path: Path) -> int:
@@ -71,6 +76,12 @@ def depends(access: Access, depth: int) -> bool:
     return any(
         depends(index, depth) if isinstance(index, Access) else depth in index.iterators for index in access.indices
     )
+
+
+def follows(access: Access, dim: int, depth: int) -> bool:
+    """Whether the index of a dimension is an expression that changes with the iterator of `depth`."""
+    index = access.indices[dim]
+    return isinstance(index, Affine) and depth in index.iterators
 
 
 def _computed(kernel: Kernel, index: Access, depth: int) -> bool:

@@ -13,22 +13,20 @@ from functools import partial
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement
+from dojoir.ir.nodes import Kernel, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.marks import Bind, Unmark, Unroll, Vectorize
+from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import depends, is_leaf, sites_in, step_of
 from dojoir.passes.schedule.gpu.rows.channels import channels_apart
-from dojoir.passes.schedule.gpu.rows.guarded_rows import guarded_rows
 from dojoir.passes.schedule.gpu.rows.long_scans import long_rows, long_vector
 from dojoir.passes.schedule.gpu.rows.open_rows import rows_by_length
-from dojoir.passes.schedule.gpu.rows.rows import block_rows
 from dojoir.passes.schedule.gpu.rows.scans import scan_rows
 from dojoir.passes.schedule.gpu.rows.totals import add_up
 from dojoir.passes.schedule.gpu.sharing.flat import flattened
@@ -54,9 +52,6 @@ COLUMNS = (16, 32)
 ROWS = 8
 """How many rows a thread goes down where it reads the neighbours of each."""
 
-WARP_ROW = 1024
-"""The most elements of a row that a warp takes by itself."""
-
 IMAGE_THREADS = 1024
 """How many threads go through an image of which a block has all."""
 
@@ -77,7 +72,7 @@ def _host(trace: Trace, path: Path, machine: Machine) -> None:
     node = trace.kernel.at(path)
     if isinstance(node, Statement) or (isinstance(node, Scope) and node.marks):
         return
-    once = isinstance(node, Scope) and node.extent.constant == 1 and not _leaf(node)  # as a step of time is
+    once = isinstance(node, Scope) and node.extent.constant == 1 and not is_leaf(node)  # as a step of time is
     if isinstance(node, Scope) and not once and tried(trace, partial(_nest, path=path, machine=machine)):
         return
     for i in reversed(range(len(node.body))):
@@ -94,9 +89,9 @@ def _nest(trace: Trace, path: Path, machine: Machine) -> None:
         if not tried(trace, partial(add_up, path=path)):
             _each_by_itself(trace, path, machine)
         return
-    if any(tried(trace, partial(way, path=path, machine=machine)) for way in (_constant_rows, _product)):
+    if tried(trace, partial(_product, path=path, machine=machine)):
         return
-    if any(tried(trace, partial(way, path=path)) for way in (guarded_rows, scan_rows, long_rows, tile_convolution)):
+    if any(tried(trace, partial(way, path=path)) for way in (scan_rows, long_rows, tile_convolution)):
         return
     if any(tried(trace, partial(way, path=path, machine=machine)) for way in (_channels, growing_rows)):
         return
@@ -210,11 +205,6 @@ def _gathers(scope: Spot) -> bool:
     return any(target.buffer not in own and not depends(target, depth) for target in sums)
 
 
-def _leaf(node: Node) -> bool:
-    """Whether no scope is inside a node."""
-    return isinstance(node, Statement) or all(not isinstance(n, Scope) and _leaf(n) for n in node.body)
-
-
 def _known(found: bool) -> None:
     """Raises ArgumentError where a nest is not of the form that a rule is for."""
     if not found:
@@ -312,7 +302,7 @@ def _neighbours(trace: Trace, path: Path) -> None:
 def _tiled(trace: Trace, path: Path) -> None:
     """A part of a plane a block, where the rows of it are in the same columns: products of matrices."""
     chain = _chain(trace, path)
-    _known(len(chain) > 1 and not _leaf(chain[-1].node))
+    _known(len(chain) > 1 and not is_leaf(chain[-1].node))
     inner = chain[-1].depth
     sums = [s for s in sites_in(trace.kernel, chain[-1].path) if s.statement.accumulation]
     shared = [a for s in sums for a in s.statement.reads if depends(a, inner) and not depends(a, inner - 1)]
@@ -354,35 +344,6 @@ def _width(scope: Spot) -> int:
 
 
 # -- a row a block -----------------------------------------------------------------------------------------
-def _constant_rows(trace: Trace, path: Path, machine: Machine) -> None:
-    """Rows of constant length, in the registers of a block."""
-    chain = _chain(trace, path)
-    _known(len(chain) == 1 and len(path) == 1 and not _leaf(chain[0].node) and _is_row(trace.kernel, path))
-    extents = {scope.scope.extent.constant for scope in chain[0].scopes()}
-    (extent,) = extents if len(extents) == 1 else (None,)
-    short = extent is not None and extent <= WARP_ROW
-    if short and tried(trace, partial(_warp_rows, path=path, lanes=machine.warp)):
-        return
-    for threads in (1024, 512, 256, 128, machine.warp):
-        fits = extent is not None and (threads <= extent // 8 or threads == machine.warp)
-        if fits and tried(trace, partial(block_rows, rows=str(chain[0]), threads=threads)):
-            return
-    _known(False)
-
-
-def _warp_rows(trace: Trace, path: Path, lanes: int) -> None:
-    """A row a warp, whose lanes put together what they have without shared memory: several rows a block."""
-    row = spot(trace, path)
-    block_rows(trace, str(row), lanes)
-    act(trace, Unmark, row, "gx")
-    for shared in row.scopes():
-        act(trace, Unmark, shared, "bx")
-        act(trace, Bind, shared, "lane")
-    act(trace, Split, row, THREADS // lanes)
-    act(trace, Bind, row.child(0), "bx")
-    act(trace, Bind, row, "gx")
-
-
 def _is_row(kernel: Kernel, path: Path) -> bool:
     """Whether a scope goes far through memory where those inside go on to the next element."""
     depth = kernel.depth_of(path)
@@ -398,7 +359,7 @@ def _is_row(kernel: Kernel, path: Path) -> bool:
 def _open_rows(trace: Trace, path: Path) -> None:
     """Rows of open length, in the registers of a block where they are short enough."""
     chain = _chain(trace, path)
-    _known(len(chain) == 1 and not _leaf(chain[0].node) and _is_row(trace.kernel, path))
+    _known(len(chain) == 1 and not is_leaf(chain[0].node) and _is_row(trace.kernel, path))
     rows_by_length(trace, path, _rows)
 
 
@@ -406,7 +367,7 @@ def _rows(trace: Trace, path: Path) -> None:
     """An iteration of the chain a block, what is inside on its threads."""
     chain = _chain(trace, path)
     row = chain[-1]
-    _known(not _leaf(row.node) and _is_row(trace.kernel, row.path))
+    _known(not is_leaf(row.node) and _is_row(trace.kernel, row.path))
     for nest in reversed(_nests(row)):
         _strided(trace, nest)
     grid(trace, chain)

@@ -17,7 +17,6 @@ from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums
 from dojoir.passes.schedule.forms.ends import cut_ends
-from dojoir.passes.schedule.forms.invariants import hoist_invariants
 from dojoir.passes.schedule.forms.nests import distribute
 from dojoir.passes.schedule.forms.parting import is_contraction, part_products
 from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
@@ -239,11 +238,11 @@ def rules(trace: Trace, path: Path, machine: Machine) -> None:
 
 
 STRUCTURES: tuple[Structure, ...] = (
+    rows_in_warps,
+    rows_in_blocks,
     rules,
     elements_in_threads,
     blocks_in_threads,
-    rows_in_warps,
-    rows_in_blocks,
     rows_as_one,
     sum_along,
     sum_across,
@@ -256,7 +255,7 @@ STRUCTURES: tuple[Structure, ...] = (
     copies_in_blocks,
     columns_in_threads,
 )
-"""The structures, in any order."""
+"""The structures, in any order: of those near to what none can be faster than, the first is taken."""
 
 
 def _products(trace: Trace) -> None:
@@ -275,13 +274,12 @@ def _apart(trace: Trace) -> None:
 
 def _joined(trace: Trace) -> None:
     join_all(trace)
-    hoist_invariants(trace)
 
 
 def _sunk(trace: Trace) -> None:
     join_all(trace)
     sink_sums(trace)
-    _joined(trace)
+    join_all(trace)
 
 
 def _residues(trace: Trace) -> None:

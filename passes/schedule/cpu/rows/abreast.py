@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from dojoir.backends.machine import Machine
-from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Kernel, Path, Scope, Statement
+from dojoir.ir.nodes import Kernel, Path, Scope, Statement
 from dojoir.passes.base.move import BufferName, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll, Vectorize
@@ -24,7 +23,7 @@ from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.cpu.rows.streams import stream_if_large
 from dojoir.passes.schedule.facts.short_rows import are_short_rows
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
-from dojoir.passes.schedule.facts.strides import depends, sites_in
+from dojoir.passes.schedule.facts.strides import depends, follows, sites_in
 from dojoir.passes.schedule.forms.carried import carry, recurs
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
@@ -162,12 +161,6 @@ def dims_of_rows(trace: Trace, rows: Spot, count: int) -> None:
             continue
         accesses = [a for site in kernel.sites for a in site.statement.accesses if a.buffer == name]
         for dim in range(len(buffer.dims)):
-            if all(_follows(access, dim, depth) for access in accesses):
+            if all(follows(access, dim, depth) for access in accesses):
                 act(trace, SplitDim, name, dim, count)
                 tried(trace, ReuseDims(BufferName(name), dim))
-
-
-def _follows(access: Access, dim: int, depth: int) -> bool:
-    """Whether an index of an access changes with the iterator of `depth`."""
-    index = access.indices[dim]
-    return isinstance(index, Affine) and depth in index.iterators

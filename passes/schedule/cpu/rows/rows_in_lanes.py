@@ -20,7 +20,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Vectorize
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
-from dojoir.passes.schedule.facts.strides import sites_in
+from dojoir.passes.schedule.facts.strides import follows, sites_in
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.passes.storage.reuse import ReuseDims
@@ -94,7 +94,7 @@ def _in_lanes(trace: Trace, path: Path, lanes: int) -> None:
         name: [
             d
             for d in range(len(trace.kernel.buffer(name).dims))
-            if all(_moves(access, d, depth) for access in _accesses(trace.kernel, path, name))
+            if all(follows(access, d, depth) for access in _accesses(trace.kernel, path, name))
         ]
         for name in own
     }
@@ -132,8 +132,3 @@ def _own_temporaries(trace: Trace, path: Path) -> list[str]:
 
 def _accesses(kernel: Kernel, path: Path, name: str) -> list[Access]:
     return [a for site in sites_in(kernel, path) for a in site.statement.accesses if a.buffer == name]
-
-
-def _moves(access: Access, dim: int, depth: int) -> bool:
-    index = access.indices[dim]
-    return isinstance(index, Affine) and depth in index.iterators

@@ -38,9 +38,6 @@ from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
 
-SHORT = 32
-"""How many products a short sum has at most: less is read for an element of the result than a line of it is."""
-
 
 def register_tile(trace: Trace, rows: int = 0, columns: int = 0, machine: Machine | str = "host") -> None:
     """Gives each product of matrices, a nest `i > j > (…, k > c[i, j] += a[i, k] * b[k, j], …)`, a tile of `rows`
@@ -82,17 +79,15 @@ def tile_registers(
         _sum_in_lanes(trace, product)
         return
     single = count is not None and count <= rows and not shape
-    wide = not shape and not single and _goes_along_rows(trace, product, machine, sizes, columns)
     fuse(trace, product.site.path)
     block = spot(trace, product.rows)
     act(trace, Tile, (block, block.child(0)), (rows, columns))
     row = block.child(0, 0)
-    if not wide:
-        act(trace, SwapScopes, block)
+    act(trace, SwapScopes, block)
     for panel, dim in product.panels:
-        if not ((single or wide) and dim == len(trace.kernel.buffer(panel).dims) - 1):
+        if not (single and dim == len(trace.kernel.buffer(panel).dims) - 1):
             mine = replace(product, panel=panel, column_dim=dim)
-            around = block if wide else _around_panel(trace.kernel, block, mine)
+            around = _around_panel(trace.kernel, block, mine)
             tried(trace, partial(_pack, block=block, around=around, product=mine, machine=machine, columns=columns))
     target = product.site.statement.target.buffer
     tile = fresh_name(trace.kernel, f"{target}_tile")
@@ -110,19 +105,6 @@ def tile_registers(
         act(trace, SinkScope, nest.child(0), product.sums)
         act(trace, SinkScope, nest, product.sums)
     _mark(trace, block, rows)
-
-
-def _goes_along_rows(trace: Trace, product: Product, machine: Machine, sizes: Sizes, columns: int) -> bool:
-    """Whether blocks of rows are known to go along all columns, one after the other. Sums are short, so that the
-    result is most of the memory, and is written as it lies; and a cache holds all panels."""
-    counts = [
-        count_of(scope.extent, sizes) for scope in (product.column_scope, *product.site.scopes[-product.sums :])
-    ]
-    if None in counts or len(machine.caches) < 2:
-        return False
-    across, *summed = (count for count in counts if count is not None)
-    held = prod((across, *summed)) * trace.kernel.buffer(product.panel).dtype.itemsize * len(product.panels)
-    return across > columns and prod(summed) <= SHORT and held <= machine.caches[1] // 2
 
 
 def gives(statement: Statement, buffer: str) -> bool:
