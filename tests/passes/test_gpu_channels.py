@@ -66,12 +66,12 @@ def test_rows_that_lie_side_by_side_are_moved_as_one(target: str, order: Any) ->
 
 def test_neighbours_of_a_row_keep_its_scope() -> None:
     kernel = dojoir.parse("""kernel f(N = 4)
-in  x: f32[4, 8, 9]
-out y: f32[4, 8, 8]
+in  x: f32[4, 8, 65]
+out y: f32[4, 8, 64]
 
 4
 | 8
-| | 8
+| | 64
 | | | y[{0}, {1}, {2}] = x[{0}, {1}, {2} + 1]
 """)
     assert not any("collapse(0.0)" in str(move) for move in by_rule(kernel, "cuda").moves)
