@@ -143,7 +143,8 @@ def keep_in_registers(trace: Trace, name: str, threads: int, widths: Mapping[int
             act(trace, SplitDim, name, d, width * threads)
             if width > 1:
                 act(trace, SplitDim, name, d + 1, width)
-    act(trace, PlaceBuffer, name, "reg")
+    if trace.kernel.buffer(name).storage != "reg":
+        act(trace, PlaceBuffer, name, "reg")
 
 
 def on_threads(trace: Trace, row: Spot) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Path, Scope, accesses_in
+from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unmark
 from dojoir.passes.loops.collapsing import Collapse
@@ -64,7 +65,9 @@ def _rows(trace: Trace, row: Spot, threads: int) -> None:
     """A row on `threads` threads, the last time under a guard where they do not share it equally."""
     known(not row.path[:-1], "a nest by itself")
     sums = [site.statement for site in sites_in(trace.kernel, row.path) if site.statement.accumulation is not None]
-    known(all(depends(statement.target, row.depth) for statement in sums), "rows that share no sum")
+    own = _own_scalars(trace, row)
+    shared = [s for s in sums if s.target.buffer not in own and not depends(s.target, row.depth)]
+    known(not shared, "rows that share no sum")
     length = extent_along(row).constant
     known(length is not None and length >= threads, "rows of one constant length")
     assert length is not None
@@ -73,12 +76,19 @@ def _rows(trace: Trace, row: Spot, threads: int) -> None:
     known(times * width <= MOST_EACH, "rows for registers")
     for name in list(read_again(trace.kernel, row.path)):
         keep_row(trace, row, name)
-    own = temporaries_of(trace, row)
+    kept = temporaries_of(trace, row)
     for scope in row.scopes():
         shared_out(trace, scope, Affine.constant(length), threads, times, width)
-    for name in own:
+    for name in kept:
         keep_in_registers(trace, name, threads, {length: width})
     on_threads(trace, row)
+
+
+def _own_scalars(trace: Trace, row: Spot) -> set[str]:
+    """The scalars that nothing but an iteration of a row uses: each has its own."""
+    outside = {n for s in trace.kernel.sites if not is_inside(s.path, row.path) for n in s.statement.buffers}
+    scalars = {b.name for b in trace.kernel.buffers if b.role == "tmp" and not b.dims}
+    return scalars - outside
 
 
 def _width(trace: Trace, row: Spot, length: int) -> int:
