@@ -210,16 +210,6 @@ def test_products_of_few_columns_sum_in_lanes() -> None:
         assert "c_tile: f32[2, 32] reg" in sized(kernel, **{str(*rows): 2})
 
 
-def test_products_of_short_sums_go_along_rows() -> None:
-    """Blocks of rows are outermost then, and a panel that does not lie so is packed once, as a whole."""
-    for name in ("product", "product_nt"):
-        short, long = (sized(text(name), N=2047, M=1949, K=summed) for summed in (9, 900))
-        assert "\n(N + 5) // 6 : p @i\n| (M + 15) // 16 @j\n" in short
-        assert ("b_panel: f32[(M + 15) // 16, 16, K] order(0, 2, 1)" in short) == (name == "product_nt")
-        assert "b_panel: f32[K, 16]" in long or "b_panel: f32[16, K]" in long
-        assert "\n(N + 5) // 6" not in long
-
-
 def test_sums_of_wide_rows_go_through_the_rows_as_they_lie() -> None:
     written = plain(sized(text("sum_axis0"), A=128, B=64, C=256))
     assert "| | A\n| | | min(4096, C - 4096*{1}) : v\n" in written
