@@ -2,8 +2,12 @@
 
 A loop over tiles of a product copies a tile to shared memory, waits, and computes with it. Here each thread reads
 what it copies in the next iteration into its registers before it computes, so that memory answers meanwhile; the
-next iteration begins with the stores alone. Read is what the loop would read in any case, by the same threads and
-under the same conditions, and only of arrays that nothing in the launch writes: it makes no difference when.
+next iteration begins with the stores alone.
+
+That changes no result. A copy is rewritten only if all arrays that it reads are ones that nothing in the launch
+writes, and all variables in it are its own, the loop's, or ones that the loop does not assign. Then its addresses,
+conditions and values are the same one iteration earlier. It reads nothing that the loop would not read, since it
+reads ahead only for iterations that follow.
 
 Source: V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008), section 4.
 """
@@ -34,7 +38,17 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import buffers, operands, parts, rebuilt, statements, values, with_blocks, with_loops
+from dojoir.codegen.lir.walk import (
+    buffers,
+    operands,
+    parts,
+    rebuilt,
+    statements,
+    values,
+    with_blocks,
+    with_loops,
+    written_by,
+)
 from dojoir.support.frozen import dataclass
 
 MOST_WORDS = 32
@@ -63,7 +77,7 @@ def written(body: Body) -> set[str]:
 
 def _pipelined(loop: For, shared: Collection[str], read_only: Collection[str], fresh: Names) -> Body:
     """A loop and what is before it; nothing where it is none that copies and then computes."""
-    copies, begin = _copies(loop.body, shared, read_only)
+    copies, begin = _copies(loop, shared, read_only)
     if loop.kind != "seq" or loop.step != 1 or not begin or loop.stop == add(loop.start, integer(1)):
         return ()
     halves = _Halves(fresh)
@@ -86,13 +100,33 @@ def _pipelined(loop: For, shared: Collection[str], read_only: Collection[str], f
     return (*halves.begun, *first, replace(loop, body=(*stored, ahead, *loop.body[begin:])))
 
 
-def _copies(body: Body, shared: Collection[str], read_only: Collection[str]) -> tuple[list[Stmt], int]:
+def _copies(loop: For, shared: Collection[str], read_only: Collection[str]) -> tuple[list[Stmt], int]:
     """The copies that a loop makes, and how many statements it has up to where all of these can be read; 0 where
     nothing is computed after that."""
-    copies: list[Stmt] = [stmt for stmt in body if isinstance(stmt, Phase) and _is_copy(stmt, shared, read_only)]
+    body, changed = loop.body, _assigned(loop.body)
+    copies: list[Stmt] = [
+        stmt
+        for stmt in body
+        if isinstance(stmt, Phase) and _is_copy(stmt, shared, read_only) and changed.isdisjoint(_free(stmt.body))
+    ]
     last = max((n for n, stmt in enumerate(body) if stmt in copies), default=len(body))
     begin = next((n + 1 for n in range(last, len(body)) if isinstance(body[n], Barrier)), len(body))
     return copies, begin if any(isinstance(stmt, Phase) for stmt in body[begin:]) else 0
+
+
+def _assigned(body: Body) -> set[str]:
+    """The variables that some code makes or assigns."""
+    names = {stmt.var.name for stmt in statements(body) if isinstance(stmt, Let | Declare | Assign | For)}
+    given = [stmt for stmt in statements(body) if isinstance(stmt, Instruct)]
+    return names.union(*(written_by(stmt)[0] for stmt in given))
+
+
+def _free(body: Body) -> set[str]:
+    """The variables that some code uses and does not make. No name hides another one, so none of them is made by
+    code beside it."""
+    own = {stmt.var.name for stmt in statements(body) if isinstance(stmt, Let | For)}
+    used = (part for stmt in statements(body) for value in values(stmt) for part in parts(value))
+    return {part.name for part in used if isinstance(part, Var)} - own
 
 
 def _is_copy(phase: Phase, shared: Collection[str], read_only: Collection[str]) -> bool:

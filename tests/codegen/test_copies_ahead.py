@@ -49,11 +49,31 @@ GUARDED = PLAIN.replace("x: f32[8*K, 64]", "x: f32[8*K - 3, 50]").replace(
     "| | | | | t[{3}, {2}] = x[8*{1} + {3}, {2}]",
 )
 
+SCALAR = """kernel t(K = 6)
+in x: f32[K, 64]
+out y: f32[64]
+tmp t: f32[64] shared
+tmp s: f32 reg
+
+1 : gx
+| 64 : bx
+| | y[{1}] = 0
+| s = 1
+| K
+| | 64 : bx
+| | | t[{2}] = 0
+| | | t[{2}] = x[{1}, {2}] if s > 0
+| | 64 : bx
+| | | y[{2}] += t[63 - {2}]
+| | s = 0 - s
+"""
+
 AHEAD = {
     "plain": PLAIN,
     "wide": WIDE,
     "guarded": GUARDED,
     "turns that are not known": PLAIN.replace("K = 5", "K"),
+    "under what it does not change": SCALAR.replace("| | s = 0 - s\n", ""),
     "a text of two products": PLAIN.replace("8*{1} + {3}, {2}]", "8*{1} + {3}, {2}] * 2 + x[{3}, {2}]"),
 }
 
@@ -62,6 +82,7 @@ NOT = {
     .replace("N = 3", "N = 1")
     .replace("| | 64 : bx\n| | | 8\n", "| | 64 : bx\n| | | x[8*{1}, {2}] = 1\n| | 64 : bx\n| | | 8\n"),
     "at data, which may fail": AT_DATA,
+    "under what the loop changes": SCALAR,
     "one turn": PLAIN.replace("K = 5", "K = 1"),
     "more than registers are for": PLAIN.replace("8*K", "64*K")
     .replace("[8, 64]", "[64, 64]")
