@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
+from gpu_copies import copying_kernel, wrong
 
 import dojoir
 
@@ -101,3 +104,10 @@ def test_what_is_read_ahead_is_right(name: str, target: str) -> None:
     found = dojoir.compile(kernel, target, emulated=True).run(given)
     for array, value in expected.items():
         np.testing.assert_allclose(found[array], value, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("number", range(10, 30))
+def test_random_kernels_with_copies_are_right(number: int) -> None:
+    """Without the question for what a loop assigns, 10 and 17 are wrong; if all arrays may be read ahead, 27 to 29."""
+    random = Random(f"copies 0 {number}")
+    assert wrong(copying_kernel(random), random) is None

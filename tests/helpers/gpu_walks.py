@@ -25,6 +25,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
 
 from agreement import agree, random_arguments
+from gpu_copies import copying_kernel
 from gpu_kernels import ALL
 from in_versions import in_versions
 from on_harness import run
@@ -153,8 +154,9 @@ def start(random: Random) -> Kernel:
             lambda: dojoir.parse(random.choice([*ALL.values()])),
             lambda: dojoir.kernels.load(random.choice(PLAIN)),
             lambda: dojoir.parse(dojoir.to_text(runnable_kernel(random, small=True))),
+            lambda: copying_kernel(random),
         ),
-        (0.25, 0.5, 0.25),
+        (0.25, 0.4, 0.25, 0.1),
     )[0]
     return in_versions(made(), random) if random.random() < 0.15 else made()
 

@@ -1,0 +1,121 @@
+"""Random kernels whose blocks copy to shared memory in a loop and compute with that: `gpu_copies.py --count 300`.
+
+Drawn together are what a copy may depend on (the loop, other loops, sizes, elements, registers that the loop
+assigns before or after it, or not at all), which arrays the loop writes, how many copies there are and where they
+stand, types, and whether a thread copies one element, several, or several side by side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from random import Random
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+
+from agreement import agree, random_arguments
+from on_harness import run
+
+import dojoir
+from dojoir.ir.nodes import Kernel
+
+TYPES = ("f32", "f32", "f32", "i32", "f16", "u8", "f64")
+
+
+def copying_kernel(random: Random) -> Kernel:
+    """A well-formed kernel."""
+    while True:
+        try:
+            kernel = dojoir.parse(_text(random))
+            dojoir.prove(kernel)
+        except dojoir.DojoError:
+            continue
+        return kernel
+
+
+def _text(random: Random) -> str:
+    turns, threads, each = random.choice(["K = 3", "K = 2", "K"]), random.choice([8, 32]), random.choice([1, 1, 4])
+    blocks, inner = random.choice([1, 2]), random.choice([0, 0, 2])
+    arrays = [f"x{n}" for n in range(random.choice([1, 1, 2]))]
+    kinds = {name: random.choice(TYPES) for name in arrays}
+    written = random.choice([None, None, None, *arrays]) if blocks == 1 else None
+    uses = {name: random.choice(["none", "guard", "condition", "condition", "factor"]) for name in arrays}
+    header = [f"kernel copies({turns})", "in  at: i32[K]", "in  w: f32[K]"]
+    header += [
+        f"{'inout' if name == written else 'in'} {name}: {kinds[name]}[K, {threads * each}]" for name in arrays
+    ]
+    header += [f"out y: f32[{blocks}, {threads}]", "tmp s: f32 reg"]
+    header += [f"tmp t{name}: {kinds[name]}[{threads * each}] shared" for name in arrays]
+    bars = "| | | " if inner else "| | "
+    copies: list[str] = []
+    for name in arrays:
+        copies += [bars + line for line in _copy(random, name, threads, each, uses[name])]
+    sums = " + ".join(f"f32(t{name}[{threads * each - 1} - {{j}}])" for name in arrays)
+    compute = [f"{bars}{threads} : bx @j", f"{bars}| y[{{b}}, {{j}}] += {sums}"]
+    if written:
+        row = random.choice(["({k} + 1) % K", "0"])
+        compute.append(f"{bars}| {written}[{row}, {{j}}] = 1")
+    changed = bars + random.choice(["s = 0 - s", "s = 0 - s", "s = s + 1", "s = w[{k}]"])
+    first, last = random.choice([([], []), ([changed], []), ([], [changed]), ([], [changed])])
+    more = [f"{bars}{threads} : bx @j", f"{bars}| y[{{b}}, {{j}}] += s"] if random.random() < 0.3 else []
+    before, after = random.choice([(more, []), ([], more)])
+    loops = ["| K @k", f"| | {inner} @l"] if inner else ["| K @k"]
+    zeroed = [f"| {threads} : bx @j", "| | y[{b}, {j}] = 0"]
+    lines = [f"{blocks} : gx @b", *zeroed, "| s = 1", *loops, *first, *before, *copies, *compute, *after, *last]
+    return "\n".join([*header, "", *lines, ""])
+
+
+def _copy(random: Random, name: str, threads: int, each: int, use: str) -> list[str]:
+    row = random.choice(["{k}", "{k}", "K - 1 - {k}", "({k} + 1) % K", "{k} // 2", "at[{k}] % K"])
+    lines, bars, column = [f"{threads} : bx @j"], "| ", "{j}"
+    if each > 1:
+        lines.append(f"| {each}{random.choice(['', ' : u', ' : v'])} @e")
+        bars, column = "| | ", random.choice([f"{each}*{{j}} + {{e}}", f"{{j}} + {threads}*{{e}}"])
+    target, value = f"t{name}[{column}]", f"{name}[{row}, {column}]"
+    if use != "none" or random.random() < 0.2:
+        lines.append(f"{bars}{target} = 0")
+    if use == "guard":
+        condition = random.choice(["{k} >= 1", "{j} < 5", "{k} + 1 < K"])
+        return [*lines, f"{bars}if {condition}", f"{bars}| {target} = {value}"]
+    if use == "condition":
+        return [
+            *lines,
+            f"{bars}{target} = {value} if {random.choice(['s > 0', 's > 0', 'w[{k}] > 0', 's > w[{k}]'])}",
+        ]
+    if use == "factor":
+        return [*lines, f"{bars}{target} = {random.choice(['2', '3'])} * {value}"]
+    return [*lines, f"{bars}{target} = {value}"]
+
+
+def wrong(kernel: Kernel, random: Random) -> str | None:
+    """What a kernel gives on the harness that the interpreter does not give, for both targets and orders."""
+    sizes = {"K": random.choice([1, 2, 4])} if kernel.runtime_sizes else {}
+    given = random_arguments(kernel, sizes, random)
+    expected = dojoir.interpret(kernel, given, **sizes)
+    for target in ("cuda", "hip"):
+        for order in ("forward", "backward"):
+            found = agree(kernel, expected, run(kernel, given, sizes, target, order), exact=False)
+            if found is not None:
+                return f"{target}, {order}, at {sizes}: {found}\n{kernel}"
+    return None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", default="0")
+    given = parser.parse_args()
+    ahead = 0
+    for number in range(given.count):
+        random = Random(f"copies {given.seed} {number}")
+        kernel = copying_kernel(random)
+        ahead += "_ahead" in dojoir.emit(kernel, "cuda")
+        if (found := wrong(kernel, random)) is not None:
+            sys.exit(f"copies {given.seed} {number}: {found}")
+    print(f"{given.count} kernels are right, {ahead} of them with copies that are read ahead")
+
+
+if __name__ == "__main__":
+    main()
