@@ -187,3 +187,19 @@ def condition_value(condition: Condition, iterators: Sequence[Value]) -> Value:
     left = affine_value(condition.left, iterators)
     right = affine_value(condition.right, iterators)
     return compare(RELATION[condition.relation], left, right)
+
+
+def folded(value: Value) -> Value:
+    """An index, computed where its operands are known."""
+    if isinstance(value, Binary) and value.type == INDEX:
+        left, right = known(value.left), known(value.right)
+        match value.op:
+            case "add":
+                return add(value.left, value.right)
+            case "sub":
+                return sub(value.left, value.right)
+            case "mul":
+                return mul(value.left, value.right)
+            case "div" | "rem" | "floordiv" | "mod" if left is not None and right is not None:
+                return divide(value.op, value.left, right)
+    return value

@@ -54,6 +54,64 @@ from dojoir.codegen.lir.program import (
 )
 
 
+def mapped(stmt: Stmt, change: Callable[[Value], Value]) -> Stmt:
+    """A statement with the values that it computes itself changed."""
+    match stmt:
+        case Let(var, value) | Declare(var, value) | Assign(var, value):
+            return type(stmt)(var, change(value))
+        case Store():
+            return rebuilt_store(stmt, change)
+        case Stream(offset=offset, elements=elements):
+            return replace(stmt, offset=change(offset), elements=change(elements))
+        case Prefetch(offset=offset):
+            return replace(stmt, offset=change(offset))
+        case Instruct():
+            return rebuilt_instruct(stmt, change)
+        case For(start=start, stop=stop):
+            return replace(stmt, start=change(start), stop=change(stop))
+        case Parallel(stop=stop):
+            return replace(stmt, stop=change(stop))
+        case If(condition=condition):
+            return replace(stmt, condition=change(condition))
+        case Fail(condition, status):
+            return Fail(change(condition), status)
+        case Allocate(array):
+            return Allocate(replace(array, elements=change(array.elements)))
+        case Atomic(offset=offset, value=value):
+            return replace(stmt, offset=change(offset), value=change(value))
+        case Launch(grid=grid):
+            return replace(stmt, grid=tuple(map(change, grid)))
+        case Comment() | Fence() | Barrier() | Phase():
+            return stmt
+
+
+def rebuilt_store(stmt: Store, change: Callable[[Value], Value]) -> Store:
+    """A store with its values changed."""
+    return replace(
+        stmt,
+        offset=change(stmt.offset),
+        value=change(stmt.value),
+        stride=None if stmt.stride is None else change(stmt.stride),
+        mask=None if stmt.mask is None else change(stmt.mask),
+    )
+
+
+def changed_by(body: tuple[Stmt, ...]) -> set[str]:
+    """The names of the arrays and variables that some code may change, and of the variables that it makes."""
+    found: set[str] = set()
+    for stmt in statements(body):
+        match stmt:
+            case Let(var) | Declare(var) | Assign(var) | For(var=var) | Parallel(var=var):
+                found.add(var.name)
+            case Store(buffer) | Atomic(buffer=buffer):
+                found.add(buffer)
+            case Instruct():
+                found.update(*written_by(stmt))
+            case Stream(buffer):
+                found.add(buffer)
+    return found
+
+
 def operands(value: Value) -> tuple[Value, ...]:
     """The values that `value` is made of, in order."""
     match value:

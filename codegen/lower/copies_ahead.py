@@ -17,29 +17,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
 
-from dojoir.codegen.lir.arith import add, compare, integer, mul
-from dojoir.codegen.lir.device import Atomic, Barrier, Extract, Pack, Phase
+from dojoir.codegen.lir.arith import add, compare, folded, integer, mul
+from dojoir.codegen.lir.device import Barrier, Extract, Pack, Phase
 from dojoir.codegen.lir.program import (
     Allocate,
     Array,
     Assign,
-    Binary,
     Comment,
     Const,
     Declare,
     For,
     If,
-    Instruct,
     Let,
     Load,
     Stmt,
     Store,
-    Stream,
     Value,
     Var,
 )
 from dojoir.codegen.lir.walk import (
-    buffers,
+    changed_by,
+    mapped,
     operands,
     parts,
     rebuilt,
@@ -47,7 +45,6 @@ from dojoir.codegen.lir.walk import (
     values,
     with_blocks,
     with_loops,
-    written_by,
 )
 from dojoir.support.frozen import dataclass
 
@@ -62,17 +59,6 @@ def copies_ahead(body: Body, shared: Collection[str], read_only: Collection[str]
     """The code of a launch with the copies of its loops one iteration ahead. `shared` are the arrays of a block;
     `read_only` those in memory that nothing in the launch writes; `fresh` gives names that are not in use."""
     return with_loops(body, lambda loop: _pipelined(loop, shared, read_only, fresh))
-
-
-def written(body: Body) -> set[str]:
-    """The arrays that some code writes, or may write."""
-    found: set[str] = set()
-    for stmt in statements(body):
-        if isinstance(stmt, Store | Atomic):
-            found.add(stmt.buffer)
-        elif isinstance(stmt, Instruct | Stream):
-            found.update(buffers(stmt))
-    return found
 
 
 def _pipelined(loop: For, shared: Collection[str], read_only: Collection[str], fresh: Names) -> Body:
@@ -103,7 +89,7 @@ def _pipelined(loop: For, shared: Collection[str], read_only: Collection[str], f
 def _copies(loop: For, shared: Collection[str], read_only: Collection[str]) -> tuple[list[Stmt], int]:
     """The copies that a loop makes, and how many statements it has up to where all of these can be read; 0 where
     nothing is computed after that."""
-    body, changed = loop.body, _assigned(loop.body)
+    body, changed = loop.body, changed_by(loop.body)
     copies: list[Stmt] = [
         stmt
         for stmt in body
@@ -112,13 +98,6 @@ def _copies(loop: For, shared: Collection[str], read_only: Collection[str]) -> t
     last = max((n for n, stmt in enumerate(body) if stmt in copies), default=len(body))
     begin = next((n + 1 for n in range(last, len(body)) if isinstance(body[n], Barrier)), len(body))
     return copies, begin if any(isinstance(stmt, Phase) for stmt in body[begin:]) else 0
-
-
-def _assigned(body: Body) -> set[str]:
-    """The variables that some code makes or assigns."""
-    names = {stmt.var.name for stmt in statements(body) if isinstance(stmt, Let | Declare | Assign | For)}
-    given = [stmt for stmt in statements(body) if isinstance(stmt, Instruct)]
-    return names.union(*(written_by(stmt)[0] for stmt in given))
 
 
 def _free(body: Body) -> set[str]:
@@ -215,43 +194,23 @@ def _loads(value: Value) -> Iterator[Load]:
         yield from _loads(operand)
 
 
-def _with_loads(stmt: Let | Store, by: Mapping[Load, Value]) -> Stmt:
+def _with_loads(stmt: Stmt, by: Mapping[Load, Value]) -> Stmt:
     """A statement with other values for its loads."""
 
     def change(value: Value) -> Value:
         return by[value] if isinstance(value, Load) else rebuilt(value, change)
 
-    return _changed(stmt, change)
-
-
-def _changed(stmt: Stmt, change: Callable[[Value], Value]) -> Stmt:
-    """A statement of a copy with its own values changed."""
-    match stmt:
-        case Let(value=value) | Assign(value=value):
-            return replace(stmt, value=change(value))
-        case Store(offset=offset, value=value):
-            return replace(stmt, offset=change(offset), value=change(value))
-        case If(condition=condition):
-            return replace(stmt, condition=change(condition))
-    return stmt
+    return mapped(stmt, change)
 
 
 def _with(body: Body, var: Var, value: Value) -> Body:
     """Some code with a value for a variable."""
 
     def change(part: Value) -> Value:
-        if part == var:
-            return value
-        match rebuilt(part, change):
-            case Binary(op="mul", left=left, right=right):
-                return mul(left, right)
-            case Binary(op="add", left=left, right=right):
-                return add(left, right)
-            case other:
-                return other
+        return value if part == var else folded(rebuilt(part, change))
 
     def changed(inner: Body) -> Body:
-        return tuple(with_blocks(_changed(stmt, change), changed) for stmt in inner)
+        return tuple(with_blocks(mapped(stmt, change), changed) for stmt in inner)
 
     return changed(body)
 

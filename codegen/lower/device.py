@@ -14,11 +14,11 @@ from dojoir.codegen.lir.arith import add, both, compare, divide, integer
 from dojoir.codegen.lir.device import ATOMICS, Barrier, BlockNumber, Launch, ThreadNumber
 from dojoir.codegen.lir.device import Phase as PhaseCode
 from dojoir.codegen.lir.program import INDEX, Type, Value, Var
-from dojoir.codegen.lir.walk import parts, statements, values
+from dojoir.codegen.lir.walk import changed_by, parts, statements, values
 from dojoir.codegen.lower.access import Accesses
 from dojoir.codegen.lower.collectives import Combining, atomically
 from dojoir.codegen.lower.conversions import as_stored
-from dojoir.codegen.lower.copies_ahead import copies_ahead, written
+from dojoir.codegen.lower.copies_ahead import copies_ahead
 from dojoir.codegen.lower.device_sums import carry
 from dojoir.codegen.lower.exchanges import Exchanges
 from dojoir.codegen.lower.grids import has_room, in_launches
@@ -160,7 +160,7 @@ class DeviceScopes(Scopes):
         code = (*cleared(clear, launched.threads, self.unit.names.fresh), *code)
         shared = {array.name for array in self.shared}
         captures, arrays = captured(code, shared, self)
-        read_only = {array.name for array in arrays} - written(code)
+        read_only = {array.name for array in arrays} - changed_by(code)
         code = copies_ahead(code, shared, read_only, self.unit.names.fresh)
         order = [*(array.name for array in self.unit.kernel.arguments), *self.unit.arrays]
         sizes = [*order, *self.unit.kernel.runtime_sizes]

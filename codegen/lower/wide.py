@@ -17,7 +17,7 @@ from dojoir.codegen.lir.arith import add, integer
 from dojoir.codegen.lir.device import Extract, Pack
 from dojoir.codegen.lir.linear import distance, divisor
 from dojoir.codegen.lir.program import Load, Stmt, Store, Type, Value, Var
-from dojoir.codegen.lir.walk import buffers, parts, rebuilt, statements, values
+from dojoir.codegen.lir.walk import buffers, changed_by, parts, rebuilt, statements, values
 from dojoir.ir.affine import Affine, Mod, SizeVar
 from dojoir.ir.nodes import Condition
 from dojoir.support.frozen import dataclass
@@ -100,24 +100,10 @@ def _condition_of_all(lanes: Sequence[tuple[Stmt, ...]]) -> Value | None:
                 found.add(condition)
             case _:
                 return None
-    written = {name for body in lanes for name in _written(body)}
+    changed = changed_by(tuple(stmt for body in lanes for stmt in body))
     read = {part for condition in found for part in parts(condition)}
     names = {part.buffer for part in read if isinstance(part, Load)} | {p.name for p in read if isinstance(p, Var)}
-    return found.pop() if len(found) == 1 and written.isdisjoint(names) else None
-
-
-def _written(body: tuple[Stmt, ...]) -> Iterator[str]:
-    """The arrays and variables that statements may change."""
-    for stmt in statements(body):
-        match stmt:
-            case lir.Let(var) | lir.Declare(var) | lir.Assign(var):
-                yield var.name
-            case Store(buffer):
-                yield buffer
-            case lir.If() | lir.For() | lir.Comment():
-                pass
-            case _:
-                yield from buffers(stmt)
+    return found.pop() if len(found) == 1 and changed.isdisjoint(names) else None
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,15 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import parts, rebuilt, rebuilt_instruct, statements, values, written_by
-from dojoir.codegen.simd.pieces import rebuilt_store
+from dojoir.codegen.lir.walk import (
+    parts,
+    rebuilt,
+    rebuilt_instruct,
+    rebuilt_store,
+    statements,
+    values,
+    written_by,
+)
 from dojoir.support.frozen import dataclass
 
 

@@ -47,7 +47,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import parts, rebuilt, rebuilt_instruct, statements, values
+from dojoir.codegen.lir.walk import parts, rebuilt, rebuilt_instruct, rebuilt_store, statements, values
 from dojoir.codegen.simd.table import Isa
 from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
@@ -272,45 +272,6 @@ class _Cutter:
             )
             self.functions[new] = Function(new, params, body, retyped(given.result, lanes), given.comment)
         return new
-
-
-def mapped(stmt: Stmt, change: Callable[[Value], Value]) -> Stmt:
-    """A statement with the values that it computes itself changed."""
-    match stmt:
-        case Let(var, value) | Declare(var, value) | Assign(var, value):
-            return type(stmt)(var, change(value))
-        case Store():
-            return rebuilt_store(stmt, change)
-        case Stream(offset=offset, elements=elements):
-            return replace(stmt, offset=change(offset), elements=change(elements))
-        case Prefetch(offset=offset):
-            return replace(stmt, offset=change(offset))
-        case Instruct():
-            return rebuilt_instruct(stmt, change)
-        case For(start=start, stop=stop):
-            return replace(stmt, start=change(start), stop=change(stop))
-        case Parallel(stop=stop):
-            return replace(stmt, stop=change(stop))
-        case If(condition=condition):
-            return replace(stmt, condition=change(condition))
-        case Fail(condition, status):
-            return Fail(change(condition), status)
-        case Allocate(array):
-            return Allocate(replace(array, elements=change(array.elements)))
-        case Comment() | Fence():
-            return stmt
-    raise AssertionError(f"a CPU has no {type(stmt).__name__}")
-
-
-def rebuilt_store(stmt: Store, change: Callable[[Value], Value]) -> Store:
-    """A store with its values changed."""
-    return replace(
-        stmt,
-        offset=change(stmt.offset),
-        value=change(stmt.value),
-        stride=None if stmt.stride is None else change(stmt.stride),
-        mask=None if stmt.mask is None else change(stmt.mask),
-    )
 
 
 def _is_apart(access: Load | Store) -> bool:

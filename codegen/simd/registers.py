@@ -7,13 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dojoir.codegen.lir.arith import add, divide, integer, known, mul, sub
+from dojoir.codegen.lir.arith import folded, integer, known
 from dojoir.codegen.lir.program import (
-    INDEX,
     Allocate,
     Array,
     Assign,
-    Binary,
     Comment,
     Const,
     Declare,
@@ -34,8 +32,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import buffers, parts, rebuilt, statements, values
-from dojoir.codegen.simd.pieces import mapped
+from dojoir.codegen.lir.walk import buffers, mapped, parts, rebuilt, statements, values
 from dojoir.ir.nodes import Buffer
 from dojoir.support.frozen import dataclass
 
@@ -199,24 +196,9 @@ def _with(stmt: Stmt, known_vars: Mapping[str, Value]) -> Stmt:
     def change(value: Value) -> Value:
         if isinstance(value, Var):
             return known_vars.get(value.name, value)
-        return _folded(rebuilt(value, change))
+        return folded(rebuilt(value, change))
 
     return mapped(stmt, change)
-
-
-def _folded(value: Value) -> Value:
-    if isinstance(value, Binary) and value.type == INDEX:
-        left, right = known(value.left), known(value.right)
-        match value.op:
-            case "add":
-                return add(value.left, value.right)
-            case "sub":
-                return sub(value.left, value.right)
-            case "mul":
-                return mul(value.left, value.right)
-            case "div" | "rem" | "floordiv" | "mod" if left is not None and right is not None:
-                return divide(value.op, value.left, right)
-    return value
 
 
 # -- variables ---------------------------------------------------------------------------------------------

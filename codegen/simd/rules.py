@@ -44,8 +44,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import rebuilt, rebuilt_instruct
-from dojoir.codegen.simd.pieces import rebuilt_store
+from dojoir.codegen.lir.walk import rebuilt, rebuilt_instruct, rebuilt_store
 from dojoir.codegen.simd.table import MASKS, Isa
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
 from dojoir.support.frozen import dataclass

@@ -108,6 +108,6 @@ def test_what_is_read_ahead_is_right(name: str, target: str) -> None:
 
 @pytest.mark.parametrize("number", range(10, 30))
 def test_random_kernels_with_copies_are_right(number: int) -> None:
-    """Without the question for what a loop assigns, 10 and 17 are wrong; if all arrays may be read ahead, 27 to 29."""
+    """Wrong are 10 and 17 if what the loop assigns is not asked for, and 27 to 29 if what it writes is not."""
     random = Random(f"copies 0 {number}")
     assert wrong(copying_kernel(random), random) is None
