@@ -15,8 +15,7 @@ from dojoir.ir.nodes import Kernel, Scope, Site
 from dojoir.passes.base.move import BufferName, Formula, Move, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.steps.combinators import first, repeat, tried
-from dojoir.passes.schedule.steps.spots import act
-from dojoir.passes.schedule.steps.spots import move as move_on
+from dojoir.passes.schedule.steps.spots import act, move
 from dojoir.passes.storage.dropping import AddDim
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import MaterializeDims
@@ -42,7 +41,8 @@ def keep_scalars(trace: Trace) -> None:
     for buffer in trace.kernel.buffers:
         if buffer.role == "tmp" and not buffer.dims and buffer.storage == "heap":
             sites = [site for site in trace.kernel.sites if buffer.name in site.statement.buffers]
-            _ = _around_all(trace.kernel, sites) and tried(trace, move_on(PlaceBuffer, buffer.name, "reg"))
+            if sites and _around_all(trace.kernel, sites):
+                _ = tried(trace, move(PlaceBuffer, buffer.name, "reg"))
 
 
 def _expanded(trace: Trace, name: str) -> None:
@@ -72,9 +72,9 @@ def _again(kernel: Kernel) -> list[Move]:
     scalars = {buffer.name for buffer in kernel.buffers if buffer.role == "tmp" and not buffer.dims}
     nested = {site.statement.target.buffer for site in kernel.sites if site.scopes} & scalars
     found: list[Move] = []
-    for move in UnshareBuffer.candidates(kernel):
-        assert isinstance(move, UnshareBuffer)
-        if str(move.buffer) in nested:
-            name = BufferName(fresh_name(kernel, str(move.buffer)))
-            found.append(UnshareBuffer(move.buffer, name, move.position, move.accesses))
+    for one in UnshareBuffer.candidates(kernel):
+        assert isinstance(one, UnshareBuffer)
+        if str(one.buffer) in nested:
+            name = BufferName(fresh_name(kernel, str(one.buffer)))
+            found.append(UnshareBuffer(one.buffer, name, one.position, one.accesses))
     return found[::-1]

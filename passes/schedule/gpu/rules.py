@@ -14,7 +14,6 @@ from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement
-from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.collapsing import Collapse
@@ -27,6 +26,7 @@ from dojoir.passes.schedule.facts.strides import depends, is_leaf, sites_in, ste
 from dojoir.passes.schedule.gpu.rows.channels import channels_apart
 from dojoir.passes.schedule.gpu.rows.long_scans import long_rows, long_vector
 from dojoir.passes.schedule.gpu.rows.open_rows import rows_by_length
+from dojoir.passes.schedule.gpu.rows.rows import own_scalars_of
 from dojoir.passes.schedule.gpu.rows.scans import scan_rows
 from dojoir.passes.schedule.gpu.rows.totals import add_up
 from dojoir.passes.schedule.gpu.sharing.flat import flattened
@@ -196,13 +196,9 @@ def _chain(trace: Trace, path: Path) -> list[Spot]:
 def _gathers(scope: Spot) -> bool:
     """Whether iterations of a scope accumulate into one element. A temporary that only its iterations use is each
     one's own."""
-    kernel, depth, sites = scope.trace.kernel, scope.depth, sites_in(scope.trace.kernel, scope.path)
-    used = {
-        name for site in kernel.sites if not is_inside(site.path, scope.path) for name in site.statement.buffers
-    }
-    own = {buffer.name for buffer in kernel.buffers if buffer.role == "tmp" and not buffer.dims} - used
+    own, sites = {*own_scalars_of(scope.trace.kernel, scope.path)}, sites_in(scope.trace.kernel, scope.path)
     sums = [site.statement.target for site in sites if site.statement.accumulation is not None]
-    return any(target.buffer not in own and not depends(target, depth) for target in sums)
+    return any(target.buffer not in own and not depends(target, scope.depth) for target in sums)
 
 
 def _known(found: bool) -> None:

@@ -270,6 +270,7 @@ def _products(trace: Trace) -> None:
 
 
 def _apart(trace: Trace) -> None:
+    own_scalars(trace)
     sink_sums(trace)
     part_products(trace)
     for n in reversed(range(len(trace.kernel.body))):

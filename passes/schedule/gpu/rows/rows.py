@@ -127,7 +127,7 @@ def keep_row(trace: Trace, row: Spot, name: str) -> str:
 def temporaries_of(trace: Trace, row: Spot) -> list[str]:
     """Gives the temporaries that nothing outside of a row uses, but those in shared memory, elements for one row
     alone, and returns them. Raises IllegalMove where a move is refused."""
-    own = [n for n in _used_inside(trace.kernel, row.path) if trace.kernel.buffer(n).storage != "shared"]
+    own = [n for n in used_inside(trace.kernel, row.path) if trace.kernel.buffer(n).storage != "shared"]
     for name in own:
         for d in _dims_along(trace.kernel, name, row.depth):
             act(trace, ReuseDims, name, d)
@@ -201,14 +201,19 @@ def _depths(access: Access) -> set[int]:
     return {depth for index in access.indices if isinstance(index, Affine) for depth in index.iterators}
 
 
-def _used_inside(kernel: Kernel, path: Path) -> Iterator[str]:
+def used_inside(kernel: Kernel, path: Path) -> Iterator[str]:
     """The temporaries that nothing outside of the scope at `path` uses."""
     users: dict[str, bool] = {}
     for site in kernel.sites:
-        for access in site.statement.accesses:
-            here = is_inside(site.path, path)
-            users[access.buffer] = users.get(access.buffer, True) and here
+        here = is_inside(site.path, path)
+        for name in site.statement.buffers:
+            users[name] = users.get(name, True) and here
     yield from (name for name, inside in users.items() if inside and kernel.buffer(name).role == "tmp")
+
+
+def own_scalars_of(kernel: Kernel, path: Path) -> Iterator[str]:
+    """The scalar temporaries that nothing outside of the scope at `path` uses: each iteration has its own."""
+    yield from (name for name in used_inside(kernel, path) if not kernel.buffer(name).dims)
 
 
 def _dims_along(kernel: Kernel, name: str, depth: int) -> list[int]:

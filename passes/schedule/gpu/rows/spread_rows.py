@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Path, Scope, accesses_in
-from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unmark
 from dojoir.passes.loops.collapsing import Collapse
@@ -20,6 +19,7 @@ from dojoir.passes.schedule.gpu.rows.rows import (
     keep_in_registers,
     keep_row,
     on_threads,
+    own_scalars_of,
     read_again,
     temporaries_of,
 )
@@ -65,7 +65,7 @@ def _rows(trace: Trace, row: Spot, threads: int) -> None:
     """A row on `threads` threads, the last time under a guard where they do not share it equally."""
     known(not row.path[:-1], "a nest by itself")
     sums = [site.statement for site in sites_in(trace.kernel, row.path) if site.statement.accumulation is not None]
-    own = _own_scalars(trace, row)
+    own = {*own_scalars_of(trace.kernel, row.path)}
     shared = [s for s in sums if s.target.buffer not in own and not depends(s.target, row.depth)]
     known(not shared, "rows that share no sum")
     length = extent_along(row).constant
@@ -82,13 +82,6 @@ def _rows(trace: Trace, row: Spot, threads: int) -> None:
     for name in kept:
         keep_in_registers(trace, name, threads, {length: width})
     on_threads(trace, row)
-
-
-def _own_scalars(trace: Trace, row: Spot) -> set[str]:
-    """The scalars that nothing but an iteration of a row uses: each has its own."""
-    outside = {n for s in trace.kernel.sites if not is_inside(s.path, row.path) for n in s.statement.buffers}
-    scalars = {b.name for b in trace.kernel.buffers if b.role == "tmp" and not b.dims}
-    return scalars - outside
 
 
 def _width(trace: Trace, row: Spot, length: int) -> int:
