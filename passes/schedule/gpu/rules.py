@@ -100,8 +100,8 @@ def _nest(trace: Trace, path: Path, machine: Machine) -> None:
 
 
 def elements_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
-    """Gives each thread an iteration of the scopes that are independent, or a few neighbours, whatever is inside.
-    Raises DojoError where there are none."""
+    """Gives each thread one independent iteration of the outer scopes, or a few neighbours. Scopes whose iterations
+    depend on each other run inside of the thread. Raises DojoError where no scope is independent."""
     _steps_inside(trace, path)
     if not _chain(trace, path):
         raise ArgumentError("no independent iterations", "bad-arguments")

@@ -64,7 +64,11 @@ def structure(trace: Trace, nest: str, name: str, machine: Machine | str = "cuda
     path = trace.kernel.path(nest)
     if len(path) != 1:
         raise ArgumentError(f"{nest} is inside of another scope: a nest is outermost", "bad-arguments")
-    parts = chosen(trace, path, planned)
+    try:
+        parts = chosen(trace, path, planned)
+    except ArgumentError as error:
+        message = f"the nest at {nest} is not of the structure {name}: {error.diagnostic.message}"
+        raise ArgumentError(message, error.diagnostic.code) from None
     for part in sorted(parts or (), key=lambda part: part.path, reverse=True):
         planner.rules(trace, part.path, planned)
 

@@ -213,7 +213,7 @@ class Planner:
 
 
 def _where(nest: Spot) -> Path | None:
-    """Where a nest is now; None where it went into the schedule of another, as what a sum begins with does."""
+    """The path of a nest; None where the schedule of another nest took it in, as the first value of a sum."""
     try:
         return nest.path
     except ArgumentError:
@@ -239,7 +239,8 @@ def rules(trace: Trace, path: Path, machine: Machine) -> None:
 
 
 SURE: tuple[Structure, ...] = (rows_in_warps, rows_in_blocks, rules)
-"""Those of which no gain over the rules is asked: what they make of constant rows is good for any number."""
+"""The structures that need not beat the rules by a margin: rows of constant length have the same schedule however
+many there are."""
 
 STRUCTURES: tuple[Structure, ...] = (
     rows_in_warps,

@@ -135,7 +135,8 @@ def partial_sums(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
 
 
 def partial_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
-    """The same of a contraction whose result has too few tiles for the multiprocessors ("split K")."""
+    """Split-K: makes partial results of a contraction whose result has fewer tiles than the machine has
+    multiprocessors, and what adds them up. Returns the nests."""
     found = sum_at(trace, path)
     known(is_contraction(found.site), "a contraction")
     tiles = max(1, found.results // SQUARE)

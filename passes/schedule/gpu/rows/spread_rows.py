@@ -52,7 +52,7 @@ def rows_in_blocks(trace: Trace, path: Path, machine: Machine) -> None:
 
 
 def rows_as_one(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
-    """Makes one scope of those over rows, as of a batch of images: what is made of rows is then made of all."""
+    """Collapses two scopes over rows, as of a batch of planes, into one, so that structures for rows apply."""
     rows = spot(trace, path)
     inner = rows.child(0)
     known(len(rows.body) == 1 and isinstance(inner.node, Scope) and len(inner.body) > 1, "scopes over rows")
