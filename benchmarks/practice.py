@@ -71,6 +71,10 @@ class Text:
     numpy: str = ""
     written: str = ""
     """When it was written, where that was after the rules of some time."""
+    codes: frozenset[str] = frozenset()
+    """Results that are codes of rounded numbers: PyTorch may round a tie, or its scale, to the next one."""
+    eager_gpu: str = ""
+    """PyTorch's expression on a GPU, where it has not what `eager` says."""
 
     @staticmethod
     def torch_type(buffer: Any) -> str:
@@ -163,6 +167,8 @@ def _read(path: Path) -> Text:
         dict(re.findall(r"^# made: (\w+) = (.+)$", written, re.MULTILINE)),
         said.get("numpy", ""),
         said.get("written", ""),
+        frozenset(re.findall(r"\w+", said.get("codes", ""))),
+        said.get("eager_gpu", ""),
     )
 
 
