@@ -34,7 +34,7 @@ from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.support.frozen import dataclass
 
-STEP_LIMIT = 300_000
+STEP_LIMIT = 3_000_000
 """How many isl operations one question may take; past them, the condition is asked."""
 
 

@@ -252,3 +252,73 @@ def test_elements_at_data_are_read_behind_their_condition(target: str) -> None:
     given["at"][:7] = [6, 5, 4, 3, 2, 1, 0]
     found = dojoir.compile(kernel, target, emulated=True).run(given)["y"]
     np.testing.assert_array_equal(found, dojoir.interpret(kernel, given)["y"])
+
+
+VERSIONS = """kernel windows(N, G, C, O, H, W)
+where H >= 3, W >= 3
+in  x: f32[N, G, C, H, W]
+in  f: f32[G, O, C, 3, 3]
+out y: f32[N, G, O, H - 2, W - 2]
+tmp y_tile: f32[1, 1, 1, 2, 4, 1, 1, 16, 4] reg
+tmp x_tile: f32[1, 1, 8, 1, 64] shared
+tmp f_tile: f32[1, 8, 8, 1, 1] shared order(0, 1, 3, 4, 2) pad(0, 0, 4, 0, 0)
+
+if C == 8 and G == 32 and H == 56 and N == 32 and O == 8 and W == 56
+| 32 : gz @n
+| | 32 : gy @g
+| | | 54 : gx @h
+| | | | 2 : by @o_in_in
+| | | | | 16 : bx @w_in_in
+| | | | | | 1 : u @o_in
+| | | | | | | 4 : u @o_in_in_in
+| | | | | | | | 1 : u @w_in
+| | | | | | | | | 4 : u @w_in_in_in
+| | | | | | | | | | if 4*{4} + 64*{7} + {8} < 54
+| | | | | | | | | | | y_tile[0, 0, {5}, {3}, {6}, 0, {7}, {4}, {8}] = 0
+| | | | 3 @p
+| | | | | 3 @q
+| | | | | | 1 @c
+| | | | | | | 32 : bx
+| | | | | | | | 16 : u
+| | | | | | | | | if ({6} + 32*{7}) % 64 < -{4} + 56
+| | | | | | | | | | x_tile[0, 0, ({6} + 32*{7}) // 64, 0, ({6} + 32*{7}) % 64] = x[{0}, {1}, 8*{5} + ({6} + 32*{7}) // 64, {2} + {3}, {4} + ({6} + 32*{7}) % 64]
+| | | | | | | 32 : bx
+| | | | | | | | 2 : u
+| | | | | | | | | f_tile[0, 4*{7} + {6} // 8, {6} % 8, 0, 0] = f[{1}, 4*{7} + {6} // 8, 8*{5} + {6} % 8, {3}, {4}]
+| | | | | | | 2 : by @o_in_rest_in
+| | | | | | | | 16 : bx @w_in_rest_in
+| | | | | | | | | 8 : u @c_in
+| | | | | | | | | | 1 : u @o_in_rest
+| | | | | | | | | | | 4 : u @o_in_rest_in_in
+| | | | | | | | | | | | 1 : u @w_in_rest
+| | | | | | | | | | | | | 4 : u @w_in_rest_in_in
+| | | | | | | | | | | | | | if 4*{7} + 64*{11} + {12} < 54
+| | | | | | | | | | | | | | | y_tile[0, 0, {9}, {6}, {10}, 0, {11}, {7}, {12}] = fma(x_tile[0, 0, {8}, 0, 4*{7} + 64*{11} + {12}], f_tile[0, 4*{6} + 8*{9} + {10}, {8}, 0, 0], y_tile[0, 0, {9}, {6}, {10}, 0, {11}, {7}, {12}])
+| | | | 2 : by
+| | | | | 16 : bx
+| | | | | | 1 : u
+| | | | | | | 4 : u
+| | | | | | | | 1 : u
+| | | | | | | | | 4 : u
+| | | | | | | | | | if 4*{4} + 64*{7} + {8} < 54
+| | | | | | | | | | | y[{0}, {1}, 4*{3} + 8*{5} + {6}, {2}, 4*{4} + 64*{7} + {8}] = y_tile[0, 0, {5}, {3}, {6}, 0, {7}, {4}, {8}]
+if 9*((C - 1) // 8) + 33*((G - 1) // 32) + 57*((H - 1) // 56) + 33*((N - 1) // 32) + 9*((O - 1) // 8) + 57*((W - 1) // 56) - C - G - H - N - O - W + 192 >= 1
+| N : gx @n
+| | G : gy @g
+| | | O : gz @o
+| | | | (H + 5) // 8 @h
+| | | | | (W + 29) // 32 @w
+| | | | | | min(8, H - 8*{3} - 2) : by @h_in
+| | | | | | | min(32, W - 32*{4} - 2) : bx @w_in2
+| | | | | | | | y[{0}, {1}, {2}, 8*{3} + {5}, 32*{4} + {6}] = 0
+| | | | | | | | C @c
+| | | | | | | | | 3 @p
+| | | | | | | | | | 3 @q
+| | | | | | | | | | | y[{0}, {1}, {2}, 8*{3} + {5}, 32*{4} + {6}] += x[{0}, {1}, {7}, 8*{3} + {5} + {8}, 32*{4} + {6} + {9}] * f[{1}, {2}, {7}, {8}, {9}]
+"""  # noqa: E501
+
+
+def test_a_sum_of_a_version_for_some_sizes_is_not_asked_about() -> None:
+    code = dojoir.emit(dojoir.parse(VERSIONS), "cuda")
+    before = code[: code.index("fmaf(")]
+    assert before.rindex("for (") > before.rindex("if ("), "the sums of a thread have no condition around them"
