@@ -257,7 +257,7 @@ def _taken_back(claim: Claim) -> Answer:
     """The answer for a backward map. Equivalent kernels are equally well-formed."""
     if _fits(claim.forth) and is_plain_both_ways(claim.forth):
         declared = core.declarations(claim.before, claim.after) is None
-        return Answer(declared and keeps_marks(claim.after), False, True)
+        return Answer(declared and keeps_marks(claim.after, right=claim.before), False, True)
     return Answer(bool(_compared(claim)), False, False)
 
 

@@ -10,7 +10,8 @@ from walks import start_kernel
 
 import dojoir
 from dojoir.ir.dtypes import F64
-from dojoir.ir.nodes import MARKS, Guard, Kernel, Node, Statement
+from dojoir.ir.nodes import MARKS, Guard, Kernel, Node, Path, Scope, Statement
+from dojoir.proof import wellformed
 from dojoir.proof.core.check import marks
 from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.core.marks import mark_error
@@ -100,3 +101,20 @@ def test_a_hint_is_asked_of_each_kernel() -> None:
     assert mark_error(used) is None and mark_error(other) is not None
     for kernel in (used, other, used):
         assert are_right(kernel) == (mark_error(kernel) is None)
+
+
+def test_a_move_that_takes_one_back_asks_what_it_changed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`add_scope` has a backward certificate: other children keep what their marks promise, as for any move."""
+    kernel = dojoir.parse(PARTS)
+    dojoir.prove(kernel)
+    asked: list[Node] = []
+
+    def noted(after: Kernel, place: Path, child: Node) -> bool:
+        asked.append(child)
+        return True
+
+    monkeypatch.setattr(wellformed, "_child_keeps", noted)
+    assert dojoir.check(kernel, "add_scope(1.0, 1)")
+    assert kernel.body[0] not in asked
+    assert dojoir.check(kernel, "add_scope(0.1, 1)")
+    assert [child.extent for child in asked if isinstance(child, Scope)] == [kernel.body[0].extent]
