@@ -29,6 +29,7 @@ from dojoir.costs.thread_work import (
     operations_of,
 )
 from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Path, Scope, Site, Statement, holds
+from dojoir.support.memo import Memo
 
 LARGE = 24
 """The exponent of the size that stands for unknown ones: their product is two to this power."""
@@ -70,16 +71,14 @@ def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], pa
 
 def crosses_launches(kernel: Kernel) -> bool:
     """Whether a temporary that is not in memory is used by several launches, which nothing but memory connects."""
+    apart = [buffer.name for buffer in kernel.buffers if buffer.role == "tmp" and buffer.storage != "heap"]
+    if not apart:
+        return False
     places: dict[str, set[Path]] = {}
     for site in kernel.sites:
-        for access in site.statement.accesses:
-            for one in access.accesses():
-                places.setdefault(one.buffer, set()).add(_launch_of(site))
-    return any(
-        len(places.get(buffer.name, ())) > 1
-        for buffer in kernel.buffers
-        if buffer.role == "tmp" and buffer.storage != "heap"
-    )
+        for name in site.statement.buffers.intersection(apart):
+            places.setdefault(name, set()).add(_launch_of(site))
+    return any(len(places.get(name, ())) > 1 for name in apart)
 
 
 def _launch_of(site: Site) -> Path:
@@ -144,7 +143,14 @@ class _Launches(Arrays):
         return [dict(zip(depths, values, strict=True)) for values in product(*spaced)]
 
     def launch(self, node: Node, around: tuple[Loop, ...]) -> float:
-        """Seconds of one launch."""
+        """Seconds of one launch. They follow from the node, the loops around it, and the declarations of what it
+        uses, at these sizes: a plan asks for the same launches again each time that it tries something elsewhere."""
+        declared = tuple(self.buffers[name] for name in sorted(node.buffers))
+        asked = node, around, declared, tuple(self.sizes.items()), self.machine
+        known = _launches.get(asked)
+        return known if known is not None else _launches.put(asked, self._launch(node, around))
+
+    def _launch(self, node: Node, around: tuple[Loop, ...]) -> float:
         found = [Work(self, *work, len(around)) for work in self.statements(node, around)]
         if not found:
             return self.rates.launch
@@ -202,6 +208,10 @@ class _Launches(Arrays):
         asked = (*asked, *node.conditions) if isinstance(node, Guard) else asked
         for child in node.body:
             yield from self.statements(child, inside, asked)
+
+
+_launches: Memo[tuple[object, ...], float] = Memo(2048)
+"""The seconds of launches."""
 
 
 def _is_grid(node: Scope) -> bool:
