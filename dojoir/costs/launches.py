@@ -144,7 +144,7 @@ class _Launches(Arrays):
 
     def launch(self, node: Node, around: tuple[Loop, ...]) -> float:
         """Seconds of one launch. They follow from the node, the loops around it, and the declarations of what it
-        uses, at these sizes: a plan asks for the same launches again each time that it tries something elsewhere."""
+        uses, at these sizes: a plan asks for them again whenever it tries something elsewhere."""
         declared = tuple(self.buffers[name] for name in sorted(node.buffers))
         asked = node, around, declared, tuple(self.sizes.items()), self.machine
         known = _launches.get(asked)

@@ -30,6 +30,7 @@ buffers and sizes are the same.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import lru_cache
@@ -292,20 +293,22 @@ def _loose(kernel: Kernel, names: Collection[str]) -> Kernel:
 
 def _kernel(kernel: Kernel, buffers: tuple[Buffer, ...], numbers: list[int]) -> Kernel:
     """A kernel with some buffers and statements of another one."""
-    body, _ = _kept(kernel.body, 0, frozenset(numbers))
+    body, _ = _kept(kernel.body, 0, sorted(set(numbers)))
     return Kernel("slice", kernel.sizes, buffers, body, kernel.facts, kernel.fp)
 
 
-def _kept(nodes: tuple[Node, ...], first: int, numbers: frozenset[int]) -> tuple[tuple[Node, ...], int]:
-    """The rest of some nodes with only the statements of these numbers, and without marks and hints. The first of
-    them has the number `first`; the number after their last one is given back."""
+def _kept(nodes: tuple[Node, ...], first: int, numbers: list[int]) -> tuple[tuple[Node, ...], int]:
+    """The rest of some nodes with only the statements of these numbers, which ascend, and without marks and hints.
+    The first of them has the number `first`; the number after their last one is given back."""
     kept: list[Node] = []
     for node in nodes:
-        if isinstance(node, Statement):
-            if first in numbers:
-                kept.append(node)
-            first += 1
+        end = first + (1 if isinstance(node, Statement) else len(node.inner))
+        asked = bisect_left(numbers, end) - bisect_left(numbers, first)
+        if not asked or (asked == end - first and (isinstance(node, Statement) or not node.marked)):
+            kept += [node] * bool(asked)
+            first = end
             continue
+        assert not isinstance(node, Statement)
         body, first = _kept(node.body, first, numbers)
         if not body:
             continue

@@ -234,6 +234,8 @@ def _changed(kernel: Kernel, old: Buffer, new: Buffer, change: Change) -> Kernel
         def moved(access: Access) -> Access:
             return Access(old.name, change(access.indices, limits)) if access.buffer == old.name else access
 
+        if old.name not in node.buffers:
+            return node
         match node:
             case Statement():
                 return map_accesses(node, moved)

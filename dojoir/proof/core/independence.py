@@ -19,6 +19,7 @@ import islpy as isl
 from dojoir.ir.nodes import Access, Kernel, Path, Scope
 from dojoir.ir.packing import in_halves
 from dojoir.ir.paths import is_inside
+from dojoir.ir.places import siblings
 from dojoir.proof.core.marks import BLOCK, GRID, LEVELS
 from dojoir.sets.flow import flow_of
 from dojoir.sets.kernel_sets import KernelSets, iterators, sets_of
@@ -54,13 +55,12 @@ def private_buffers(kernel: Kernel, path: Path, mark: str) -> frozenset[str]:
     """The temporaries whose every use is inside the scope at `path`, and of which each of its iterations has one of
     its own under `mark`. `reg` and `stack` are a thread's own; `shared` is a block's, so its threads have it
     together; `heap` on a GPU is nobody's own. On cores and in lanes all are."""
-    inside: set[str] = set()
-    outside: set[str] = set()
-    for site, reads in zip(kernel.sites, sets_of(kernel).reads, strict=True):
-        here = inside if is_inside(site.path, path) else outside
-        here.add(site.statement.target.buffer)
-        here.update(read.access.buffer for read in reads)
-    return frozenset(name for name in inside - outside if _has_room(kernel, name, mark))
+    users, sites = kernel.users, kernel.sites
+    return frozenset(
+        name
+        for name in siblings(kernel, path)[path[-1]].buffers
+        if _has_room(kernel, name, mark) and all(is_inside(sites[k].path, path) for k in users[name])
+    )
 
 
 def _has_room(kernel: Kernel, name: str, mark: str) -> bool:

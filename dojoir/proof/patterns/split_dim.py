@@ -74,7 +74,11 @@ def _holds(sets: KernelSets, whole: Dim, blocks: Dim, factor: int) -> bool:
 
 def _blank(nodes: tuple[Node, ...], buffer: str) -> tuple[Node, ...]:
     """The tree without the indices of one buffer."""
-    return tuple(map_accesses(node, lambda a: Access(a.buffer, ()) if a.buffer == buffer else a) for node in nodes)
+
+    def blank(access: Access) -> Access:
+        return Access(access.buffer, ()) if access.buffer == buffer else access
+
+    return tuple(map_accesses(node, blank) if buffer in node.buffers else node for node in nodes)
 
 
 def _is_same_element(old: Access, new: Access, dim: int, factor: int, scopes: Sequence[Scope]) -> bool:

@@ -24,8 +24,10 @@ def keep_private(trace: Trace, path: Path) -> list[str]:
     Returns their names."""
     kept: list[str] = []
     for buffer in trace.kernel.buffers:
-        users = [s for s in trace.kernel.sites if any(a.buffer == buffer.name for a in s.statement.accesses)]
-        if buffer.role == "tmp" and buffer.storage == "heap" and all(is_inside(s.path, path) for s in users):
+        if buffer.role != "tmp" or buffer.storage != "heap":
+            continue
+        sites, users = trace.kernel.sites, trace.kernel.users.get(buffer.name, ())
+        if all(is_inside(sites[k].path, path) for k in users):
             if tried(trace, partial(_registers, name=buffer.name)):
                 kept.append(buffer.name)
             else:
