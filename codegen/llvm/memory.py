@@ -215,10 +215,12 @@ def _write(values: Operands, statement: Store, held: Type, operand: str) -> None
     pointers = _addresses(values, statement.buffer, statement.offset, statement.stride, held, statement.mask)
     if pointers is None:
         pointer = _address(values, statement.buffer, statement.offset, inbounds=statement.mask is None)
+        if statement.mask is None and not statement.streaming:
+            _write_in_order(values, statement.buffer, pointer, held, operand)
+            return
         if statement.mask is None:
-            past = ", !nontemporal !0" if statement.streaming else ""
-            align = stream_alignment(held) if statement.streaming else align
-            code.do(f"store {spelled} {operand}, ptr {pointer}, align {align}{past}")
+            align = stream_alignment(held)
+            code.do(f"store {spelled} {operand}, ptr {pointer}, align {align}, !nontemporal !0")
             return
         if held.lanes == 1:
             _write_if(values, pointer, held, operand, values.operand(statement.mask))
@@ -237,6 +239,23 @@ def _write(values: Operands, statement: Store, held: Type, operand: str) -> None
     where = f"<{held.lanes} x ptr>"
     code.module.declare(name, "void", f"{spelled}, {where}, i32, {flags}")
     code.do(f"call void @{name}({spelled} {operand}, {where} {pointers}, i32 {align}, {flags} {mask})")
+
+
+def _write_in_order(values: Operands, buffer: str, pointer: str, held: Type, operand: str) -> None:
+    """Neighbours, one register after the other from the first on. Of a vector of several, LLVM stores the last
+    first: what lies across lines was then written up to a fourth slower. An array on the stack may be a register
+    itself, and is written whole."""
+    one, align = values.register // held.dtype.bits, held.dtype.itemsize
+    if buffer in values.on_stack or one < 2 or held.lanes <= one or held.lanes % one:
+        values.code.do(f"store {text.spelled(held)} {operand}, ptr {pointer}, align {align}")
+        return
+    part, element = text.spelled(replace(held, lanes=one)), text.stored(held.dtype)
+    for first in range(0, held.lanes, one):
+        piece = values.lanes(held, operand, range(first, first + one))
+        at = (
+            values.code.value(f"getelementptr inbounds {element}, ptr {pointer}, i64 {first}") if first else pointer
+        )
+        values.code.do(f"store {part} {piece}, ptr {at}, align {align}")
 
 
 def _write_if(values: Operands, pointer: str, held: Type, operand: str, condition: str) -> None:

@@ -19,7 +19,8 @@ class Operands(ABC):
     changes, `cells` the address of each that does, `arrays` the address and element type of each buffer. `x86`
     and `ternary` say that the machine has the instructions of x86, and those of AVX-512 on three operands.
     `dots` is how many lanes a register has for sums of products of bytes, `vnni` whether it has one instruction
-    for four of them."""
+    for four of them. `register` is how many bits a vector register has (0: there are none), and `on_stack` are the
+    arrays of the function itself."""
 
     code: Code
     fast: bool
@@ -27,9 +28,11 @@ class Operands(ABC):
     ternary: bool = False
     dots: int = 0
     vnni: bool = False
+    register: int = 0
     names: dict[str, str] = field(default_factory=dict)
     cells: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, tuple[str, DType]] = field(default_factory=dict)
+    on_stack: set[str] = field(default_factory=set)
     functions: Mapping[str, str] = field(default_factory=dict)
 
     @abstractmethod

@@ -61,7 +61,9 @@ class _Printer:
         vnni = has_vnni(target.features, target.vector_bits)
         vnni |= target.architecture == "aarch64" and "dotprod" in target.features
         lanes = target.vector_bits // 32 if target.dots else 0
-        return Values(code, fast, self.x86, target.scales, lanes, vnni, functions=self.functions)
+        return Values(
+            code, fast, self.x86, target.scales, lanes, vnni, target.vector_bits, functions=self.functions
+        )
 
     # -- functions -------------------------------------------------------------------------------------------
     def _function(self, function: Function) -> str:

@@ -106,6 +106,8 @@ class Statements:
                 instruct(values, statement)
             case Allocate(array):
                 values.arrays[array.name] = (self._allocate(array), array.dtype)
+                if array.lives != "heap":
+                    values.on_stack.add(array.name)
             case For(kind="unroll"):
                 self._unrolled(statement)
             case For():
