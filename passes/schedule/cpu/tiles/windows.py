@@ -35,6 +35,13 @@ WIDE = 64
 of which the processor fetches the next ones by itself."""
 
 
+PARTLY = 3
+"""How many vectors cost as much as one that some lanes of are off, whose sums are kept in the other ones."""
+
+LEAST = 4
+"""The fewest lanes of a vector that is used in the place of a longer one."""
+
+
 @dataclass(frozen=True)
 class Window:
     """A nest `w > (…, scopes > y[w] op= x[w], …)`: the path of the scope over neighbours, and the statement. It is
@@ -79,15 +86,15 @@ def _window(kernel: Kernel, site: Site, sizes: Sizes) -> Window | None:
 
 
 def tile_window(trace: Trace, window: Window, machine: Machine, sizes: Sizes = MappingProxyType({})) -> None:
-    """Gives a window one vector of results in a register. It gives a sum of rows as many results as fill half of
-    the first cache, or all of them in registers where they are known to be few. Raises IllegalMove where a move of
-    it is refused."""
+    """Gives a window one vector of results in a register, a shorter one where a known number of results is mostly
+    a multiple of that. It gives a sum of rows as many results as fill half of the first cache, or all of them in
+    registers where they are known to be few. Raises IllegalMove where a move of it is refused."""
     block, target = spot(trace, window.columns), window.site.statement.target.buffer
     size = trace.kernel.buffer(target).dtype.itemsize
-    few = count_of(block.scope.extent, sizes) if window.rows else None
-    beside = max((machine.caches[0] // 2 if window.rows else machine.vector_bytes) // size, 1)
+    count, vector = count_of(block.scope.extent, sizes), max(machine.vector_bytes // size, 1)
+    few = count if window.rows else None
+    beside = max(machine.caches[0] // 2 // size, 1) if window.rows else _lanes(count, vector)
     if few is not None and few <= WIDE:
-        vector = max(machine.vector_bytes // size, 1)
         beside = vector * max(-(-few // vector), 1)
     else:
         few = None
@@ -103,6 +110,15 @@ def tile_window(trace: Trace, window: Window, machine: Machine, sizes: Sizes = M
     act(trace, SinkScope, nest, levels)
     take_trivial_away(trace, block.path)
     mark_tile(trace, block.path, 0)
+
+
+def _lanes(count: int | None, most: int) -> int:
+    """The lanes of the vectors in which so many results, if that is known, take the least time: all of a register,
+    or half or less of it."""
+    shorter = [lanes for lanes in (most, most // 2, most // 4) if lanes >= LEAST]
+    if not count or not shorter:
+        return most
+    return min(shorter, key=lambda lanes: count // lanes + PARTLY * (count % lanes > 0))
 
 
 def columns_alone(kernel: Kernel, sizes: Sizes) -> Iterator[Product]:
