@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, fields
+from statistics import median
 
 import dojoir
 
@@ -14,6 +15,12 @@ and for a small budget at most the last share."""
 
 OF_MODELS = ("calls", "tokens", "money")
 """The limits that apply to language models alone."""
+
+BUILT_AGAIN = 2
+"""How many of the longest states seen the last comparison takes as long as, beyond what is kept for each search."""
+
+LAST = 16
+"""Of how many states, the last ones, it is taken how long one more takes."""
 
 OVER = 0.05
 """By what share the last check may begin after the end of a budget of seconds."""
@@ -25,9 +32,9 @@ class Budget:
     `measurements` (states that came to be timed), `seconds` by the clock. None is without a limit; a search ends
     when the first of them is spent, to within one unit; its starts are evaluated whatever seconds that takes.
     `seconds` are those of a search with the last checks of its answer, to within a tenth of them from a minute on:
-    less is mostly checks. What is spent on language models (`llm:…`) are `calls` of a server, `tokens` that are
-    read and written, and `money`, in what the prices are given in. When one of them is spent nothing is asked any
-    more, and what was planned by then is still tried."""
+    less is mostly checks. Waits for others that time on the machine count. What is spent on language models
+    (`llm:…`) are `calls` of a server, `tokens` that are read and written, and `money`, in what the prices are given
+    in. When one of them is spent nothing is asked any more, and what was planned by then is still tried."""
 
     moves: int | None = None
     states: int | None = None
@@ -64,6 +71,15 @@ class Ledger:
     reserve: float = 0.0
     """The seconds that are left for the checks of an answer: nothing is begun in them."""
 
+    keeps: bool = False
+    """Whether seconds are left for the checks: where answers are timed."""
+
+    is_over: bool = False
+    """Whether there are seconds left, but not enough for one more state."""
+
+    took: list[float] = field(default_factory=list)
+    """The seconds that each state took which was built and timed, waits for others that time with them."""
+
     @property
     def seconds(self) -> float:
         return time.monotonic() - self.start
@@ -76,7 +92,8 @@ class Ledger:
                 continue
             limit = getattr(self.budget, one.name) if with_seconds or one.name != "seconds" else None
             kept = self.reserve if one.name == "seconds" else 0
-            if limit is not None and getattr(self, one.name) + kept >= limit:
+            over = one.name == "seconds" and self.is_over
+            if limit is not None and (over or getattr(self, one.name) + kept >= limit):
                 return f"{one.name} ({limit:g})"
         return None
 
@@ -89,10 +106,13 @@ class Ledger:
         return None
 
     def keep_for_the_end(self) -> None:
-        """Leaves seconds for the checks of an answer: some, and a share of the budget."""
+        """Leaves seconds for the checks of an answer: some, a share of the budget, and what it takes to build and
+        time a few states, by what the longest took so far."""
+        self.keeps = True
         if self.budget.seconds is not None:
             share = MOST_RESERVED * self.budget.seconds
-            self.reserve = min(share, RESERVED + RESERVED_SHARE * self.budget.seconds)
+            builds = BUILT_AGAIN * max(self.took, default=0.0)
+            self.reserve = min(share, RESERVED + RESERVED_SHARE * self.budget.seconds + builds)
 
     @property
     def seconds_left(self) -> float:
@@ -100,6 +120,24 @@ class Ledger:
         take longer with them; without a limit, infinitely many."""
         limit = self.budget.seconds
         return math.inf if limit is None else max(0.0, (1 + OVER) * limit - self.seconds)
+
+    @property
+    def end(self) -> float:
+        """The time of `time.monotonic` at which the search ends and the checks of the answer begin."""
+        limit = self.budget.seconds
+        return math.inf if limit is None else self.start + limit - self.reserve
+
+    @property
+    def last_end(self) -> float:
+        """The same for the checks: nobody waits any longer for what they ask for."""
+        limit = self.budget.seconds
+        return math.inf if limit is None else self.start + (1 + OVER) * limit
+
+    @property
+    def has_time(self) -> bool:
+        """Whether one more state can come to its end, by what most of the last ones took."""
+        usual = median(self.took[-LAST:]) if self.took else 0.0
+        return time.monotonic() + usual <= self.end
 
     def states_left(self, most: int) -> int:
         """How many states may still be tried, at most `most`: each of them may be built and measured."""
@@ -124,3 +162,7 @@ class Ledger:
         self.states += 1
         self.builds += 1
         self.measurements += evaluation.seconds is not None
+        if evaluation.seconds is not None:
+            self.took.append(sum(evaluation.stages.values()))
+            if self.keeps:
+                self.keep_for_the_end()

@@ -6,6 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import dojoir
@@ -29,8 +30,15 @@ STEPS_TAKE = 30.0
 BUDGET = 1.0
 """The seconds for the last timing, at each size; fewer where little is left of a budget."""
 
+LONGEST, TIME_LIMIT, LEAST_LEFT = 3600.0, 60.0, 2.0
+"""The seconds for which the last timing waits for others and which it may take, where there is no limit, and the
+fewest that it gets."""
+
 REST = 8.0
 """About how many seconds the last checks take behind making the answer smaller."""
+
+EQUAL = Gain(1.0, 1.0, 1.0)
+"""How many times as fast a kernel is as itself."""
 
 FAR = 0.15
 """By what share the last ratio may differ from that of the search for nothing to be said of it."""
@@ -53,8 +61,12 @@ def close(
     digests = {one.hash: one.digest for one in states}
     ranked = sorted(traces.values(), key=play.speed, reverse=True)
     first = max((play.best, *play.known), key=play.speed)
-    for trace in [first, *(t for t in ranked if 0 < play.speed(t) <= play.speed(first))]:
-        answer = smaller(play, evaluator, trace, digests) if states else trace
+    measured = timer == "measure" and bool(states)
+    here = measured and not getattr(evaluator, "remote", False)
+    plan, to_optimize = _plan_instead(play, first) if here else (None, None)
+    others = [first, *(t for t in ranked if 0 < play.speed(t) <= play.speed(first))]
+    for trace in others if plan is None else [plan, *others]:
+        answer = smaller(play, evaluator, trace, digests) if states and trace is not plan else trace
         if len(answer.moves) < len(trace.moves):
             notes.append(f"{len(trace.moves) - len(answer.moves)} moves that did not matter are left out")
         wrong = _fault(play, evaluator, answer, timer if states else "static", notes)
@@ -62,15 +74,19 @@ def close(
             break
         notes.append(f"a faster state did not stand up to the last check: {wrong}")
     else:
-        answer = play.starts[0]
-    ratio = to_optimize = None
+        trace = answer = play.starts[0]
+    to_optimize = to_optimize if trace is (first if plan is None else plan) else None
+    ratio: Gain | None = None
     best = answer if first is play.best else None
-    if timer == "measure" and states:
-        if not getattr(evaluator, "remote", False):
-            answer = _not_below(play, evaluator, answer, notes)
+    if measured:
+        if answer is plan:
+            notes.append("what was found is not faster than what optimize gives: that is the answer")
+        elif here:
+            timed, answer = answer, _not_below(play, evaluator, answer, notes)
+            to_optimize = to_optimize if answer is timed else None
         found, answer = answer, _busy(play, answer, notes)
-        ratio, to_optimize = compared(play, answer, evaluator, notes)
-        notes += _in_full(evaluator, answer)
+        ratio, to_optimize = compared(play, answer, evaluator, notes, to_optimize)
+        notes += _in_full(evaluator, answer) if play.ledger.seconds_left > 0 else []
         notes += _otherwise(ratio, told) if found is best else []
     if store is not None:
         race = by_estimate(play) if timer == "static" else _race(play, evaluator)
@@ -108,6 +124,26 @@ def _not_below(play: Play, evaluator: Any, answer: dojoir.Trace, notes: list[str
                 "what was found is slower than what the database knew: the trace of the database is the answer"
             )
     return answer
+
+
+def _plan_instead(play: Play, found: dojoir.Trace) -> tuple[dojoir.Trace | None, Gain | None]:
+    """The trace that `optimize` gives, where what was found is no faster beyond noise: both timed in turn, as
+    `compile` builds them; None where it is. And how many times as fast the one that is taken is as that trace, if
+    that is known."""
+    one = play.sizes[0] if len(play.sizes) == 1 else None
+    try:
+        plan = dojoir.optimize(play.kernel, play.target, sizes=one, threads=play.threads)
+    except dojoir.DojoError:  # of a folder of schedules: `compared` says so
+        return None, None
+    equal = EQUAL if one is not None else None
+    if not play.hints or plan.kernel == found.kernel:
+        return None, equal if plan.kernel == found.kernel else None
+    gains = [_gain(play, sizes, found, plan) for sizes in play.sizes]
+    known = [gain for gain in gains if gain is not None]
+    gain = _mean(known) if len(known) == len(gains) else None
+    if play.speed(found) > play.speed(plan) > 0 if gain is None else gain.low > 1:
+        return None, gain if one is not None else None
+    return plan, equal
 
 
 def _fault(play: Play, evaluator: Any, trace: dojoir.Trace, timer: str, notes: list[str]) -> str | None:
@@ -206,7 +242,13 @@ def is_slower(play: Play, answer: dojoir.Trace, other: dojoir.Trace) -> bool:
 def _gain(
     play: Play, sizes: Mapping[str, int], answer: dojoir.Trace, other: dojoir.Trace, threads: int | None = None
 ) -> Gain | None:
-    """How many times as fast the answer is as another, timed in turn; None where one does not come to its end."""
+    """How many times as fast the answer is as another, timed in turn; None where one does not come to its end, or
+    others time on the machine until there are no seconds left."""
+    if answer.kernel == other.kernel:
+        return EQUAL
+    left = play.ledger.seconds_left
+    if left <= 0:
+        return None
     try:
         together = dojoir.measure_together(
             [answer.kernel, other.kernel],
@@ -214,7 +256,9 @@ def _gain(
             threads=play.threads if threads is None else threads,
             sizes=sizes,
             with_ceilings=False,
-            budget=min(BUDGET, max(BUDGET / 10, play.ledger.seconds_left / REST)),
+            budget=min(BUDGET, max(BUDGET / 10, left / REST)),
+            time_limit=max(left, LEAST_LEFT) if isfinite(left) else TIME_LIMIT,
+            longest_wait=min(left / 2, LONGEST),  # the other half is for the checks
         )
     except dojoir.DojoError:
         return None
@@ -222,13 +266,19 @@ def _gain(
     return Gain(found.median, found.low, found.high)
 
 
-def compared(play: Play, answer: dojoir.Trace, evaluator: Any, notes: list[str]) -> tuple[Gain | None, Gain | None]:
+def compared(
+    play: Play, answer: dojoir.Trace, evaluator: Any, notes: list[str], to_optimize: Gain | None = None
+) -> tuple[Gain | None, Gain | None]:
     """How many times as fast the answer is as the start, and as what `optimize` gives: timed in turn in one run,
-    the geometric mean over the sizes. None where one of them does not come to its end."""
+    the geometric mean over the sizes. None where one of them does not come to its end. The second is
+    `to_optimize`, where that is known."""
     race, remote = _race(play, evaluator), getattr(evaluator, "remote", False)
     gains: list[list[Gain | None]] = [[], []]
     for sizes in play.sizes:
         gains[0].append(race(answer, play.starts[0], sizes, play.threads))
+        if to_optimize is not None:
+            gains[1].append(to_optimize)
+            continue
         of = None if remote and len(play.sizes) > 1 else sizes
         try:
             known = dojoir.optimize(play.kernel, play.target, sizes=of, threads=play.threads)

@@ -58,6 +58,7 @@ class Play:
         self.relatives: list[dojoir.Trace] = []
         self.known: list[dojoir.Trace] = []  # the fastest of a database: no steps, but the answer is none slower
         self.noise = 0.02
+        self.hints = True  # whether the answer is at least as fast as what `optimize` gives
         self.timer = "measure"  # or static; cluster: what is timed here says nothing of its workers
         self.actions = ACTIONS
         self.model: Model | None = None

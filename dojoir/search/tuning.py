@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import random
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -96,6 +97,7 @@ def tune(
     makes: Any = strategy_named(strategy) if isinstance(strategy, str) else strategy
     ledger = Ledger(budget)
     play = Play(kernel, target, given, random.Random(seed), ledger, threads)
+    play.hints = hints
     play.timer = timer if cluster is None else "cluster"
     play.starts = _starts(kernel, target, start)
     remembered = None
@@ -133,6 +135,7 @@ def tune(
     with evaluator:
         search = _Search(play, evaluator, progress, list_moves)
         stopped = search.run(makes, dict(options or {}))
+        search.wait_until(ledger.last_end, (ledger.end + ledger.last_end) / 2)
         timing = evaluator.evaluator if isinstance(evaluator, Remembering) else evaluator
         if callable(getattr(progress, "checking", None)):
             with contextlib.suppress(Exception):  # the answer does not hang on what is told of it
@@ -335,11 +338,15 @@ class _Search:
             for begun, trace in enumerate(coming):
                 if self.play.ledger.spent(with_seconds=not are_starts) is not None:
                     return
+                if not (are_starts or self.play.ledger.has_time):
+                    self.play.ledger.is_over = True
+                    return
                 if self.play.ledger.states_left(begun + 1 - self.done) + self.done <= begun:
                     return
                 yield trace.kernel
 
         self.done = 0
+        self.wait_until(math.inf if are_starts else self.play.ledger.end, self.play.ledger.end)
         with contextlib.closing(self._evaluated(kernels(), rival)) as found:
             for evaluation in found:
                 self.done += 1
@@ -348,6 +355,13 @@ class _Search:
             ratio = self._raced(self.play.best, self.anchor[0])
             self.told = self.told if ratio is None else self.anchor[1] * ratio
         return [self.known[t.kernel.hash] for t in traces if t.kernel.hash in self.known]
+
+    def wait_until(self, end: float, lease_end: float) -> None:
+        """Has the evaluator give up at a time what is under way then, and at another one what waits for others that
+        time, where it can."""
+        timing = self.evaluator.evaluator if isinstance(self.evaluator, Remembering) else self.evaluator
+        if hasattr(timing, "until"):
+            timing.until, timing.lease_until = end, lease_end
 
     def _evaluated(
         self, kernels: Iterator[dojoir.Kernel], rival: dojoir.Trace | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import pickle
 import random
@@ -144,6 +145,10 @@ class Evaluator:
         self.code_limit = code_limit
         self.time_limit, self.memory_limit, self.cut = time_limit, memory_limit, cut
         self.count = 0
+        self.until = self.lease_until = math.inf
+        """The times of `time.monotonic` at which nobody waits any more for what is under way, and for others that
+        time: it is `lost` then."""
+
         self._idle: list[tuple[Connection, int]] = []
         self._busy: dict[Connection, _Worker] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -333,7 +338,8 @@ class Evaluator:
 
     def _begin(self, job: Job, kernel: Kernel) -> None:
         connection, pid = self._idle.pop() if self._idle else self._fresh()
-        worker = _Worker(connection, pid, kernel, time.monotonic() + self.time_limit, memory_kills())
+        deadline = min(time.monotonic() + self.time_limit, self.until)
+        worker = _Worker(connection, pid, kernel, deadline, memory_kills())
         self._busy[connection] = worker
         with contextlib.suppress(OSError):  # it is gone, which shows when it is heard
             connection.send_bytes(pickle.dumps(job))
@@ -353,8 +359,9 @@ class Evaluator:
                 continue
             if "stage" in message:
                 worker.stage = message["stage"]
-                limit = WAITS if worker.stage == "lease" else self.time_limit
-                worker.deadline = time.monotonic() + limit
+                waits = worker.stage == "lease"
+                limit, last = (WAITS, self.lease_until) if waits else (self.time_limit, math.inf)
+                worker.deadline = min(time.monotonic() + limit, self.until, last)
                 continue
             del self._busy[connection]
             if message["last"]:
@@ -376,6 +383,9 @@ class Evaluator:
         where = {"build": "while it was built", "verify": "while it was checked"}.get(
             worker.stage, "while it was timed"
         )
+        if kill and worker.deadline in (self.until, self.lease_until):
+            where = "while it waited for others that time" if worker.stage == "lease" else where
+            return Evaluation(worker.kernel.hash, "lost", reason=f"the time for it ended {where}")
         if kill:
             reason = f"hung {where} (stopped after {self.time_limit:g} s)"
             return Evaluation(worker.kernel.hash, "hung", reason=reason)

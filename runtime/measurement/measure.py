@@ -17,7 +17,7 @@ from dojoir.proof.wellformed import prove
 from dojoir.runtime.build.compiler import check_target
 from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.call.needs import check_memory
-from dojoir.runtime.measurement.lease import timing_lease
+from dojoir.runtime.measurement.lease import LONGEST_WAIT, timing_lease
 from dojoir.runtime.measurement.ratio import Ratio, ratio_of_samples
 from dojoir.runtime.measurement.roofline import ceilings
 from dojoir.runtime.measurement.spread import Spread, spread
@@ -309,6 +309,7 @@ def measure_together(
     cold: bool = False,
     fewest: int = FEWEST,
     leave_out: bool = False,
+    longest_wait: float = LONGEST_WAIT,
     sizes: Mapping[str, int] | None = None,
     **named_sizes: int,
 ) -> Together:
@@ -316,7 +317,8 @@ def measure_together(
     turn, so that they can be compared. The first kernel says what the arguments are. With `cold` a buffer of twice
     the last cache is written before each call. Each is sampled at least `fewest` times before `precision` counts;
     one of which that would take more than five times the `budget` is called once. With `leave_out`, those that
-    fail are left out, all but the first. Everything else is as in `measure`."""
+    fail are left out, all but the first. A RunError, `busy`, ends a wait of `longest_wait` seconds for others that
+    time on this machine. Everything else is as in `measure`."""
     contestants = [last_kernel(one) if is_traced(one) else one for one in contestants]
     target = check_target(target, cpu)
     count = thread_count(threads)
@@ -351,7 +353,7 @@ def measure_together(
     open_, left_out = list(enumerate(subjects)), dict[int, str]()
     while True:
         run = {**job, "subjects": [subject.to_json() for _, subject in open_]}
-        with timing_lease():
+        with timing_lease(longest_wait=longest_wait):
             outcome = run_child(run, time_limit, memory_limit, threads=None if on_gpu else count)
         try:
             result = _result(outcome, [_name(subject) for _, subject in open_])
