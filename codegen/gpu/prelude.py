@@ -88,6 +88,23 @@ static __device__ inline {kind} loaded_{dtype}({kind} a)  // a compiler loads it
 
 """
 
+_LOADED_NARROW = """\
+static __device__ inline {kind} loaded_{dtype}({kind} a)  // a compiler loads it where this stands, and not later
+{{
+    int held = a;
+#if defined(__CUDA_ARCH__)
+    asm volatile("" : "+r"(held));
+#elif defined(__HIP_DEVICE_COMPILE__)
+    asm volatile("" : "+v"(held));
+#endif
+    return ({kind})held;
+}}
+
+"""
+
+_NARROW = ("i8", "u8", "i16", "u16")
+"""The integers for which there is no letter, or none on every GPU: they are held as `int`."""
+
 _REGISTERS = {"f64": "d", "f32": "f", "i64": "l", "u64": "l", "i32": "r", "u32": "r"}
 """The letters of registers in assembly for NVIDIA GPUs, by what they hold."""
 
@@ -158,6 +175,9 @@ def support(code: str, language: Language) -> Iterator[str]:
     for dtype, register in _REGISTERS.items():
         if f"loaded_{dtype}" in used:
             yield from _LOADED.format(kind=TYPES[dtype], dtype=dtype, cuda=register).splitlines()
+    for dtype in _NARROW:
+        if f"loaded_{dtype}" in used:
+            yield from _LOADED_NARROW.format(kind=TYPES[dtype], dtype=dtype).splitlines()
 
 
 def _hip(used: set[str], warp: int) -> Iterator[str]:

@@ -176,7 +176,7 @@ def loaded_before(
     return (*(lir.Let(var, lir.Unary(var.type, "loaded", load)) for load, var in found.items()), *changed)
 
 
-PLAIN = frozenset(DTYPES[name] for name in ("f64", "f32", "i64", "i32", "u64", "u32"))
+PLAIN = frozenset(DTYPES[n] for n in ("f64", "f32", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"))
 """The types whose elements lie in memory as they are."""
 
 

@@ -73,3 +73,31 @@ def test_nvrtc_takes_a_sample_of_all_texts(case: str) -> None:
         pytest.skip(f"NVRTC is not here: {error}")
     wrong = [words for words in run_case(case, "compile")["wrong"] if "refused: " not in words]
     assert wrong == []
+
+
+LOADED_BEFORE = """kernel k(N)
+in  x: u8[N, 64]
+out y: i32[N, 60]
+tmp s: u8[64] shared
+
+N : gx
+| 64 : bx
+| | s[{1}] = x[{0}, {1}]
+| 64 : bx
+| | if {1} < 60
+| | | y[{0}, {1}] = i32(s[63 - {1}])
+"""
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i8", "u16", "i16", "i32", "f32", "i64", "f64"])
+def test_what_is_loaded_before_a_condition_compiles(dtype: str) -> None:
+    text = LOADED_BEFORE.replace("u8", dtype)
+    text = text if dtype.startswith(("u", "i")) and dtype != "i64" else text.replace("i32", dtype)
+    for target, architecture in (("cuda", "sm_90"), ("hip", "gfx90a")):
+        code = dojoir.emit(dojoir.parse(text), target)
+        assert f"= loaded_{dtype}(" in code
+        try:
+            error = clang_error(code, architecture) if target == "hip" else nvrtc_error(code, architecture)
+        except dojoir.ToolchainError as reason:
+            pytest.skip(f"there is no compiler: {reason}")
+        assert not error, error

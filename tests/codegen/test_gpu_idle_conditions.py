@@ -48,6 +48,20 @@ def test_sums_of_a_tile_past_the_end_are_not_asked_about(tiles: Any, target: str
     runs_right(trace.kernel, text, target)
 
 
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+@pytest.mark.parametrize(("left", "right"), [("u8", "i8"), ("i16", "u16")])
+def test_nor_are_those_of_narrow_integers(left: str, right: str, target: str) -> None:
+    written = PRODUCT.replace("a: f32", f"a: {left}").replace("b: f32", f"b: {right}").replace("c: f32", "c: i32")
+    written = written.replace("a[{0}, {2}] * b[{2}, {1}]", "i32(a[{0}, {2}]) * i32(b[{2}, {1}])")
+    text = dojoir.parse(written).specialize(N=67, M=70, K=19)
+    trace = dojoir.Trace(text)
+    large_tiles(trace, (0,), machine_named(target))
+    code = dojoir.emit(trace.kernel, target)
+    before = code[: code.index("*", code.index("(int)a_tile["))]
+    assert before.rindex("for (") > before.rindex("if ("), "the sums of a thread have no condition around them"
+    runs_right(trace.kernel, text, target)
+
+
 TOGETHER = """kernel rows(N)
 in  x: f32[N, 200]
 out y: f32[N, 200]
