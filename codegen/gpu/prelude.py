@@ -103,7 +103,7 @@ static __device__ inline {kind} loaded_{dtype}({kind} a)  // a compiler loads it
 """
 
 _NARROW = ("i8", "u8", "i16", "u16")
-"""The integers for which there is no letter, or none on every GPU: they are held as `int`."""
+"""The integers that inline assembly has no register for on every GPU: they are held as `int`."""
 
 _REGISTERS = {"f64": "d", "f32": "f", "i64": "l", "u64": "l", "i32": "r", "u32": "r"}
 """The letters of registers in assembly for NVIDIA GPUs, by what they hold."""

@@ -17,10 +17,10 @@ OF_MODELS = ("calls", "tokens", "money")
 """The limits that apply to language models alone."""
 
 BUILT_AGAIN = 2
-"""How many of the longest states seen the last comparison takes as long as, beyond what is kept for each search."""
+"""The last comparison builds and times two kernels: its reserve is so many times what the slowest state took."""
 
 LAST = 16
-"""Of how many states, the last ones, it is taken how long one more takes."""
+"""How many of the latest states predict how long the next one takes, by their median."""
 
 OVER = 0.05
 """By what share the last check may begin after the end of a budget of seconds."""
@@ -78,7 +78,7 @@ class Ledger:
     """Whether there are seconds left, but not enough for one more state."""
 
     took: list[float] = field(default_factory=list)
-    """The seconds that each state took which was built and timed, waits for others that time with them."""
+    """The seconds that each timed state took, from its build on, waits for the machine's lease included."""
 
     @property
     def seconds(self) -> float:
@@ -135,7 +135,7 @@ class Ledger:
 
     @property
     def has_time(self) -> bool:
-        """Whether one more state can come to its end, by what most of the last ones took."""
+        """Whether one more state is likely to finish before the search ends: by the median of the latest ones."""
         usual = median(self.took[-LAST:]) if self.took else 0.0
         return time.monotonic() + usual <= self.end
 

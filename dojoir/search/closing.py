@@ -31,8 +31,8 @@ BUDGET = 1.0
 """The seconds for the last timing, at each size; fewer where little is left of a budget."""
 
 LONGEST, TIME_LIMIT, LEAST_LEFT = 3600.0, 60.0, 2.0
-"""The seconds for which the last timing waits for others and which it may take, where there is no limit, and the
-fewest that it gets."""
+"""Seconds of the last timing: how long it waits for the machine's lease and how long it may take where the budget
+has no limit of seconds, and the least that it is given."""
 
 REST = 8.0
 """About how many seconds the last checks take behind making the answer smaller."""
@@ -127,9 +127,10 @@ def _not_below(play: Play, evaluator: Any, answer: dojoir.Trace, notes: list[str
 
 
 def _plan_instead(play: Play, found: dojoir.Trace) -> tuple[dojoir.Trace | None, Gain | None]:
-    """The trace that `optimize` gives, where what was found is no faster beyond noise: both timed in turn, as
-    `compile` builds them; None where it is. And how many times as fast the one that is taken is as that trace, if
-    that is known."""
+    """Compares `found` with what `optimize` gives: both are timed in turn, as `compile` builds them.
+
+    Returns the trace of `optimize` if `found` is not faster beyond noise, else None; and the speed-up of the better
+    one over that trace, or None if it is not known."""
     one = play.sizes[0] if len(play.sizes) == 1 else None
     try:
         plan = dojoir.optimize(play.kernel, play.target, sizes=one, threads=play.threads)

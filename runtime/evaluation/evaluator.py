@@ -146,8 +146,8 @@ class Evaluator:
         self.time_limit, self.memory_limit, self.cut = time_limit, memory_limit, cut
         self.count = 0
         self.until = self.lease_until = math.inf
-        """The times of `time.monotonic` at which nobody waits any more for what is under way, and for others that
-        time: it is `lost` then."""
+        """Deadlines, as values of `time.monotonic`: of all work under way, and of waits for the machine's lease.
+        What has not finished by then is `lost`."""
 
         self._idle: list[tuple[Connection, int]] = []
         self._busy: dict[Connection, _Worker] = {}

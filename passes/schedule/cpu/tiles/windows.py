@@ -36,7 +36,7 @@ of which the processor fetches the next ones by itself."""
 
 
 PARTLY = 3
-"""How many vectors cost as much as one that some lanes of are off, whose sums are kept in the other ones."""
+"""The cost of a vector with masked lanes, in whole vectors."""
 
 LEAST = 4
 """The fewest lanes of a vector that is used in the place of a longer one."""
