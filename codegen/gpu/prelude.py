@@ -75,6 +75,23 @@ static __device__ inline float {name}(float a)
 
 """
 
+_DOT = """\
+static __device__ inline int dot4_{kinds}(int a, int b, int c)  // c and four products of the bytes of a and b
+{{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 610
+    asm("dp4a.{cuda} %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
+#else
+    for (int n = 0; n < 32; n += 8)
+        c = (int)((unsigned)c + (unsigned)(({one})(a >> n) * ({other})(b >> n)));
+#endif
+    return c;
+}}
+
+"""
+
+_DOTS = {"i8_i8": "s32.s32", "u8_u8": "u32.u32", "u8_i8": "u32.s32"}
+"""The sums of four products of bytes, by the types of these, and those of the instruction of NVIDIA GPUs."""
+
 _LOADED = """\
 static __device__ inline {kind} loaded_{dtype}({kind} a)  // a compiler loads it where this stands, and not later
 {{
@@ -175,6 +192,10 @@ def support(code: str, language: Language) -> Iterator[str]:
     for dtype, register in _REGISTERS.items():
         if f"loaded_{dtype}" in used:
             yield from _LOADED.format(kind=TYPES[dtype], dtype=dtype, cuda=register).splitlines()
+    for kinds, cuda in _DOTS.items():
+        if f"dot4_{kinds}" in used:
+            one, other = (TYPES[kind] for kind in kinds.split("_"))
+            yield from _DOT.format(kinds=kinds, cuda=cuda, one=one, other=other).splitlines()
     for dtype in _NARROW:
         if f"loaded_{dtype}" in used:
             yield from _LOADED_NARROW.format(kind=TYPES[dtype], dtype=dtype).splitlines()

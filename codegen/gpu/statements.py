@@ -21,7 +21,7 @@ from dojoir.codegen.lir.device import (
     Shuffle,
     ThreadNumber,
 )
-from dojoir.codegen.lir.program import Array, Const, For, Load, Prefetch, Stmt, Store, Type, Value
+from dojoir.codegen.lir.program import Array, Const, Dot, For, Load, Prefetch, Quads, Stmt, Store, Type, Value
 from dojoir.support.frozen import dataclass
 
 PARTS = "xyzw"
@@ -48,6 +48,12 @@ class DeviceValues(Values):
                 return Text(f"*({self._wide(buffer, offset, self.spelling.type(type), 'const ')})")
             case Shuffle():
                 return self._shuffle(value)
+            case Quads(_, buffer, offset):
+                return Text(f"*({self._wide(buffer, offset, 'int', 'const ')})")
+            case Dot(a, b, c, signed):
+                kinds = "_".join("i8" if each else "u8" for each in signed)
+                total = Text(f"dot4_{kinds}({self.text(a)}, {self.text(b)}, {self.text(c)})")
+                return total if c.type.dtype.name == "i32" else Prefix("(unsigned)").apply(total)
         return super().text(value, at_position)
 
     def _neighbour(self, wide: Value, lane: int) -> Text:

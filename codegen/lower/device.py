@@ -20,6 +20,7 @@ from dojoir.codegen.lower.collectives import Combining, atomically
 from dojoir.codegen.lower.conversions import as_stored
 from dojoir.codegen.lower.copies_ahead import copies_ahead
 from dojoir.codegen.lower.device_sums import carry
+from dojoir.codegen.lower.dots import with_dots
 from dojoir.codegen.lower.exchanges import Exchanges
 from dojoir.codegen.lower.grids import has_room, in_launches
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
@@ -161,7 +162,7 @@ class DeviceScopes(Scopes):
         shared = {array.name for array in self.shared}
         captures, arrays = captured(code, shared, self)
         read_only = {array.name for array in arrays} - changed_by(code)
-        code = copies_ahead(code, shared, read_only, self.unit.names.fresh)
+        code = with_dots(copies_ahead(code, shared, read_only, self.unit.names.fresh), 1, shared)
         order = [*(array.name for array in self.unit.kernel.arguments), *self.unit.arrays]
         sizes = [*order, *self.unit.kernel.runtime_sizes]
         launch = Launch(

@@ -1,15 +1,17 @@
 """Sums of four products of bytes in one: what processors have an instruction for.
 
 A scope of four iterations that adds the product of two neighbours in memory to one place, in lanes whose elements
-are four apart or the same everywhere, is one `Dot`. The sum is of integers that wrap around, so its order is free.
+are four apart or the same everywhere, is one `Dot`. So is one of a thread of a GPU, where its bytes are in arrays
+of the block, from a multiple of four on. The sum is of integers that wrap around, so its order is free.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from dojoir.codegen.lir.arith import add, divide, known, mul, spread, sub
-from dojoir.codegen.lir.linear import as_sum
+from dojoir.codegen.lir.linear import as_sum, divisor
 from dojoir.codegen.lir.program import (
     INDEX,
     Assign,
@@ -31,20 +33,19 @@ from dojoir.codegen.lir.program import (
 )
 from dojoir.codegen.lir.walk import parts, rebuilt, with_loops
 from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.quads import QUAD
 from dojoir.support.frozen import dataclass
-
-QUAD = 4
-"""How many products are summed at once."""
 
 I32 = DTYPES["i32"]
 
 
-def with_dots(body: tuple[Stmt, ...], lanes: int) -> tuple[Stmt, ...]:
-    """The block with such scopes in one, where their lanes are a multiple of `lanes`."""
-    return with_loops(body, lambda loop: _summed(loop, lanes))
+def with_dots(body: tuple[Stmt, ...], lanes: int, aligned: Collection[str] = ()) -> tuple[Stmt, ...]:
+    """The block with such scopes in one, where their lanes are a multiple of `lanes`. Of one lane, where the bytes
+    are in arrays that are `aligned`: they begin at a multiple of four bytes."""
+    return with_loops(body, lambda loop: _summed(loop, lanes, aligned))
 
 
-def _summed(loop: For, lanes: int) -> tuple[Stmt, ...]:
+def _summed(loop: For, lanes: int, aligned: Collection[str]) -> tuple[Stmt, ...]:
     """The replacement of a loop, or nothing."""
     whole = (known(loop.start), known(loop.stop), loop.step) == (0, QUAD, 1) and loop.kind in ("seq", "unroll")
     inner = [stmt for stmt in loop.body if not isinstance(stmt, Comment)]
@@ -52,14 +53,14 @@ def _summed(loop: For, lanes: int) -> tuple[Stmt, ...]:
         return ()
     stmt = inner[0]
     kind = stmt.value.type
-    if kind.dtype not in (I32, DTYPES["u32"]) or kind.lanes == 1 or kind.lanes % lanes:
+    if kind.dtype not in (I32, DTYPES["u32"]) or (kind.lanes == 1 and not aligned) or kind.lanes % lanes:
         return ()
     if isinstance(stmt, Store) and (stmt.stride is not None or stmt.mask is not None or stmt.streaming):
         return ()
     sum_ = _accumulated(stmt)
     if sum_ is None or any(part == loop.var for part in parts(sum_.place)):
         return ()
-    found = [_quads(factor, loop.var) for factor in sum_.factors]
+    found = [_quads(factor, loop.var, aligned) for factor in sum_.factors]
     one, other = found
     if one is None or other is None:
         return ()
@@ -108,7 +109,7 @@ class _Bytes:
     mask: Value | None = None
 
 
-def _quads(factor: Value, var: Var) -> _Bytes | None:
+def _quads(factor: Value, var: Var, aligned: Collection[str]) -> _Bytes | None:
     """The elements that a factor is in four iterations of `var`, where they are bytes that lie side by side."""
     lanes = factor.type.lanes
     mask: Value | None = None
@@ -118,6 +119,10 @@ def _quads(factor: Value, var: Var) -> _Bytes | None:
         case Splat(_, Convert(_, Load(Type(dtype), buffer, offset, None, None))):
             kind = Type(I32)
         case Convert(_, Splat(_, Load(Type(dtype), buffer, offset, None, None))):
+            kind = Type(I32)
+        case Convert(_, Load(Type(dtype), buffer, offset, None, None)) if lanes == 1 and buffer in aligned:
+            if divisor(_at_first(offset, var), {}) % QUAD:
+                return None
             kind = Type(I32)
         case _:
             return None

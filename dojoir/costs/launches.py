@@ -22,13 +22,15 @@ from dojoir.costs.thread_work import (
     RESIDENT,
     SCHEDULERS,
     SECTOR,
+    SLOW,
     THREADS,
     Arrays,
     Loop,
     Work,
-    operations_of,
 )
-from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Path, Scope, Site, Statement, holds
+from dojoir.ir.expressions import affine_parts, parts
+from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement, holds
+from dojoir.ir.quads import QUAD, multiplies_bytes
 from dojoir.support.memo import Memo
 
 LARGE = 24
@@ -64,9 +66,21 @@ def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], pa
     operations = 0.0
     for node in nodes:
         for statement, loops, _ in launches.statements(node, ()):
-            operations += prod(loop.trips for loop in loops) * operations_of(statement)
+            together = QUAD if multiplies_bytes(statement, launches.buffers.__getitem__) else 1
+            operations += _least_operations(statement, [loop.trips for loop in loops]) / together
     lanes = 32 * SCHEDULERS * max(1, machine.multiprocessors)
     return launches.rates.launch + max(far / launches.rates.memory, operations / lanes / launches.rates.clock)
+
+
+def _least_operations(statement: Statement, trips: Sequence[int]) -> float:
+    """How many instructions a statement is in all iterations, whatever the schedule: what is the same in all
+    iterations of a scope can be computed once."""
+    ops = [part for part in parts(statement.value) if isinstance(part, Op)]
+    found = float(prod(trips)) * max(1, sum(part.name not in SLOW for part in ops))
+    for part in ops:
+        along = {depth for affine in affine_parts(part) for depth in affine.iterators}
+        found += SLOW.get(part.name, 0) * prod(trips[depth] for depth in along)
+    return found
 
 
 def crosses_launches(kernel: Kernel) -> bool:

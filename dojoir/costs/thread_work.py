@@ -15,6 +15,7 @@ from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine, FloorDiv, Mod
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Condition, Kernel, Op, Statement, holds
+from dojoir.ir.quads import QUAD, multiplies_bytes
 from dojoir.proof.core.marks import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 
@@ -110,6 +111,8 @@ class Work:
             self.resident = self.threads
         self.thread = next((d for d in reversed(shared) if loops[d].trips > 1), None)
         serial = prod(loops[d].trips for d in self.own)
+        if self.sums_in_quads(statement):
+            serial //= QUAD
         self.touched: dict[str, float] = {}
         self.words: dict[str, float] = {}
         self.shared: set[str] = set()
@@ -137,6 +140,16 @@ class Work:
             near.add(place)
         self.chain += max(waits)
         self.access(statement.target, stored=True)
+
+    def sums_in_quads(self, statement: Statement) -> bool:
+        """Whether the innermost scope of a thread adds up four products of bytes that lie side by side in shared
+        memory, which is one instruction."""
+        if not self.own or self.loops[self.own[-1]] != Loop(QUAD, ("u",)):
+            return False
+        reads = [access for access in statement.reads if access != statement.target]
+        near = all(self.step(access, self.own[-1]) == 1 for access in reads)
+        inside = all(self.arrays.buffers[access.buffer].storage == "shared" for access in reads)
+        return near and inside and multiplies_bytes(statement, self.arrays.buffers.__getitem__)
 
     def divisions(self, statement: Statement, asked: Iterable[Condition]) -> set[FloorDiv | Mod]:
         """The divisions in the indices and conditions of a statement, each once."""

@@ -27,7 +27,7 @@ from dojoir.passes.schedule.gpu.rows.reductions import partial_products, partial
 from dojoir.passes.schedule.gpu.rows.scatters import adds_at_data, copies_in_blocks
 from dojoir.passes.schedule.gpu.rows.spread_rows import rows_as_one, rows_in_blocks, rows_in_warps
 from dojoir.passes.schedule.gpu.rules import elements_in_threads, schedule_grid
-from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, small_tiles
+from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, quad_tiles, small_tiles
 from dojoir.passes.schedule.gpu.tiles.scaled import scaled_tiles
 from dojoir.passes.schedule.plan.sized import version_for, version_for_others
 from dojoir.passes.schedule.steps.combinators import tried
@@ -255,6 +255,7 @@ STRUCTURES: tuple[Structure, ...] = (
     partial_products,
     large_tiles,
     small_tiles,
+    quad_tiles,
     scaled_tiles,
     adds_at_data,
     copies_in_blocks,

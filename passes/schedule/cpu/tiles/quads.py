@@ -11,7 +11,8 @@ from functools import partial
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Cast, Kernel, Op, Scope, Site
+from dojoir.ir.nodes import Access, Scope
+from dojoir.ir.quads import QUAD
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll, Vectorize
 from dojoir.passes.loops.cutting import Cut
@@ -23,20 +24,6 @@ from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.reorder_dims import ReorderDims
-
-QUAD = 4
-"""How many products are summed at once."""
-
-
-def multiplies_bytes(kernel: Kernel, site: Site) -> bool:
-    """Whether a statement adds up products of two elements of i8 or u8 as numbers of 32 bits."""
-    statement = site.statement
-    match statement.value:
-        case Op("mul", (Cast(wide, Access() as left), Cast(other, Access() as right))):
-            bytes_ = all(kernel.buffer(a.buffer).dtype.name in ("i8", "u8") for a in (left, right))
-            whole = kernel.buffer(statement.target.buffer).dtype
-            return bytes_ and wide == other == whole and whole.name in ("i32", "u32")
-    return False
 
 
 def sum_in_quads(trace: Trace, nest: Spot, machine: Machine) -> bool:
@@ -88,6 +75,3 @@ def _side_by_side(trace: Trace, name: str, dim: int) -> None:
     buffer = trace.kernel.buffer(name)
     order = buffer.order or tuple(range(len(buffer.dims)))
     act(trace, ReorderDims, name, (*(d for d in order if d != dim + 1), dim + 1))
-
-
-__all__ = ["multiplies_bytes", "sum_in_quads"]

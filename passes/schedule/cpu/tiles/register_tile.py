@@ -18,13 +18,14 @@ from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Access, Kernel, Scope, Statement
 from dojoir.ir.paths import is_inside
+from dojoir.ir.quads import multiplies_bytes
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll, Vectorize
 from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.cpu.tiles.quads import multiplies_bytes, sum_in_quads
+from dojoir.passes.schedule.cpu.tiles.quads import sum_in_quads
 from dojoir.passes.schedule.cpu.tiles.tile_shape import default_shape, shape_for, sums_in_lanes
 from dojoir.passes.schedule.cpu.tiles.transposes import transpose_squares
 from dojoir.passes.schedule.facts.products import Product, products
@@ -96,7 +97,11 @@ def tile_registers(
         act(trace, Stage, row, target, tile, "inout")
     act(trace, PlaceBuffer, tile, "reg")
     nest = stand_alone(trace, first_nest(row.child(0)), 2)
-    if multiplies_bytes(trace.kernel, product.site) and product.sums == 1 and sum_in_quads(trace, nest, machine):
+    if (
+        multiplies_bytes(product.site.statement, trace.kernel.buffer)
+        and product.sums == 1
+        and sum_in_quads(trace, nest, machine)
+    ):
         pass
     elif product.sums == 1:
         act(trace, SwapScopes, nest.child(0))
@@ -148,7 +153,7 @@ def tile_shape(
 ) -> tuple[int, int]:
     """The rows and columns of a tile of a product."""
     lanes = _lanes(trace, product, machine)
-    if multiplies_bytes(trace.kernel, product.site):
+    if multiplies_bytes(product.site.statement, trace.kernel.buffer):
         return default_shape(machine, lanes)
     scope = trace.kernel.at(product.rows)
     assert isinstance(scope, Scope)

@@ -15,6 +15,7 @@ from typing import Literal
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Condition, Path, Site
+from dojoir.ir.quads import QUAD, multiplies_bytes
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
@@ -32,7 +33,7 @@ from dojoir.passes.schedule.forms.nests import Sum, known, sum_at, trips
 from dojoir.passes.schedule.gpu.sharing.copies import Marked, copied_in_shared, mark_all, without_ones
 from dojoir.passes.schedule.gpu.sharing.threads import known_extent
 from dojoir.passes.schedule.gpu.tiles.convolutions import guards_inside
-from dojoir.passes.schedule.gpu.tiles.products import BlockTile, spread_tile, tile_in_shared
+from dojoir.passes.schedule.gpu.tiles.products import BlockTile, lay_in_fours, spread_tile, tile_in_shared
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fusing import fuse
 from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, in_two, nested, spot, stand_alone
@@ -57,6 +58,9 @@ ZERO = Affine.constant(0)
 Triangle = Literal["", "begins", "ends"]
 """Where the sums of a triangle do so at the row."""
 
+QUADS_DEPTHS = (32, 16, 8, 4)
+"""How many terms of products of bytes a block has at a time, the first that divides their number."""
+
 GROUP = 4
 """How many neighbours of a tile a thread has: one access of shared memory gives so many f32."""
 
@@ -76,7 +80,13 @@ def small_tiles(trace: Trace, path: Path, machine: Machine) -> None:
     _contraction(trace, path, False)
 
 
-def _contraction(trace: Trace, path: Path, large: bool) -> None:
+def quad_tiles(trace: Trace, path: Path, machine: Machine) -> None:
+    """Tiles for sums of products of bytes, whose terms lie in fours in shared memory and are summed four at a time:
+    GPUs have an instruction for that. Raises DojoError where the nest is none, or a sum has a rest."""
+    _contraction(trace, path, True, True)
+
+
+def _contraction(trace: Trace, path: Path, large: bool, quads: bool = False) -> None:
     """Brings rows and columns inside of all else that is kept, and tiles them."""
     _whole_result(trace, path)
     guards_inside(trace, spot(trace, path))
@@ -84,14 +94,28 @@ def _contraction(trace: Trace, path: Path, large: bool) -> None:
     first = _shifted(trace, found)
     row, column = _roles(trace, found)
     begins = first is not None and first.path == row.path
-    known(first is not None or not _in_two_buffers(trace, found), "a product that the rules give two buffers")
+    known(
+        quads or first is not None or not _in_two_buffers(trace, found), "a product that the rules give two buffers"
+    )
+    known(not quads or multiplies_bytes(found.site.statement, trace.kernel.buffer), "a sum of products of bytes")
     triangle: Triangle = "begins" if begins else "ends" if _squared(trace, found, row) else ""
     for scope in (row, column):
         order = [s.path for s in sorted(found.kept, key=lambda s: len(s.path))]
         levels = len(order) - 1 - order.index(scope.path)
         if levels:
             act(trace, SinkScope, scope, levels)
-    _tile(trace, found, row, column, _shape(found, row, column, large), triangle)
+    tile = _shape(found, row, column, large)
+    if quads:
+        tile = tile._replace(depth=_whole_quads(found))
+    _tile(trace, found, row, column, tile, triangle, quads)
+
+
+def _whole_quads(found: Sum) -> int:
+    """How many terms of products of bytes a block has at a time: what divides their number, in fours."""
+    longest = max(map(_extent, found.summed))
+    depth = next((depth for depth in QUADS_DEPTHS if longest % depth == 0), 0)
+    known(depth > 0, "a sum of whole fours")
+    return depth
 
 
 def _in_two_buffers(trace: Trace, found: Sum) -> bool:
@@ -198,9 +222,12 @@ def side_of_tile(extent: int, most: int, each: int) -> tuple[int, int]:
     return size, each if size >= 64 else GROUP
 
 
-def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, triangle: Triangle) -> None:
+def _tile(
+    trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, triangle: Triangle, quads: bool
+) -> None:
     """Gives the tiles of a contraction, whose rows and columns are the innermost of what is kept, to blocks. Of a
-    `triangle`, what all rows of a block sum up is without a guard, and what none of them does goes."""
+    `triangle`, what all rows of a block sum up is without a guard, and what none of them does goes. With `quads`,
+    four terms are the innermost scope."""
     site = found.site
     reads = dict.fromkeys(a for a in site.statement.reads if any(depends(a, s.depth) for s in found.summed))
     arrays = [a.buffer for a in reads]
@@ -213,6 +240,7 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
         (_along(site.statement.target, row.depth), tile.height, tile.down),
         (_along(site.statement.target, column.depth), tile.width, tile.across),
     ]
+    depths = [s.depth for s in found.summed]
     fuse(trace, site.path)
     others = [s for s in found.kept if s.path not in (row.path, column.path)]
     act(trace, Tile, (row, column), (tile.height, tile.width))
@@ -224,6 +252,7 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
     sums = list(found.summed)
     multiplied = stand_alone(trace, sums[0], 2) if found.begins else down
     longest = max(sums, key=lambda s: (trips(s), _beside(trace, found.site, s)))
+    in_fours = depths[sums.index(longest)] if quads else None
     if longest.path != sums[-1].path:
         act(trace, SinkScope, longest, len(sums) - 1 - [s.path for s in sums].index(longest.path))
         sums = [*(s for s in sums if s.place != longest.place), longest]
@@ -250,6 +279,10 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
     for part in parts:
         whole_tile(trace, part.child(0, 0), tile)
         shared.append(spread_tile(trace, part.child(0, 0), tile, 1, Unroll))
+        if quads:
+            terms = shared[-1].across.child(0)
+            act(trace, Split, terms, QUAD)
+            act(trace, SinkScope, terms.child(0), len(nested(terms)) - 2)
     spread = [*shared]
     for nest in apart:
         is_masked = whole_tile(trace, nest, tile)
@@ -262,7 +295,8 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
     for multiplied in (one.down for one in shared):
         for array, only in operands:
             copy = fresh_name(trace.kernel, f"{array}_tile")
-            marks += copied_tile(trace, multiplied, array, copy, tile.threads, only)
+            along = None if in_fours is None else _along(next(a for a in reads if a.buffer == array), in_fours)
+            marks += copied_tile(trace, multiplied, array, copy, tile.threads, only, along)
     mark_all(trace, marks)
     for one in spread:  # last, as each move after a mark is held against what it promises
         one.mark(trace)
@@ -270,13 +304,23 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
 
 
 def copied_tile(
-    trace: Trace, node: Spot, array: str, copy: str, threads: int, only: tuple[int, ...] = ()
+    trace: Trace,
+    node: Spot,
+    array: str,
+    copy: str,
+    threads: int,
+    only: tuple[int, ...] = (),
+    quads: int | None = None,
 ) -> list[Marked]:
-    """Copies the tile of an array to shared memory, by wide accesses where that is possible. Returns the marks."""
+    """Copies the tile of an array to shared memory, by wide accesses where that is possible, along the dimension
+    `quads` in fours. Returns the marks."""
     marks: list[Marked] = []
-    if not tried(trace, lambda t: marks.extend(tile_in_shared(t, node, array, copy, threads, only))):
+    if not tried(trace, lambda t: marks.extend(tile_in_shared(t, node, array, copy, threads, only, quads))):
         marks = copied_in_shared(trace, node, array, copy, threads, only)
-        _turn(trace, copy)
+        if quads is None:
+            _turn(trace, copy)
+        else:
+            lay_in_fours(trace, copy, quads)
     return marks
 
 

@@ -12,6 +12,7 @@ from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition
+from dojoir.ir.quads import QUAD
 from dojoir.passes.base.move import Move, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
@@ -99,10 +100,17 @@ def share_tile(trace: Trace, node: str, array: str, copy: str, threads: int) -> 
 
 
 def tile_in_shared(
-    trace: Trace, node: Spot, array: str, copy: str, threads: int, only: tuple[int, ...] = ()
+    trace: Trace,
+    node: Spot,
+    array: str,
+    copy: str,
+    threads: int,
+    only: tuple[int, ...] = (),
+    quads: int | None = None,
 ) -> list[Marked]:
     """Does `share_tile` without the marks, for a node that is followed; `only` are the accesses that `stage`
-    redirects. Returns the marks: each move after a mark is held against what it promises, so they come last."""
+    redirects. Along the dimension `quads` the copy is in fours, which lie side by side. Returns the marks: each
+    move after a mark is held against what it promises, so they come last."""
     marks: list[Marked] = []
     act(trace, Stage, node, array, copy, "in", only)
     copied = without_ones(trace, node.beside(-1))
@@ -110,11 +118,19 @@ def tile_in_shared(
     dims = [_constant(dim.extent, copy) for dim in trace.kernel.buffer(copy).dims]
     last = len(dims) - 1
     high = max((d for d in range(last) if dims[d] > 1), default=last)
-    if dims[last] < dims[high]:
+    if quads is not None:
+        act(trace, SplitDim, copy, quads, QUAD)
+        act(
+            trace,
+            ReorderDims,
+            copy,
+            (quads, *(d for d in range(last + 2) if d not in (quads, quads + 1)), quads + 1),
+        )
+    elif dims[last] < dims[high]:
         act(trace, ReorderDims, copy, (*(d for d in range(last + 1) if d != high), high))
         act(trace, PadDims, copy, high, PADDING)
     elements = prod(dims)
-    width = ACCESS_BYTES // trace.kernel.buffer(array).dtype.itemsize
+    width = QUAD if quads is not None else ACCESS_BYTES // trace.kernel.buffer(array).dtype.itemsize
     while width > 1 and (dims[last] % width or elements % (width * threads)):
         width //= 2
     if elements % (width * threads):
@@ -131,6 +147,15 @@ def tile_in_shared(
         shared = shared_among(trace, copied, threads)
         marks.append((Unroll, copied))
     return [*marks, (Bind, shared, "bx")]
+
+
+def lay_in_fours(trace: Trace, copy: str, dim: int) -> None:
+    """Lays each four of a dimension of an array out side by side, and those of neighbours in other dimensions after
+    one another."""
+    last = len(trace.kernel.buffer(copy).dims) - 1
+    act(trace, SplitDim, copy, dim, QUAD)
+    others = (d for d in range(last + 2) if d not in (dim, dim + 1))
+    act(trace, ReorderDims, copy, (dim, *others, dim + 1))
 
 
 def tile_product(
