@@ -17,6 +17,7 @@ from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums
 from dojoir.passes.schedule.forms.ends import cut_ends
+from dojoir.passes.schedule.forms.invariants import hoist_factors
 from dojoir.passes.schedule.forms.nests import distribute
 from dojoir.passes.schedule.forms.parting import is_contraction, part_products
 from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
@@ -269,6 +270,7 @@ def _products(trace: Trace) -> None:
     sink_sums(trace)
     part_products(trace)
     join_around_products(trace)
+    hoist_factors(trace)
 
 
 def _apart(trace: Trace) -> None:
@@ -278,6 +280,7 @@ def _apart(trace: Trace) -> None:
     for n in reversed(range(len(trace.kernel.body))):
         distribute(trace, (n,))
     sink_sums(trace)
+    hoist_factors(trace)
 
 
 def _joined(trace: Trace) -> None:

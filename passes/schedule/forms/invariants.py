@@ -1,0 +1,76 @@
+"""Factors of contractions that take a division or more to compute, each computed once and not for each result that
+it serves, as the weights of an attention:
+
+    y[i, e] += s[i, r] / l[i] * v[r, e]
+
+Along `e` the quotient is the same. It is computed before that scope, in a loop of its own, and where that can be in
+the place of `s`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dojoir.costs.thread_work import SLOW
+from dojoir.ir.expressions import Expr, affine_parts, expr_accesses, parts
+from dojoir.ir.nodes import Op, Path, Scope, Site, Statement
+from dojoir.passes.base.move import fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.joining import SplitScopes
+from dojoir.passes.schedule.facts.strides import depends
+from dojoir.passes.schedule.forms.parting import is_contraction
+from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.spots import act, move, spot
+from dojoir.passes.storage.sharing import ShareBuffer
+from dojoir.passes.values.hoisting import Hoist
+
+
+def hoist_factors(trace: Trace) -> None:
+    """Computes each slow factor of a contraction before the outermost scope of its results that it does not go
+    along. Where a move is refused, the contraction stays as it was."""
+    left: set[Statement] = set()
+    while True:
+        found = [s for s in trace.kernel.sites if s.statement not in left and _factor(s) is not None]
+        if not found:
+            return
+        left.add(found[0].statement)
+        tried(trace, partial(_hoisted, site=found[0]))
+
+
+def _factor(site: Site) -> tuple[Path, int, Expr] | None:
+    """The largest slow factor of a contraction that does not go along one of the scopes of its results: the path of
+    the outermost such scope, and the number of the part of the value, with it."""
+    if not is_contraction(site):
+        return None
+    kept = [d for d in range(len(site.scopes)) if depends(site.statement.target, d)]
+    for number, part in enumerate(parts(site.statement.value)):
+        if isinstance(part, Op) and any(isinstance(inner, Op) and inner.name in SLOW for inner in parts(part)):
+            along = {depth for affine in affine_parts(part) for depth in affine.iterators}
+            free = [d for d in kept if d not in along]
+            if free and along:
+                return _scope_path(site, free[0]), number, part
+    return None
+
+
+def _scope_path(site: Site, depth: int) -> Path:
+    """The path of the scope of a depth around a statement."""
+    scopes = [n for n, node in enumerate(site.ancestors, 1) if isinstance(node, Scope)]
+    return site.path[: scopes[depth]]
+
+
+def _hoisted(trace: Trace, site: Site) -> None:
+    """Raises IllegalMove where a move is refused."""
+    found = _factor(site)
+    assert found is not None
+    path, number, part = found
+    own = fresh_name(trace.kernel, "factor")
+    nest = spot(trace, path)
+    alone = [len(spot(trace, path[:n]).body) == 1 for n in range(1, len(path))]
+    act(trace, Hoist, nest, spot(trace, site.path), number, own)
+    for n in range(len(path) - 1, 0, -1):
+        if not alone[n - 1]:
+            break
+        act(trace, SplitScopes, spot(trace, path[:n]), 1)
+    for name in dict.fromkeys(access.buffer for access in expr_accesses(part)):
+        if tried(trace, move(ShareBuffer, name, own)):
+            return
