@@ -4,6 +4,7 @@ The iterations are written one after another. Loads of neighbours become one wid
 store behind them, where the address is seen to be a multiple of its width. An iteration may take several
 neighbours, as two codes that share a byte: its elements and those of the others are one run. As no iteration
 touches what another writes, only the order within each counts: a load stays in front of the iteration's own store.
+What all iterations compute alike, as an index from data, is computed once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dojoir.codegen.lir.device import Extract, Pack
 from dojoir.codegen.lir.linear import distance, divisor
 from dojoir.codegen.lir.program import Load, Stmt, Store, Type, Value, Var
 from dojoir.codegen.lir.walk import buffers, changed_by, parts, rebuilt, statements, values
+from dojoir.codegen.lower.alike import computed_once
 from dojoir.ir.affine import Affine, Mod, SizeVar
 from dojoir.ir.nodes import Condition
 from dojoir.support.frozen import dataclass
@@ -53,12 +55,15 @@ class Widening:
         first = lanes[0]
         if len({len(body) for body in lanes}) > 1:
             return [stmt for body in lanes for stmt in body]
-        condition = _condition_of_all(lanes)
-        if condition is not None:
-            inner = [stmt.then for body in lanes for stmt in body if isinstance(stmt, lir.If)]
-            return [lir.If(condition, tuple(self.widened(inner)))]
+        before, lanes = computed_once(lanes)
+        first = lanes[0]
+        conditions = _conditions_of_all(lanes)
+        if conditions is not None:
+            for position, condition in enumerate(conditions):
+                inner = [stmt.then for body in lanes if isinstance(stmt := body[position], lir.If)]
+                before.append(lir.If(condition, tuple(self.widened(inner))))
+            return before
         found = _Merge(self, lanes)
-        before: list[Stmt] = []
         for position in range(len(first)):
             before += found.loads(position)
         before += found.interleaved()
@@ -90,20 +95,19 @@ class Widening:
         return width
 
 
-def _condition_of_all(lanes: Sequence[tuple[Stmt, ...]]) -> Value | None:
-    """The condition of iterations that are nothing else than statements under one and the same, which none of them
-    changes: it is asked once."""
-    found: set[Value] = set()
-    for body in lanes:
-        match body:
-            case (lir.If(condition, _, ()),):
-                found.add(condition)
-            case _:
-                return None
+def _conditions_of_all(lanes: Sequence[tuple[Stmt, ...]]) -> list[Value] | None:
+    """The conditions of iterations that are nothing else than statements under conditions, the same ones in all,
+    which none of them changes: each is asked once."""
+    found: list[Value] = []
+    for group in zip(*lanes, strict=True):
+        asked = {stmt.condition for stmt in group if isinstance(stmt, lir.If) and not stmt.otherwise}
+        if len(asked) != 1 or not all(isinstance(stmt, lir.If) and not stmt.otherwise for stmt in group):
+            return None
+        found += asked
     changed = changed_by(tuple(stmt for body in lanes for stmt in body))
     read = {part for condition in found for part in parts(condition)}
     names = {part.buffer for part in read if isinstance(part, Load)} | {p.name for p in read if isinstance(p, Var)}
-    return found.pop() if len(found) == 1 and changed.isdisjoint(names) else None
+    return found if found and changed.isdisjoint(names) else None
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,18 @@ N
 | | D
 | | | y[{0}, {2}] += w[ids[{0}, {1}] % 9, {2}]
 """,
+    "rows to slots": """kernel t(N = 6, S = 11, D = 36)
+in  at: i64[N] distinct
+in  k: f32[N, D]
+in  v: f32[N, D]
+inout keys: f32[S, D]
+inout values: f32[S, D]
+
+N
+| D
+| | keys[at[{0}], {1}] = k[{0}, {1}]
+| | values[at[{0}], {1}] = v[{0}, {1}] * 2
+""",
     "sum of all": """kernel t(A = 6, B = 40, C = 132)
 in  x: f32[A, B, C]
 out s: f32

@@ -1,0 +1,69 @@
+"""Iterations side by side: what all of them compute alike is computed once, before the first of them.
+
+Where an index from data is the same in all iterations of a scope that are written one after another, each of these
+would read it and ask whether it is in range. A value counts as the same if its text is, and no iteration changes
+what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dojoir.codegen.lir.program import Fail, Let, Load, Stmt, Value, Var
+from dojoir.codegen.lir.walk import changed_by, mapped, parts, rebuilt, values, with_blocks
+
+Body = tuple[Stmt, ...]
+
+
+def computed_once(lanes: Sequence[Body]) -> tuple[list[Stmt], list[Body]]:
+    """What iterations of as many statements compute alike, and the iterations without it."""
+    changed = changed_by(tuple(stmt for body in lanes for stmt in body))
+    own: list[dict[Value, Value]] = [{} for _ in lanes]
+    once: list[Stmt] = []
+    named: dict[Value, Var] = {}
+    rest: list[list[Stmt]] = [[] for _ in lanes]
+    for group in zip(*lanes, strict=True):
+        some = [_renamed(stmt, names) for stmt, names in zip(group, own, strict=True)]
+        first = some[0]
+        if not _is_alike(some) or not changed.isdisjoint(_read(first) - {var.name for var in named.values()}):
+            for stmt, body in zip(some, rest, strict=True):
+                body.append(stmt)
+        elif isinstance(first, Let):
+            if first.value not in named:
+                named[first.value] = first.var
+                once.append(first)
+            for stmt, names in zip(some, own, strict=True):
+                assert isinstance(stmt, Let)
+                names[stmt.var] = named[first.value]
+        else:
+            once.append(first)
+    return once, [tuple(body) for body in rest]
+
+
+def _is_alike(some: Sequence[Stmt]) -> bool:
+    """Whether statements give names to one value that no float is part of, or record one failure."""
+    found = [stmt.value for stmt in some if isinstance(stmt, Let)]
+    if len(found) == len(some):
+        whole = all(part.type.dtype.kind != "f" for part in parts(found[0]))  # as 0.0 and -0.0 have one text
+        return whole and len(set(found)) == 1
+    return isinstance(some[0], Fail) and len(set(some)) == 1
+
+
+def _read(stmt: Stmt) -> set[str]:
+    """The arrays and variables that a statement reads."""
+    found = [part for value in values(stmt) for part in parts(value)]
+    return {p.buffer for p in found if isinstance(p, Load)} | {p.name for p in found if isinstance(p, Var)}
+
+
+def _renamed(stmt: Stmt, names: dict[Value, Value]) -> Stmt:
+    """A statement with other variables in the place of some."""
+    if not names:
+        return stmt
+
+    def change(value: Value) -> Value:
+        return names[value] if value in names else rebuilt(value, change)
+
+    def within(body: Body) -> Body:
+        return tuple(with_blocks(mapped(inner, change), within) for inner in body)
+
+    return with_blocks(mapped(stmt, change), within)
