@@ -160,22 +160,23 @@ class Loaded:
         """Starts the launches. Where one may find an index out of bounds, waits, and gives the status; not where
         the work of the stream is recorded, as there is nothing to wait for."""
         if not needs_memory(self.host.program):
-            self._start(ready, stream)
+            self.start(ready, stream)
             return OK
         found = ctypes.c_int32(OK)
         with self._lock:
             if not self.host.program.has_status:
-                self._start(ready, stream)
+                self.start(ready, stream)
                 return OK
             self.driver.fill(ready.status, 0, 4, stream)
-            self._start(ready, stream)
+            self.start(ready, stream)
             if self.driver.recording(stream):
                 return OK
             self.driver.to_host(ctypes.addressof(found), ready.status, 4, stream)
         self.driver.wait(stream)
         return found.value
 
-    def _start(self, ready: Ready, stream: Stream) -> None:
+    def start(self, ready: Ready, stream: Stream) -> None:
+        """Starts the launches, and looks at no status."""
         launch = self.driver.launch
         for function, grid, threads, packed in ready.launches:
             launch(function, grid, threads, packed.address, stream)

@@ -20,6 +20,7 @@ from dojoir.runtime.call.layout import array_shape, strides_of
 from dojoir.runtime.call.scalars import Number, takes_value
 from dojoir.runtime.call.tensors import TORCH, as_tensor, of_torch
 from dojoir.runtime.call.views import View, as_numpy, split_views, view_of
+from dojoir.runtime.gpu.apart import Apart
 from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.calls import Loaded, Ready, lane_of, needs_memory
 from dojoir.runtime.gpu.driver import Driver, Resources
@@ -52,22 +53,30 @@ class DeviceCompiled(Compiled):
     of CuPy, what has `__dlpack__` or `__cuda_array_interface__`. A call returns once its launches are in the
     current stream of PyTorch or CuPy, where an array is theirs, or in the one that `stream=` names; a later one
     waits for it. An index read from data is checked too, for which such a kernel waits; while a graph is captured
-    it cannot. A `distinct` argument is copied to the CPU and checked at each call, unless it is compiled with
-    `checked=False`.
+    it cannot. A `distinct` argument is checked at each call, unless it is compiled with `checked=False`: on the
+    GPU, or on a copy where that tells nothing (`dojoir.runtime.gpu.apart`).
 
     `run` takes arrays of the CPU too, and then returns such.
     """
 
     __slots__ = (
-        "_driver", "_first", "_grown", "_host", "_loaded", "_loader", "_made", "_starter", "_stream", "_variant",
+        "_apart", "_driver", "_first", "_grown", "_host", "_loaded", "_loader", "_made", "_starter", "_stream",
+        "_variant",
     )  # fmt: skip
 
     def __init__(
-        self, kernel: Kernel, target: str, source: str, driver: Driver, host: HostCode, variant: Variant
+        self,
+        kernel: Kernel,
+        target: str,
+        source: str,
+        driver: Driver,
+        host: HostCode,
+        variant: Variant,
+        apart: Apart | None = None,
     ) -> None:
         super().__init__(kernel, target, 1, source, self._no_function, None, host.program.program.checks)
         self._signature = Signature(kernel, Viewer(target))
-        self._driver = driver
+        self._driver, self._apart = driver, apart
         self._variant = variant
         self._host = host
         self._loaded: dict[tuple[int, Version], Loaded] = {}
@@ -288,7 +297,18 @@ class DeviceCompiled(Compiled):
         if self._distinct and self._driver.recording(stream):
             raise self._not_checked()
         self._stream = stream
-        super()._check_data(bound)
+        if self._distinct and not self._are_apart(bound, stream):
+            super()._check_data(bound)
+
+    def _are_apart(self, bound: Bound, stream: int) -> bool:
+        """Whether the GPU knows that all `distinct` arguments are so."""
+        if self._apart is None:
+            return False
+        views = dict(zip((b.name for b in self._signature.arrays), bound.views, strict=True))
+        places = max((n for view in bound.views for n in view.shape), default=0)
+        device = self._driver.in_use()
+        asked = [buffer for buffer in self._signature.arrays if buffer.distinct]
+        return all(self._apart.knows(b, views[b.name], places, device, stream) for b in asked)
 
     def _contents(self, name: str, view: View) -> np.ndarray:
         """A copy on the CPU of what is in an argument when all before it in the stream has run."""
@@ -387,6 +407,10 @@ class DeviceCompiled(Compiled):
             )
             raise ArgumentError(message, "first-call-recorded")
         return self._load_on(device, version)
+
+    def loaded_on(self, device: int) -> Loaded:
+        """The kernel on a device, for arrays that begin anywhere."""
+        return self._load_on(device, Version(narrow=True, short=False))
 
     def _load_on(self, device: int, version: Version) -> Loaded:
         key = device, version

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from dojoir.codegen.gpu.shared import shared_offsets
 from dojoir.codegen.gpu.source import gpu_program
@@ -10,6 +11,7 @@ from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel, Node, Scope, Statement
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.gpu import devices
+from dojoir.runtime.gpu.apart import Apart
 from dojoir.runtime.gpu.compiled import DeviceCompiled, Version
 from dojoir.runtime.gpu.emulated import Function
 from dojoir.runtime.gpu.plan import Entry, HostCode
@@ -56,7 +58,7 @@ def _without_vectors(kernel: Kernel) -> Kernel:
     return replace(kernel, body=tuple(map(change, kernel.body)))
 
 
-def through_device(kernel: Kernel, target: str, threads: int = 1, cpu: str | None = None) -> Compiled:
+def through_device(kernel: Kernel, target: str, threads: int = 1, cpu: str | None = None) -> DeviceCompiled:
     """The callable of a kernel that is proved, for arrays on a GPU. Raises ToolchainError where there is none, or
     the compiler fails."""
     driver = devices.find(target)
@@ -77,7 +79,9 @@ def through_device(kernel: Kernel, target: str, threads: int = 1, cpu: str | Non
                 driver.reserve(function, entry.shared_bytes)
         return chosen.host, functions
 
-    return DeviceCompiled(kernel, target, source.text, driver, source.host, variant)
+    asks = any(buffer.distinct for buffer in kernel.arguments)
+    apart = Apart(driver, partial(through_device, target=target)) if asks else None
+    return DeviceCompiled(kernel, target, source.text, driver, source.host, variant, apart)
 
 
 def _no_room(host: HostCode, entry: Entry, most: int, device: str) -> ToolchainError:
