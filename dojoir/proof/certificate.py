@@ -47,6 +47,19 @@ class Origin:
         return substitute_iterators(dict(enumerate(self.iterators)))
 
 
+@dataclass(frozen=True)
+class LastWriter:
+    """One use of the rewrite that `dojoir.proof.core.last_writer` proves: the statement `site` and, of the scopes
+    around it, the one at `depth`, which of those inside of that are `free`, the temporary `last`, and one for each
+    index from data that is under a condition."""
+
+    site: int
+    depth: int
+    free: tuple[int, ...]
+    last: str
+    places: tuple[str, ...] = ()
+
+
 @hash_once
 @dataclass(frozen=True)
 class InstanceMap:
@@ -59,15 +72,15 @@ class InstanceMap:
     are reads of the new kernel that, replaced so, give the old one.
 
     With `backward`, all of this is said in the other direction, of the kernel before in terms of the one after: the
-    inverse of a move is proved by what the move does. With a `rule` of algebra, the rewrite is one use of that, and
-    the other fields say nothing.
+    inverse of a move is proved by what the move does. With a `rule`, one of algebra or that of the last writer, the
+    rewrite is one use of that, and the other fields say nothing.
     """
 
     origins: tuple[Origin | None, ...]
     inlined: tuple[Substitution, ...] = ()
     extracted: tuple[Substitution, ...] = ()
     backward: bool = False
-    rule: RuleUse | None = None
+    rule: RuleUse | LastWriter | None = None
 
     def forth(self, before: Kernel, after: Kernel) -> tuple[Kernel, Kernel, InstanceMap]:
         """The two kernels in the order in which the map goes, and the map in that direction."""

@@ -29,7 +29,6 @@ from dojoir.proof.core.check import Failure, first_failure, form
 from dojoir.proof.core.compare import Correspondence
 from dojoir.proof.core.data_writes import claim_without_data_writes
 from dojoir.proof.core.independence import may_share
-from dojoir.proof.core.rule_use import rule_fault
 from dojoir.proof.core.wellformed import prove_dimensions
 from dojoir.proof.difference import Change, change_of, told_apart
 from dojoir.proof.exactness import is_exact
@@ -135,7 +134,7 @@ def _of_kernels(claim: Claim) -> Verdict:
     """The verdict on a claim whose certificate goes from the old kernel to the new one."""
     if claim.certificate.rule is None:
         return verdict_of(first_failure(_failures(claim)))
-    fault = rule_fault(claim.before, claim.after, claim.certificate.rule)
+    fault = core.misused(claim, claim.certificate.rule)
     return verdict_of(fault) and _well_formed_by_itself(claim.after)
 
 

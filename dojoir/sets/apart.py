@@ -3,47 +3,136 @@
 `h[at[i], j] = v`, where no two elements of `at` are equal (an argument that is `distinct`, which a call checks),
 does so if no two instances have the same `i` and `j`. That is asked of all statements together that write one
 buffer so.
+
+`h[at[i], j] = v if last[at[i]] == i` does so too, whatever `at` is, while nothing writes `last`. Of two
+instances that write one element, the indices are the same, so both compare the same element of `last`, and
+their `i` are equal. What is compared is an affine value, and `last` may have any of the indices of `h` (in its
+own order). An element of `last` keeps its value between all instances in one iteration of the scopes that the
+statements share with the writers of `last`, which all come before them there (`_steady`). So it is asked
+besides that what is written at other indices is apart in any two of these iterations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import islpy as isl
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import APART, Access, Kernel, Statement
-from dojoir.sets.kernel_sets import isl_affine, iterators, sets_of
+from dojoir.ir.dtypes import I64
+from dojoir.ir.nodes import APART, Access, Expr, Index, Kernel, Op, Scope, Statement
+from dojoir.ir.paths import is_inside
+from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
+
+
+class Told(NamedTuple):
+    """How it is told which instance writes an element: by the operator that a statement then has, what two
+    instances that write one element have in common, and the array that is compared with it, which nothing may
+    write between them ("" for none)."""
+
+    operator: str
+    common: tuple[Affine, ...]
+    compared: str = ""
 
 
 def apart(kernel: Kernel) -> Mapping[int, str]:
     """The statements, by number, that write at distinct indices from data, no two instances of those by one
     operator at the same: and that operator."""
-    sets, named = sets_of(kernel), dict[tuple[str, str], list[int]]()
+    sets, named = sets_of(kernel), dict[tuple[str, str, str], dict[int, Told]]()
     for number, site in enumerate(kernel.sites):
-        if (operator := _distinct_operator(kernel, site.statement)) is not None:
-            named.setdefault((site.statement.target.buffer, operator), []).append(number)
+        if (told := _told(kernel, site.statement)) is not None:
+            key = site.statement.target.buffer, told.operator, told.compared
+            named.setdefault(key, {})[number] = told
     found: dict[int, str] = {}
-    for (_, operator), numbers in named.items():
-        dim, targets = int(operator.split()[2]), [kernel.sites[k].statement.target.indices for k in numbers]
-        plain = [d for d, some in enumerate(zip(*targets, strict=True)) if {*map(type, some)} == {Affine}]
-        pieces = []
-        for number, indices in zip(numbers, targets, strict=True):
-            index = indices[dim]
-            assert isinstance(index, Access)
-            at = [i for i in (*index.indices, *(indices[d] for d in plain)) if isinstance(i, Affine)]
-            domain = f"s{number}[{iterators(len(kernel.sites[number].scopes))}]"
-            where = sets.constraints(kernel.sites[number].ancestors)
-            pieces.append(f"{domain} -> [{', '.join(map(isl_affine, at))}] : {where}")
-        if sets.map(*pieces).is_injective():
+    for (_, operator, compared), numbers in named.items():
+        around = _steady(kernel, compared, [*numbers]) if compared else 0
+        if around is not None and _are_apart(sets, numbers, around):
             found |= dict.fromkeys(numbers, operator)
     return found
 
 
-def _distinct_operator(kernel: Kernel, statement: Statement) -> str | None:
-    """The operator of a statement that writes at distinct indices from data; None for others."""
+def _are_apart(sets: KernelSets, told: Mapping[int, Told], around: int) -> bool:
+    """Whether no two instances of some statements write one element, where that is told in one iteration of as many
+    scopes as are `around` them, and in any other by the indices that are not data."""
+    targets = [sets.kernel.sites[k].statement.target.indices for k in told]
+    plain = [d for d, some in enumerate(zip(*targets, strict=True)) if {*map(type, some)} == {Affine}]
+    outer = tuple(map(Affine.iterator, range(around)))
+    places: list[tuple[Affine, ...]] = [tuple(i for d in plain if isinstance(i := at[d], Affine)) for at in targets]
+    own = _values(sets, {k: (*outer, *told[k].common, *at) for k, at in zip(told, places, strict=True)})
+    if not own.is_injective():
+        return False
+    where = _values(sets, dict(zip(told, places, strict=True)))
+    return not around or where.reverse().apply_range(_values(sets, dict.fromkeys(told, outer))).is_single_valued()
+
+
+def _values(sets: KernelSets, values: Mapping[int, Sequence[Affine]]) -> isl.UnionMap:
+    """Each instance of some statements to some values that it has."""
+    sites = sets.kernel.sites
+    return sets.map(
+        *(
+            f"s{k}[{iterators(len(sites[k].scopes))}] -> [{', '.join(map(isl_affine, some))}] : "
+            f"{sets.constraints(sites[k].ancestors)}"
+            for k, some in values.items()
+        )
+    )
+
+
+def _told(kernel: Kernel, statement: Statement) -> Told | None:
+    """How it is told which instance of a statement writes an element; None for a statement of which it is not."""
     buffer = kernel.buffer(statement.target.buffer)
-    if not buffer.packed and not any(dim.collapsed for dim in buffer.dims):
-        for dim in statement.scatters:
-            match statement.target.indices[dim]:
-                case Access(name, at) if kernel.buffer(name).distinct and {*map(type, at)} == {Affine}:
-                    return f"{APART}{name} {dim} {statement.op}"
+    if not statement.scatters or buffer.packed or any(dim.collapsed for dim in buffer.dims):
+        return None
+    for dim in statement.scatters:
+        match statement.target.indices[dim]:
+            case Access(name, at) if kernel.buffer(name).distinct and {*map(type, at)} == {Affine}:
+                common = tuple(index for index in at if isinstance(index, Affine))
+                return Told(f"{APART}{name} {dim} {statement.op}", common)
+    for part in _conjuncts(statement.condition):
+        match part:
+            case Op("eq", (Access(last, at), Index(value))) if _is_own(kernel, statement, last, at):
+                dims = "_".join(str(statement.target.indices.index(index)) for index in at)
+                return Told(f"{APART}{last} {dims} {statement.op}", (value,), last)
     return None
+
+
+def _is_own(kernel: Kernel, statement: Statement, last: str, at: Sequence[Affine | Access]) -> bool:
+    """Whether an element that a condition compares is one of the array that says which instance writes: its indices
+    are some of those of what is written, and its elements and an iterator are of one type."""
+    buffer = kernel.buffer(last)
+    plain = buffer.dtype == I64 and not any(dim.collapsed for dim in buffer.dims)
+    return plain and last != statement.target.buffer and {*at} <= {*statement.target.indices}
+
+
+def _conjuncts(condition: Expr | None) -> Iterator[Expr]:
+    """The parts of a condition that all hold where it does."""
+    match condition:
+        case Op("and", (one, other)):
+            yield from _conjuncts(one)
+            yield from _conjuncts(other)
+        case Access() | Op():
+            yield condition
+
+
+def _steady(kernel: Kernel, name: str, numbers: Sequence[int]) -> int | None:
+    """In an iteration of how many scopes, from outside, no element of a buffer changes from the first instance of
+    some statements to the last. All of these are inside of as many; None where that is not so of any.
+
+    It is the scopes that a statement shares with a writer of the buffer, the most that two of them do. A writer
+    inside of these comes before all the statements in the text: it shares no more scopes with them, and in one
+    iteration of these it runs before. One outside runs before the iteration, or after it."""
+    sites, users = kernel.sites, [kernel.sites[k] for k in numbers]
+    writers = [site for site in sites if site.statement.target.buffer == name]
+    shared, inside = max(
+        ((user.shared_ancestors(w.path), user.path) for w in writers for user in users), default=(0, ())
+    )
+    around = inside[:shared]
+    if not all(is_inside(user.path, around) for user in users):
+        return None
+    within = [writer for writer in writers if is_inside(writer.path, around)]
+    if any(writer.path > user.path for writer in within for user in users):
+        return None
+    return sum(isinstance(node, Scope) for node in users[0].ancestors[:shared])
+
+
+__all__ = ["apart"]

@@ -34,7 +34,17 @@ from dojoir.passes.loops import (
     tiling,
 )
 from dojoir.passes.storage import dead, dims, dropping, pad_dims, placing, reorder_dims, reuse, sharing, staging
-from dojoir.passes.values import fma, hoisting, indexing, inlining, recomputing, reductions, rule, subexpressions
+from dojoir.passes.values import (
+    fma,
+    hoisting,
+    indexing,
+    inlining,
+    last_writers,
+    recomputing,
+    reductions,
+    rule,
+    subexpressions,
+)
 from dojoir.support.public import public
 
 
@@ -76,6 +86,7 @@ _FILES = (
     hoisting,
     fma,
     indexing,
+    last_writers,
     rule,
     dead,
     sharing,

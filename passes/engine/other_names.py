@@ -21,6 +21,7 @@ _CALLED = {
     "stage(0.1, y, ys, out)": "cache_write write_at accumulate_in",
     "inline(1.0, t)": "compute_inline forward_substitute inline_temporary",
     "extract_subexpression(0.1, 2, t)": "cse let common_subexpression extract_expression bind_expr",
+    "keep_last_writer(@i, 0.0, last)": "last_writer last_write_wins winner privatize_scatter parallel_scatter",
     "hoist(0.1, 0.1.0, 2, t)": "licm loop_invariant_code_motion invariant code_motion hoist_invariant lift_alloc",
     "recompute(0.1, t, u)": "compute_root rematerialize remat duplicate",
     "split_reduction(@k, s, p, 8)": "rfactor factor_reduction partial_sums privatize",

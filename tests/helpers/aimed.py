@@ -32,6 +32,7 @@ Features = Mapping[str, str]
 INDEX = {
     "0": "3", "1": "{1}", "constant": "2*{1} + 1", "reversed": "7 - {1}", "other": "14 - 2*{1}",
     "gather": "ids[{1}]", "computed": "(2*ids[{1}] + {0}) % 8", "scatter": "ids[{1}]", "distinct": "at[{1}]",
+    "last": "ids[{1}]",
 }  # fmt: skip
 """An index of 16 columns whose innermost iterator has a stride."""
 WITHIN = {**INDEX, "constant": "2*({1} % 4)", "other": "{1} // 2"}
@@ -115,7 +116,9 @@ def _text(chosen: Features, random: Random) -> str:
     sized = "" if storage == "reg" and random.random() < 0.7 else "8"
     at = f"t[{WITHIN[stride]}]" if sized else "t"
     target, source = f"y[{{0}}, {INDEX[stride]}]", f"x[{{0}}, {INDEX[stride]}]"
-    if stride in ("scatter", "distinct") or (stride not in ("gather", "computed") and random.random() < 0.5):
+    if stride in ("scatter", "distinct", "last") or (
+        stride not in ("gather", "computed") and random.random() < 0.5
+    ):
         source = f"x[{{0}}, {random.choice(('{1}', '{1} + 8', '0', '15 - {1}'))}]"
     elif stride in ("gather", "computed") or mid == "read" or random.random() < 0.7:
         target = f"y[{{0}}, {random.choice(('0', '{1}', '{1} + 8'))}]"
@@ -144,6 +147,9 @@ def _text(chosen: Features, random: Random) -> str:
         )
     elif chosen["guard"] == "length":
         value += " if " + random.choice(LENGTHS)
+    if stride == "last":
+        value, _, condition = value.partition(" if ")
+        value += f" if {f'({condition}) and ' if condition else ''}last[ids[{{1}}]] == {{1}}"
     lines.append(f"{pad}{target} {op} {value}")
     if mid == "target":
         lines += ["| 8", "| | y[{0}, {1} + 8] = t[{1}]"] if sized else ["| y[{0}, 9] = t"]
@@ -153,7 +159,9 @@ def _text(chosen: Features, random: Random) -> str:
     head.append(f"inout y: {dtype}[N, 16]{packed[1]}")
     if mid is not None:
         head.append(f"tmp t: {dtype}{'[8]' if sized else ''} {storage}")
-    return "\n".join([*head, "", rows + _mark(marks[0]), *lines, ""])
+    found = ["16", "| last[{0}] = -1", "8", "| last[ids[{0}]] max= {0}"] if stride == "last" else []
+    head += ["tmp last: i64[16]"] if found else []
+    return "\n".join([*head, "", *found, rows + _mark(marks[0]), *lines, ""])
 
 
 def _running(chosen: Features, random: Random) -> str:

@@ -29,6 +29,7 @@ from dojoir.ir.nodes import (
 )
 from dojoir.passes import MOVES
 from dojoir.passes.base.move import Move, Refusal, Rewrite
+from dojoir.proof.certificate import LastWriter
 from dojoir.proof.check import InstanceMap, compare, identity, is_legal
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.compare import Correspondence
@@ -297,6 +298,16 @@ def another_substitution(done: Rewrite, random: Random) -> Rewrite | None:
 def another_use(done: Rewrite, random: Random) -> Rewrite | None:
     """A map that names another rule of algebra, another place, or other parts."""
     use = done.instances.rule
+    if isinstance(use, LastWriter):
+        sites, taken = len(done.kernel.sites), tuple(buffer.name for buffer in done.kernel.buffers)
+        changes: list[dict[str, object]] = [
+            {"site": random.randrange(sites)},
+            {"depth": random.randrange(3)},
+            {"free": tuple(random.sample(range(3), random.randrange(3)))},
+            {"last": random.choice(taken)},
+            {"places": taken[: random.randrange(2)]},
+        ]
+        return Rewrite(done.kernel, replace(done.instances, rule=replace(use, **random.choice(changes))))
     if use is None:
         return None
     match random.randrange(3):

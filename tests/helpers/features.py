@@ -11,6 +11,7 @@ from dojoir.ir.expressions import Cast, Expr, Index, Op, parts
 from dojoir.ir.nodes import Access, Guard, Kernel, Scope, Site, Statement, holds
 from dojoir.ir.operations import CONVERSIONS
 from dojoir.ir.words import MARKS, STORAGES
+from dojoir.sets.apart import apart
 
 Feature = tuple[str, str]
 """An axis, and one of its values."""
@@ -27,7 +28,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "type": tuple(DTYPES),
     "guard": ("none", "sizes", "iterators", "data", "length"),
     "empty": ("never", "maybe"),
-    "stride": ("0", "1", "constant", "reversed", "other", "gather", "computed", "scatter", "distinct"),
+    "stride": ("0", "1", "constant", "reversed", "other", "gather", "computed", "scatter", "distinct", "last"),
     "threads": ("1", "2", "more"),
     "target": (*CPUS, *GPUS),
 }
@@ -131,7 +132,8 @@ def _strides(kernel: Kernel, site: Site) -> Iterator[str]:
     for access in site.statement.accesses:
         last = access.indices[-1] if access.indices else Affine.constant(0)
         if isinstance(last, Access):
-            scatters = "distinct" if kernel.buffer(last.buffer).distinct else "scatter"
+            told = kernel.sites.index(site) in apart(kernel)
+            scatters = "distinct" if kernel.buffer(last.buffer).distinct else "last" if told else "scatter"
             of = kernel.buffer(last.buffer)
             gathers = "computed" if of.role == "tmp" and not of.dims else "gather"
             yield scatters if access == site.statement.target else gathers

@@ -66,10 +66,12 @@ IMPOSSIBLE: dict[tuple[str, str], tuple[str, str]] = {
     ("operator += *= max= min= ^= &= |=", "running linear"): ("", "a linear step is an assignment"),
     ("operator fused", "running after before"): ("", "what adds a product to an element is linear"),
     ("running linear", "type bool"): ("", "flags have no sum or product"),
-    ("running after before linear", "stride scatter distinct"): (
+    ("running after before linear", "stride scatter distinct last"): (
         "",
         "what goes on is one element, not of data",
     ),
+    ("operator fused", "stride last"): ("", "under a condition, it is an assignment of what it adds up or leaves"),
+    ("guard none", "stride last"): ("", "that it is the last is a condition on data"),
     ("threads 1 2 more", "target cuda hip"): ("", "the threads are those of the host; a launch has its own"),
 }
 """The pairs that no kernel has, an axis with some values beside another: the code that refuses them, and why."""

@@ -12,6 +12,7 @@ from random import Random
 
 from elements import assigned_only
 from expressions import INTEGERS
+from last_kept import last_kept
 from leaves import Body, Here, Span
 from paired import Paired
 from ragged import Ragged
@@ -85,7 +86,11 @@ class _Maker(Paired, Ragged):
             nests += self._scatter(self.random.choice(written))
         buffers = tuple(self.buffers.values())
         made = written_out(Kernel("made", tuple(self.sizes), buffers, tuple(nests), tuple(self.facts), self.fp))
-        return independent(made) if has_packed(made) or any(b.distinct for b in made.buffers) else made
+        if has_packed(made) or any(b.distinct for b in made.buffers):
+            made = independent(made)
+        if any(site.statement.scatters and site.statement.op == "=" for site in made.sites) and self.chance(0.6):
+            return independent(last_kept(made, random, "p" if self.marks else None))
+        return made
 
     def _bounds(self) -> list[Affine]:
         """The extents that dimensions may have: at least 1, by themselves or by a fact."""

@@ -14,9 +14,10 @@ proves, for all sizes at once, that
 6. *marks*: scopes whose mark allows reordering have independent iterations, and marks and hints stand where they
 may.
 
-A claim by a rule of algebra has two obligations instead: it is one use of the rule to the letter, and the new
-kernel is well-formed by itself. A claim with a backward certificate, of a rule or not, is proved the other way
-round, and before that the new kernel to be well-formed by itself: to mean the same goes both ways.
+A claim by a rule, of algebra or that of the last writer (`dojoir.proof.core.last_writer`), has two obligations
+instead: it is one use of the rule to the letter, and the new kernel is well-formed by itself. A claim with a
+backward certificate, of a rule or not, is proved the other way round, and before that the new kernel to be
+well-formed by itself: to mean the same goes both ways.
 
 Nothing here answers from what another question found, from a shape that a move is known to leave, or from a part of
 the kernels. `dojoir.proof.check` does that, for speed: it may say yes only where `find_failure`, without a budget,
@@ -32,17 +33,19 @@ from dataclasses import replace
 from dojoir.errors import Diagnostic
 from dojoir.ir.nodes import Kernel, Path, Scope
 from dojoir.ir.packing import packing_error
-from dojoir.proof.certificate import same_elements
+from dojoir.proof.certificate import LastWriter, same_elements
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.core.compare import Correspondence, Difference
 from dojoir.proof.core.data_writes import claim_without_data_writes
 from dojoir.proof.core.independence import Finder, find_conflict
+from dojoir.proof.core.last_writer import last_writer_fault
 from dojoir.proof.core.marks import mark_error, marked
 from dojoir.proof.core.rule_use import rule_fault
 from dojoir.proof.core.unchanged import children, same_operations
 from dojoir.proof.core.wellformed import Dependent, IllFormed, complaint, prove_dimensions, prove_storage
 from dojoir.proof.core.written import prove_collapsed, prove_written
+from dojoir.rules.rule import RuleUse
 
 Failure = IllFormed | Difference
 """The failure of a claim: the obligation, and the set of its counterexamples. `dojoir.proof.explain` picks an
@@ -58,6 +61,14 @@ def find_failure(claim: Claim) -> Failure | None:
     return first_failure(_obligations(claim_without_data_writes(claim)))
 
 
+def misused(claim: Claim, use: RuleUse | LastWriter) -> Diagnostic | None:
+    """Why a rewrite is no use of the rule that its certificate names, or None if it is. That the kernel after is
+    well-formed is another question."""
+    if isinstance(use, LastWriter):
+        return last_writer_fault(claim.before, claim.after, use)
+    return rule_fault(claim.before, claim.after, use)
+
+
 def first_failure(found: Iterable[Failure | None]) -> Failure | None:
     """The first of some obligations that fails, or None if all hold."""
     return next((failure for failure in found if failure is not None), None)
@@ -68,7 +79,7 @@ def _obligations(claim: Claim) -> Iterator[Failure | None]:
         yield complaint(claim.after)
     if claim.certificate.rule is not None:
         forth = claim.forth
-        yield rule_fault(forth.before, forth.after, claim.certificate.rule)
+        yield misused(forth, claim.certificate.rule)
         if not claim.certificate.backward:
             yield complaint(claim.after)
         return

@@ -41,8 +41,8 @@ def structure(trace: Trace, nest: str, name: str, machine: Machine | str = "cuda
     """Schedules the outermost scope at `nest` for a GPU by one structure of the planner: `rules`,
     `elements_in_threads`, `blocks_in_threads`, `rows_in_warps`, `rows_in_blocks`, `rows_as_one`, `sum_along`,
     `sum_across`, `partial_sums`, `partial_products`, `large_tiles`, `small_tiles`, `quad_tiles`, `scaled_tiles`,
-    `adds_at_data`, `copies_in_blocks` or `columns_in_threads`. What becomes a nest of its own thereby is left to
-    `rules`. Raises ArgumentError or IllegalMove where the nest is not of its form.
+    `adds_at_data`, `copies_in_blocks`, `assigns_at_data` or `columns_in_threads`. What becomes a nest of its own
+    thereby is left to `rules`. Raises ArgumentError or IllegalMove where the nest is not of its form.
 
     >>> import dojoir
     >>> trace = dojoir.PASSES["structure"].given("0", "rules").on(dojoir.kernels.load("relu"))

@@ -22,6 +22,7 @@ from dojoir.passes.schedule.forms.nests import distribute
 from dojoir.passes.schedule.forms.parting import is_contraction, part_products
 from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
 from dojoir.passes.schedule.forms.scalars import expand_scalars, keep_scalars, own_scalars
+from dojoir.passes.schedule.gpu.rows.assigning import assigns_at_data
 from dojoir.passes.schedule.gpu.rows.blocks import blocks_in_threads
 from dojoir.passes.schedule.gpu.rows.columns import columns_in_threads
 from dojoir.passes.schedule.gpu.rows.reductions import partial_products, partial_sums, sum_across, sum_along
@@ -260,6 +261,7 @@ STRUCTURES: tuple[Structure, ...] = (
     scaled_tiles,
     adds_at_data,
     copies_in_blocks,
+    assigns_at_data,
     columns_in_threads,
 )
 """The structures, in any order. After the rules, none is tried where one is near to what none can be faster
