@@ -6,10 +6,11 @@ buffer so.
 
 `h[at[i], j] = v if last[at[i]] == i` does so too, whatever `at` is, while nothing writes `last`. Of two
 instances that write one element, the indices are the same, so both compare the same element of `last`, and
-their `i` are equal. What is compared is an affine value, and `last` may have any of the indices of `h` (in its
-own order). An element of `last` keeps its value between all instances in one iteration of the scopes that the
-statements share with the writers of `last`, which all come before them there (`_steady`). So it is asked
-besides that what is written at other indices is apart in any two of these iterations.
+their `i` are equal. What is compared is an affine value that fits its type, and `last` may have any of the
+indices of `h` (in its own order). An element of `last` keeps its value between all instances in one iteration
+of the scopes that the statements share with the writers of `last`, which all come before them there
+(`_steady`). So it is asked besides that what is written at other indices is apart in any two of these
+iterations.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ import islpy as isl
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
-from dojoir.ir.nodes import APART, Access, Expr, Index, Kernel, Op, Scope, Statement
+from dojoir.ir.nodes import APART, Access, Condition, Expr, Index, Kernel, Op, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
+from dojoir.sets.ranges import is_nonnegative
 
 
 class Told(NamedTuple):
@@ -41,7 +43,8 @@ def apart(kernel: Kernel) -> Mapping[int, str]:
     operator at the same: and that operator."""
     sets, named = sets_of(kernel), dict[tuple[str, str, str], dict[int, Told]]()
     for number, site in enumerate(kernel.sites):
-        if (told := _told(kernel, site.statement)) is not None:
+        told = _told(kernel, site.statement)
+        if told is not None and (not told.compared or _is_exact(sets, number, told.common)):
             key = site.statement.target.buffer, told.operator, told.compared
             named.setdefault(key, {})[number] = told
     found: dict[int, str] = {}
@@ -102,6 +105,21 @@ def _is_own(kernel: Kernel, statement: Statement, last: str, at: Sequence[Affine
     buffer = kernel.buffer(last)
     plain = buffer.dtype == I64 and not any(dim.collapsed for dim in buffer.dims)
     return plain and last != statement.target.buffer and {*at} <= {*statement.target.indices}
+
+
+def _is_exact(sets: KernelSets, number: int, values: Sequence[Affine]) -> bool:
+    """Whether affine values of a statement surely fit i64: they are at least 0, and no more than a size or a
+    constant that does. Others would wrap around, and two of them be equal."""
+    site = sets.kernel.sites[number]
+    around, sizes = site.ancestors, [*map(Affine.size, sets.kernel.runtime_sizes)]
+    return all(
+        sets.implies(around, Condition(value, ">=", Affine.constant(0)))
+        and (
+            is_nonnegative(Affine.constant(1 << 62) - value, site.scopes)
+            or any(sets.implies(around, Condition(value, "<=", size)) for size in sizes)
+        )
+        for value in values
+    )
 
 
 def _conjuncts(condition: Expr | None) -> Iterator[Expr]:
