@@ -7,17 +7,22 @@ A block scope with several nests of lanes inside has warp code around these, whi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
 
+import islpy as isl
+
 from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.affine import Affine
+from dojoir.ir.expressions import expr_accesses
 from dojoir.ir.nodes import MAY_ASSIGN, Access, Kernel, Node, Path, Scope, Site, Statement, format_path
 from dojoir.ir.paths import is_inside
 from dojoir.ir.text import format_access
 from dojoir.ir.where import place
 from dojoir.proof.core.independence import is_uniform
 from dojoir.proof.core.marks import BLOCK, GRID, MAX_BLOCK
+from dojoir.sets.kernel_sets import isl_affine, iterators, sets_of
 from dojoir.support.frozen import dataclass
 
 THREADS = frozenset({*BLOCK, "lane"})
@@ -321,11 +326,59 @@ class Threads:
                 for depth, extent in zip(nest.depths, nest.extents, strict=True)
                 if is_uniform(self.kernel, target, depth) and extent > 1
             )
-            if depths:
+            if depths and not self._by_one_thread(nest, sites):
                 width = prod(e for d, e in zip(nest.depths, nest.extents, strict=True) if d in depths)
                 moving = [d for d, e in zip(nest.depths, nest.extents, strict=True) if e > 1]
                 last = tuple(moving[-len(depths) :]) == depths
                 yield Collective(tuple(s.path for s in sites), nest, depths, width if last else 0)
+
+    def _by_one_thread(self, nest: Nest, sites: Sequence[Site]) -> bool:
+        """Whether some accumulations into one element stay in memory, in the order of the text. That is so where
+        something else in the nest touches their elements, or they differ in what they do. Then one thread alone has
+        each of these elements, or iterations would not be independent, as the marks say: there are fewer of them
+        than the extents have bounds. Raises KernelError where that is not seen."""
+        kernel, target, paths = self.kernel, sites[0].statement.target, {site.path for site in sites}
+        sets, numbers = sets_of(kernel), {site.path: number for number, site in enumerate(kernel.sites)}
+        used = [
+            (site, access)
+            for site in kernel.sites if is_inside(site.path, nest.path)
+            for access in _used(site.statement, site.path in paths) if access.buffer == target.buffer
+        ]  # fmt: skip
+        differ = len({site.statement.op for site in sites}) > 1
+        if not used and not differ:
+            return False
+        dims = [
+            d for d, index in enumerate(target.indices)
+            if all(isinstance(other.indices[d], Affine) for _, other in used) and isinstance(index, Affine)
+        ]  # fmt: skip
+        outer = [f"i{d}" for d in range(nest.depth)]
+
+        def places(some: Iterable[tuple[Site, Sequence[str]]]) -> isl.UnionMap:
+            return sets.map(
+                *(
+                    f"s{numbers[site.path]}[{iterators(len(site.scopes))}] -> [{', '.join(at)}] : "
+                    f"{sets.constraints(site.ancestors)}"
+                    for site, at in some
+                )
+            )
+
+        def element(access: Access) -> list[str]:
+            return [*outer, *(isl_affine(i) for d in dims if isinstance(i := access.indices[d], Affine))]
+
+        summed = places((site, element(target)) for site in sites)
+        if not differ:
+            others = [places([(site, element(access))]).range() for site, access in used]
+            if all(summed.range().intersect(other).is_empty() for other in others):
+                return False
+        threads = places((site, [f"i{d}" for d in nest.depths]) for site in sites)
+        if summed.reverse().apply_range(threads).is_single_valued():
+            return True
+        source, span = place(kernel, sites[0].path)
+        message = (
+            f"{format_access(target)} is put together by the threads of the scope at {format_path(nest.path)}, and "
+            f"used there: give the accumulation a nest of its own (split_scopes)"
+        )
+        raise KernelError(Diagnostic("collective-use", message, span, source))
 
     def is_own(self, buffer: str, path: Path) -> bool:
         """Whether a buffer lives inside the scope at `path`."""
@@ -341,6 +394,16 @@ class Threads:
     def _error(self, code: str, path: Path, what: str) -> KernelError:
         source, span = place(self.kernel, path)
         return KernelError(Diagnostic(code, f"the scope at {format_path(path)} {what}", span, source))
+
+
+def _used(statement: Statement, accumulates: bool) -> Iterator[Access]:
+    """What a statement reads and writes, but for the element of one that `accumulates`."""
+    if not accumulates:
+        yield statement.target
+    yield from expr_accesses(statement.value)
+    for index in statement.target.indices:
+        if isinstance(index, Access):
+            yield from index.accesses()
 
 
 def _all_accesses(site: Site) -> Iterator[Access]:
