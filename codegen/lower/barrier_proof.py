@@ -62,11 +62,25 @@ def proved(kernel: Kernel, warp: int, barriers: Barriers) -> Barriers:
 
 
 @dataclass(frozen=True)
+class _Times:
+    """When an access runs: the name of its instances, their iterators, and the time as formulas of these."""
+
+    name: str
+    domain: str
+    when: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}[{self.domain}] -> [{', '.join(self.when)}]"
+
+
+@dataclass(frozen=True)
 class _Proof:
     reading: Reading
     launch: Launch
     barriers: tuple[Position, ...]
     waits: dict[Path | None, isl.UnionMap] = field(default_factory=dict)
+    orders: dict[tuple[_Times | Path | None, _Times | Path | None], isl.UnionMap] = field(default_factory=dict)
 
     @property
     def kernel(self) -> Kernel:
@@ -123,15 +137,8 @@ class _Proof:
         if one.by is not None and other.by is not None:
             conditions.append(f"{one.by} != {_second(other.by)}")
         pairs = self.sets.map(f"a[{mine}] -> b[{its}] : {' and '.join(conditions)}")
-        return self._all_wait(
-            pairs,
-            self._times("a", mine, one.when),
-            self._times("b", iterators(len(right.scopes)), other.when),
-            within,
-        )
-
-    def _times(self, name: str, domain: str, when: tuple[str, ...]) -> isl.UnionMap:
-        return self.sets.map(f"{name}[{domain}] -> [{', '.join(when)}]")
+        first, last = _Times("a", mine, one.when), _Times("b", iterators(len(right.scopes)), other.when)
+        return self._all_wait(pairs, first, last, within)
 
     def _one_element(self, one: Act, other: Act) -> Iterator[str]:
         """That two accesses are to one element: an index from data may be any."""
@@ -140,14 +147,23 @@ class _Proof:
             if not dim.collapsed and isinstance(mine, Affine) and isinstance(its, Affine):
                 yield f"{isl_affine(mine)} = {_second(isl_affine(its))}"
 
-    def _all_wait(self, pairs: isl.UnionMap, first: isl.UnionMap, last: isl.UnionMap, within: Path | None) -> bool:
+    def _all_wait(self, pairs: isl.UnionMap, first: _Times, last: _Times, within: Path | None) -> bool:
         """Whether each pair of which the first is before the last has a barrier between them."""
-        in_order = pairs.intersect(first.lex_lt_union_map(last))
+        in_order = pairs.intersect(self._before(first, last))
         if in_order.is_empty():
             return True
-        waits = self._waiting(within)
-        apart = first.lex_lt_union_map(waits).apply_range(waits.lex_lt_union_map(last))
-        return bool(in_order.subtract(apart).is_empty())
+        return bool(in_order.is_subset(self._before(first, within).apply_range(self._before(within, last))))
+
+    def _before(self, first: _Times | Path | None, last: _Times | Path | None) -> isl.UnionMap:
+        """The pairs of which the first is before the last in time: accesses, or waits of the block or of the warp
+        code inside the scope at a path."""
+        known = self.orders.get((first, last))
+        if known is None:
+            one, other = (
+                self.sets.map(one.text) if isinstance(one, _Times) else self._waiting(one) for one in (first, last)
+            )
+            known = self.orders[first, last] = one.lex_lt_union_map(other)
+        return known
 
     # -- what threads put together ---------------------------------------------------------------------------
     def _through_memory(self) -> list[Path]:
@@ -163,8 +179,8 @@ class _Proof:
         same = [f"i{depth} = j{depth}" for depth in range(self.launch.fixed)]
         held = self.sets.constraints(around)
         pairs = self.sets.map(f"a[{own}] -> b[{_second(own)}] : {' and '.join([held, _second(held), *same])}")
-        read = self._times("a", own, self.reading.time(path, WAITS + 1))
-        written = self._times("b", own, self.reading.time(path, WAITS - 1))
+        read = _Times("a", own, self.reading.time(path, WAITS + 1))
+        written = _Times("b", own, self.reading.time(path, WAITS - 1))
         try:
             with limited_in_part(STEP_LIMIT):
                 return self._all_wait(pairs, read, written, None)

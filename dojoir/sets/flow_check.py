@@ -12,12 +12,13 @@ that writes y[2*{0} + 4*{1}, {0} + 2*{1}], it says of y[1, 1] neither that it do
 Where quotients or remainders of iterators take part, a flow is computed from its definition, by composition and
 difference, and believed only if composition and intersection find no fault in it. Else isl's own flow is held
 against the definition in the same way, and replaced if it is wrong, but where no quotient can arise
-(`_is_difference_system`).
+(`_is_difference_system`). Before either is computed, a guess that costs little is held against the definition: that
+each read gets what its own iteration of the scopes around all accesses writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import reduce
 
@@ -25,8 +26,12 @@ import islpy as isl
 
 from dojoir.ir.affine import Affine, Compound, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Access, Guard, Scope, Site, Statement
-from dojoir.sets.limits import StepLimitReached, integer
+from dojoir.sets.limits import StepLimitReached, aside, integer
 from dojoir.support.frozen import dataclass
+from dojoir.support.memo import charge, spent
+
+GUESS_STEPS = 60_000
+"""The steps that a guess of a flow may take."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,15 @@ def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, 
     sites = list(users)
     given = replace(given, schedule=without_equal_dims(given.schedule))
     try:
-        if not any(_divides(affine, of_sizes=False) for site in sites for affine in _affines(site)):
+        divides = any(_divides(affine, of_sizes=False) for site in sites for affine in _affines(site))
+        if not divides and all(map(_is_difference_system, sites)) and not _has_quotients(given):
+            return _by_isl(given)
+        near = _guessed(given)
+        if near is not None:
+            return near
+        if not divides:
             found = _by_isl(given)
-            if (all(map(_is_difference_system, sites)) and not _has_quotients(given)) or is_flow(given, *found):
+            if is_flow(given, *found):
                 return found
         found = _from_definition(given)
         if not is_flow(given, *found):
@@ -84,6 +95,71 @@ def _by_isl(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
     return flow.get_may_dependence(), flow.get_may_no_source()
 
 
+def _guessed(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap] | None:
+    """The flow, where it is seen within few steps to be what `_of_one_iteration` guesses. It is charged what it
+    took to hold it against the definition. A flow that is computed is held against that as well, so no question is
+    charged more than without the guess, but for what isl takes for the one form of a flow or the other."""
+
+    def attempt() -> tuple[tuple[isl.UnionMap, isl.UnionMap], int] | None:
+        guess = _of_one_iteration(given)
+        start = spent()
+        holds = guess is not None and is_flow(given, *guess, _domain_among(given.reads.domain()))
+        return (guess, spent() - start) if guess is not None and holds else None
+
+    found = aside(attempt, GUESS_STEPS)
+    if found is None:
+        return None
+    charge(found[1])
+    return found[0]
+
+
+def _of_one_iteration(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap] | None:
+    """A guess: each read gets what the same iteration of the scopes around all of the accesses writes before it.
+    None where no scopes are seen in which the text alone says what is before, or where a read would have two last
+    writes. As a rule that is so of a copy of a tile, whose flow isl may take seconds to find otherwise."""
+    shared = _shared_dims(given.schedule)
+    if shared is None:
+        return None
+    times = given.schedule.gist_params(given.schedule.params())
+    around, inside = (_dims(times, some) for some in (slice(0, shared), slice(shared, None)))
+    here = inside.lex_lt_union_map(inside).intersect(_same(around, around))
+    sure, other = (_same(writes, given.reads).intersect(here) for writes in (given.must, given.may))
+    if not sure.reverse().is_single_valued():
+        return None
+    begun = given.reads.subtract_domain(_domain_among(given.reads.domain())(sure.reverse()))
+    return sure.union(other), begun
+
+
+def _domain_among(reads: isl.UnionSet) -> Callable[[isl.UnionMap], isl.UnionSet]:
+    """What finds the domain of a map from some reads, with others that are none of them: what holds of all reads is
+    left out, with which isl may take seconds to see where there is a value."""
+    return lambda last: last.gist_domain(reads).domain()
+
+
+def _shared_dims(schedule: isl.UnionMap) -> int | None:
+    """How many dimensions of time come before the first in which each of the accesses has a number of its own, or
+    None where there is no such."""
+    maps: list[isl.Map] = []
+    schedule.foreach_map(maps.append)
+    for d in range(maps[0].dim(isl.dim_type.out) if maps else 0):
+        if not any(one.plain_get_val_if_fixed(isl.dim_type.out, d).is_nan() for one in maps):
+            return d
+    return None
+
+
+def _dims(schedule: isl.UnionMap, some: slice) -> isl.UnionMap:
+    """The schedule with some of its dimensions alone."""
+    maps: list[isl.Map] = []
+    schedule.foreach_map(maps.append)
+    found = []
+    for one in maps:
+        count = one.dim(isl.dim_type.out)
+        first, end, _ = some.indices(count)
+        one = one.project_out(isl.dim_type.out, end, count - end).project_out(isl.dim_type.out, 0, first)
+        found.append(isl.UnionMap.from_map(one))
+    return reduce(isl.UnionMap.union, found)
+
+
 def _from_definition(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
     """The flow by its definition: the writes before a read, less those that a later sure write hides."""
     order = _order(given)
@@ -93,9 +169,15 @@ def _from_definition(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
     return last.union(since), given.reads.subtract_domain(sure.range())
 
 
-def is_flow(given: Accesses, sources: isl.UnionMap, initial: isl.UnionMap) -> bool:
+def is_flow(
+    given: Accesses,
+    sources: isl.UnionMap,
+    initial: isl.UnionMap,
+    domain: Callable[[isl.UnionMap], isl.UnionSet] | None = None,
+) -> bool:
     """Whether `sources` maps exactly the last sure write before each read, and every other write since, to that
-    read, and `initial` has exactly the reads that no sure write precedes."""
+    read, and `initial` has exactly the reads that no sure write precedes. `domain` finds which reads have a last
+    sure write, as far as they are reads; by default in the way that is fast where isl has cut a map into pieces."""
     order = _order(given)
     sure, other = (order.intersect(_same(writes, given.reads)) for writes in (given.must, given.may))
     last = sources.intersect_domain(given.must.domain()).reverse()
@@ -115,7 +197,7 @@ def is_flow(given: Accesses, sources: isl.UnionMap, initial: isl.UnionMap) -> bo
         and sources.domain().is_subset(given.must.union(given.may).domain())
         and initial.is_subset(given.reads)
         and initial.domain().is_disjoint(sure.range())
-        and given.reads.domain().is_subset(initial.domain().union(_domain(last)))
+        and given.reads.domain().is_subset(initial.domain().union((domain or _domain)(last)))
     )
 
 

@@ -141,6 +141,31 @@ def limited_in_part(steps: int) -> Iterator[None]:
         meter.apply()
 
 
+def aside(attempt: Callable[[], T | None], steps: int) -> T | None:
+    """What an attempt gives that a question can do without, or None where it takes more than so many steps.
+
+    The attempt is free: whatever comes of it, the question has as many steps left as before. So no question comes
+    to its limit because of it, and it gives the same however little is left."""
+    meter = tables().meter
+    if not isinstance(meter, _IslMeter):
+        try:
+            with limited(steps):
+                return attempt()
+        except (isl.Error, StepLimitReached):
+            return None
+    start, around = meter.spent(exactly=True), meter.limit
+    meter.limit = start + steps
+    meter.apply()
+    try:
+        return attempt()
+    except (isl.Error, StepLimitReached):
+        return None
+    finally:
+        meter.charged -= meter.spent(exactly=True) - start
+        meter.limit = around
+        meter.apply()
+
+
 @contextmanager
 def _metered(steps: int, first: bool) -> Iterator[_IslMeter]:
     """Counts from 0 to `steps`. Past it, or where the block ends there, StepLimitReached is raised; in a first try
@@ -197,12 +222,13 @@ class _IslMeter:
         the reason: the parser calls it a syntax error.)"""
         return self.charged >= self.limit or not self._runs()
 
-    def spent(self) -> int:
-        """The number of steps that were counted and charged, slightly less than the exact number."""
+    def spent(self, exactly: bool = False) -> int:
+        """The number of steps that were counted and charged, slightly less than the exact number: by a quarter of
+        what came since it was last asked at most, or `exactly` by a grain."""
         low, step = self._low, GRAIN
         while not self._is_below(low + step):
             low, step = low + step, 4 * step
-        while step > GRAIN and step > (low - self._low) // 4:
+        while step > GRAIN and (exactly or step > (low - self._low) // 4):
             step //= 2
             if not self._is_below(low + step):
                 low += step

@@ -152,3 +152,16 @@ def test_threads_share_a_tile(high: int, wide: int, declared: str, access: str, 
 def test_threads_that_do_not_share_a_tile_equally() -> None:
     with pytest.raises(dojoir.ArgumentError, match="48 threads do not share the 1024 elements of t equally"):
         shared_by(16, 64, 48)
+
+
+@pytest.mark.parametrize(("result", "left", "right", "tile"), [
+    ("32, 512, 512", "32, 512, 64", "32, 64, 512", "256, 128"),  # products of a batch
+    ("512, 512", "512, 64", "64, 512", "64, 64"),  # steps, each of which waits for the one before
+])  # fmt: skip
+def test_the_tiles_of_a_batch_are_counted_together(result: str, left: str, right: str, tile: str) -> None:
+    n = "{0}, " if result.startswith("32") else ""
+    text = f"kernel k()\nin a: f32[{left}]\nin b: f32[{right}]\nout c: f32[{result}]\n32\n| 512\n| | 512\n"
+    text += f"| | | c[{n}{{1}}, {{2}}] = 0\n| | | 64\n"
+    text += f"| | | | c[{n}{{1}}, {{2}}] += a[{n}{{1}}, {{3}}] * b[{n}{{3}}, {{2}}]\n"
+    moves = map(str, by_rules_alone(dojoir.parse(text), "cuda").moves)
+    assert [move for move in moves if move.startswith("tile(")] == [f"tile(0.0, 0.0.0, {tile})"]

@@ -13,7 +13,7 @@ import dojoir
 from dojoir.passes.engine.engine import asked, made
 from dojoir.proof.check import answer, compare, prove_by_core, prove_rewrite
 from dojoir.sets.kernel_sets import sets_of, workspace
-from dojoir.sets.limits import Budget, StepLimitReached, limited, limited_in_part
+from dojoir.sets.limits import Budget, StepLimitReached, aside, limited, limited_in_part
 from dojoir.support import memo
 from dojoir.support.memo import Memo, bounded_to, charge, fresh_tables, kept_bytes, spent
 
@@ -125,6 +125,30 @@ def test_behind_a_part_there_is_the_rest() -> None:
 
     assert Budget(100_000).ask(question) >= left[-1] + 5_000
     assert 9_000 <= left[-1] <= 14_000
+
+
+def test_what_is_tried_aside_is_free() -> None:
+    """Also past the end of the budget, and whether it comes to its own end or not."""
+    seen: list[tuple[int | None, int, int]] = []
+
+    def works(steps: int) -> int:
+        for _ in range(steps // 1_000):
+            charge(1_000)
+        return steps
+
+    def question() -> int:
+        for steps in (20_000, 2_000_000):
+            before = spent()
+            found = aside(lambda steps=steps: works(steps), 100_000)
+            seen.append((found, before, spent()))
+        charge(1_000)
+        return spent()
+
+    assert Budget(40_000).ask(question) <= 10_000
+    assert [found for found, _, _ in seen] == [20_000, None]
+    assert all(abs(after - before) <= 1_000 for _, before, after in seen)
+    assert aside(lambda: works(20_000), 100_000) == 20_000  # outside of any question as well
+    assert aside(lambda: works(2_000_000), 100_000) is None
 
 
 def test_what_is_kept_costs_what_it_cost() -> None:

@@ -154,3 +154,51 @@ def test_it_is_not_believed_where_a_fact_divides() -> None:
     text = "kernel k(N)\nwhere N % 4 == 0\nin  x: f32[N]\nout y: f32[N]\n\nN\n| y[{0}] = x[{0}]\n"
     assert believed(sets_of(dojoir.parse(text)), "y") is None
     assert believed(sets_of(dojoir.parse(text.replace("where N % 4 == 0\n", ""))), "y") is not None
+
+
+def guessed(sets: KernelSets, buffer: str) -> tuple[flow_check.Accesses, tuple[isl.UnionMap, isl.UnionMap]] | None:
+    """The accesses to a buffer beside the flow that is guessed for them, if one is."""
+    texts = _Given.of(sets, buffer, sets.ordered(True)).texts
+    must, may, reads, times = (sets.map(*part) for part in texts)
+    given = flow_check.Accesses(must, may, reads, flow_check.without_equal_dims(times))
+    found = flow_check._of_one_iteration(given) if texts[0] or texts[1] else None
+    return None if found is None else (given, found)
+
+
+def test_a_guess_is_believed_where_it_is_the_flow() -> None:
+    """And nowhere else, on random kernels."""
+    seen = {True: 0, False: 0}
+    for seed in range(130):
+        with fresh_tables(), limited(50_000_000):
+            sets = sets_of(random_kernel(seed))
+            for buffer in sets.kernel.buffers:
+                guess = guessed(sets, buffer.name)
+                if guess is not None:
+                    given, found = guess
+                    believed_here = flow_check.is_flow(
+                        given, *found, flow_check._domain_among(given.reads.domain())
+                    )
+                    right = flow_check._from_definition(given)
+                    assert believed_here == all(a.is_equal(b) for a, b in zip(found, right, strict=True))
+                    seen[believed_here] += 1
+    assert min(seen.values()) > 0
+
+
+def test_the_flow_of_a_copied_tile_is_guessed() -> None:
+    text = """kernel k(N)
+in  x: f32[64*N]
+out y: f32[64*N]
+tmp t: f32[8, 8]
+
+N
+| 64
+| | t[{1} // 8, {1} % 8] = x[64*{0} + {1}]
+| 8
+| | 8
+| | | y[64*{0} + 8*{1} + {2}] = t[{1}, {2}]
+"""
+    sets = sets_of(dojoir.parse(text))
+    guess = guessed(sets, "t")
+    assert guess is not None
+    assert flow_check._guessed(guess[0]) is not None
+    assert guess[1][0].is_equal(flow_check._from_definition(guess[0])[0])

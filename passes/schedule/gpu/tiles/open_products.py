@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
@@ -39,7 +40,8 @@ def product_by_size(
     if MIDDLE not in fitting:
         fitting[:0] = [tile for tile in HALVES if tile.has_room(machine, itemsize)]
     if all(extent.is_constant for extent in extents):
-        for tile in _in_order(extents[0].offset * extents[1].offset, batched, machine, fitting):
+        results = prod(scope.extent.constant or 1 for scope in product.site.scopes[-4 if batched else -3 : -1])
+        for tile in _in_order(results, batched, machine, fitting):
             if tried(trace, partial(_whole_product, path=path, batched=batched, tile=tile)):
                 return
         raise ArgumentError("no tile divides the sizes", "bad-arguments")
@@ -65,9 +67,9 @@ def product_by_size(
 
 
 def _in_order(results: int, batched: bool, machine: Machine, fitting: Sequence[BlockTile]) -> list[BlockTile]:
-    """The tiles to try for so many results, of those for which there is room: the largest of which there are enough
-    first, then smaller ones. Blocks of one small product, of which few run at once, wait half as often for each
-    other's copies with deep tiles."""
+    """The tiles to try for so many results of a product, or of a batch of them, of those for which there is room:
+    the largest of which there are enough first, then smaller ones. Blocks of one small product, of which few run at
+    once, wait half as often for each other's copies with deep tiles."""
     tiles = [tile for tile in fitting if not (batched and tile == DEEP)]
     enough = [tile for tile in tiles if results >= ENOUGH * tile.height * tile.width * machine.multiprocessors]
     return [*enough, *(tile for tile in reversed(tiles) if tile not in enough)]
