@@ -33,8 +33,8 @@ from dojoir.codegen.lir.program import (
 )
 from dojoir.codegen.lir.walk import parts, rebuilt, with_loops
 from dojoir.ir.dtypes import DTYPES
-from dojoir.ir.quads import QUAD
 from dojoir.support.frozen import dataclass
+from dojoir.types.quads import QUAD
 
 I32 = DTYPES["i32"]
 

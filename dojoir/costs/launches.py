@@ -30,8 +30,8 @@ from dojoir.costs.thread_work import (
 )
 from dojoir.ir.expressions import affine_parts, parts
 from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement, holds
-from dojoir.ir.quads import QUAD, multiplies_bytes
 from dojoir.support.memo import Memo
+from dojoir.types.quads import QUAD, multiplies_bytes
 
 LARGE = 24
 """The exponent of the size that stands for unknown ones: their product is two to this power."""

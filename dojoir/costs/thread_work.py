@@ -15,9 +15,9 @@ from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine, FloorDiv, Mod
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Condition, Kernel, Op, Statement, holds
-from dojoir.ir.quads import QUAD, multiplies_bytes
 from dojoir.proof.core.marks import BLOCK, GRID
 from dojoir.support.frozen import dataclass
+from dojoir.types.quads import QUAD, multiplies_bytes
 
 SECTOR = 32
 """The bytes that come from the second cache together."""

@@ -13,7 +13,6 @@ import ctypes
 from collections.abc import Callable
 from math import prod
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from dojoir.grammar import parse
 from dojoir.ir.nodes import Buffer, Kernel
@@ -21,9 +20,6 @@ from dojoir.runtime.call.views import View
 from dojoir.runtime.gpu.array import DeviceArray, bytes_on
 from dojoir.runtime.gpu.calls import Loaded, Ready, lane_of
 from dojoir.runtime.gpu.driver import Driver, Stream
-
-if TYPE_CHECKING:
-    from dojoir.runtime.gpu.compiled import DeviceCompiled
 
 LEAST_PLACES, MOST_PLACES = 1 << 16, 1 << 22
 """How many places a table has at least, and at most: more takes the CPU."""
@@ -79,10 +75,10 @@ def kernel_apart(dtype: str, places: int, few: bool) -> Kernel:
 
 
 class Apart:
-    """Asks it of the arguments of one kernel. `compiled` makes a kernel for the GPU."""
+    """Asks it of the arguments of a kernel. `load` brings a kernel to a device, for arrays that begin anywhere."""
 
-    def __init__(self, driver: Driver, compiled: Callable[[Kernel], DeviceCompiled]) -> None:
-        self._driver, self._compiled = driver, compiled
+    def __init__(self, driver: Driver, load: Callable[[Kernel, int], Loaded]) -> None:
+        self._driver, self._load = driver, load
         self._made: dict[tuple[str, int, bool, int], Loaded] = {}
         self._calls: dict[tuple[object, ...], tuple[Ready, Loaded, DeviceArray]] = {}
         self._lock = Lock()
@@ -117,7 +113,7 @@ class Apart:
         few = count <= FEW and places <= LEAST_PLACES
         made = self._made.get((dtype, places, few, device))
         if made is None:
-            made = self._compiled(kernel_apart(dtype, places, few)).loaded_on(device)
+            made = self._load(kernel_apart(dtype, places, few), device)
             self._made[dtype, places, few, device] = made
         cell = bytes_on(self._driver, 8)
         ready = made.prepare({"x": address, "more": cell.address}, {"N": count}, stream, own=True)

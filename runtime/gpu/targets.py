@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from dojoir.codegen.gpu.shared import shared_offsets
 from dojoir.codegen.gpu.source import gpu_program
@@ -80,7 +79,7 @@ def through_device(kernel: Kernel, target: str, threads: int = 1, cpu: str | Non
         return chosen.host, functions
 
     asks = any(buffer.distinct for buffer in kernel.arguments)
-    apart = Apart(driver, partial(through_device, target=target)) if asks else None
+    apart = Apart(driver, lambda asked, device: through_device(asked, target).loaded_on(device)) if asks else None
     return DeviceCompiled(kernel, target, source.text, driver, source.host, variant, apart)
 
 

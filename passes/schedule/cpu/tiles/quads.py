@@ -12,7 +12,6 @@ from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Scope
-from dojoir.ir.quads import QUAD
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll, Vectorize
 from dojoir.passes.loops.cutting import Cut
@@ -24,6 +23,7 @@ from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.types.quads import QUAD
 
 
 def sum_in_quads(trace: Trace, nest: Spot, machine: Machine) -> bool:

@@ -18,7 +18,6 @@ from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Access, Kernel, Scope, Statement
 from dojoir.ir.paths import is_inside
-from dojoir.ir.quads import multiplies_bytes
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll, Vectorize
@@ -38,6 +37,7 @@ from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
+from dojoir.types.quads import multiplies_bytes
 
 
 def register_tile(trace: Trace, rows: int = 0, columns: int = 0, machine: Machine | str = "host") -> None:

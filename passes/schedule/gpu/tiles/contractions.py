@@ -15,7 +15,6 @@ from typing import Literal
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Condition, Path, Site
-from dojoir.ir.quads import QUAD, multiplies_bytes
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
@@ -43,6 +42,7 @@ from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.proof.core.marks import GRID
+from dojoir.types.quads import QUAD, multiplies_bytes
 
 MOST_STEP = 4
 """How many elements apart neighbours of the result may be: those of a residue of a transposed convolution."""

@@ -12,7 +12,6 @@ from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition
-from dojoir.ir.quads import QUAD
 from dojoir.passes.base.move import Move, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
@@ -34,6 +33,7 @@ from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.sets.kernel_sets import sets_of
+from dojoir.types.quads import QUAD
 
 GROUP = 4
 """How many neighbours of a tile a thread has: one access of shared memory gives so many f32."""
