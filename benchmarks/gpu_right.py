@@ -360,6 +360,9 @@ class Pool:
             if not line:
                 found["wrong"] = [f"took longer than {limit:.0f} s" if late else f"crashed ({worker.returncode})"]
             found["seconds"] = round(time.monotonic() - began, 2)
+            if line and found["wrong"]:  # it may be about to end, as nothing more can be done on its device
+                _ended(worker)
+                worker = None
             with self.lock, self.results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(found) + "\n")
         if worker is not None:
