@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
+from texts_at_data import AT_DATA
 
 import dojoir
 from dojoir.backends.host import machine_named
@@ -52,28 +53,7 @@ N
 | | keys[at[{0}], {1}] = k[{0}, {1}]
 | | values[at[{0}], {1}] = v[{0}, {1}] * 2
 """,
-    "last rows": """kernel t(N = 70, S = 11, D = 36)
-in  at: i64[N]
-in  x: f32[N, D]
-inout y: f32[S, D]
-
-N
-| D
-| | y[at[{0}], {1}] = x[{0}, {1}]
-""",
-    "kept": """kernel t(N = 1500)
-in  keep: bool[N]
-in  x: f32[N]
-out y: f32[N]
-out n: i64
-
-N
-| y[{0}] = 0
-n = 0
-N
-| y[n] = x[{0}] if keep[{0}]
-| n += 1 if keep[{0}]
-""",
+    **AT_DATA,
     "sum of all": """kernel t(A = 6, B = 40, C = 132)
 in  x: f32[A, B, C]
 out s: f32
