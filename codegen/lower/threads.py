@@ -333,16 +333,20 @@ class Threads:
                 yield Collective(tuple(s.path for s in sites), nest, depths, width if last else 0)
 
     def _by_one_thread(self, nest: Nest, sites: Sequence[Site]) -> bool:
-        """Whether some accumulations into one element stay in memory, in the order of the text. That is so where
-        something else in the nest touches their elements, or they differ in what they do. Then one thread alone has
-        each of these elements, or iterations would not be independent, as the marks say: there are fewer of them
-        than the extents have bounds. Raises KernelError where that is not seen."""
-        kernel, target, paths = self.kernel, sites[0].statement.target, {site.path for site in sites}
+        """Whether accumulations into one element are made in memory, in the order of the text, and not summed up
+        over the threads of the nest.
+
+        That is needed where another statement of the nest reads or writes the element, or they use several
+        operators. The marks are legal, so then one thread alone touches the element: two would conflict. It happens
+        in nests with fewer iterations than the constant bounds of their extents say, as `min(256, N - 256*{0})`.
+        Raises KernelError where it is not proved that there is only one thread."""
+        kernel, target = self.kernel, sites[0].statement.target
         sets, numbers = sets_of(kernel), {site.path: number for number, site in enumerate(kernel.sites)}
+        operator = sites[0].statement.accumulation
         used = [
             (site, access)
             for site in kernel.sites if is_inside(site.path, nest.path)
-            for access in _used(site.statement, site.path in paths) if access.buffer == target.buffer
+            for access in _used(site.statement, operator) if access.buffer == target.buffer
         ]  # fmt: skip
         differ = len({site.statement.op for site in sites}) > 1
         if not used and not differ:
@@ -396,9 +400,10 @@ class Threads:
         return KernelError(Diagnostic(code, f"the scope at {format_path(path)} {what}", span, source))
 
 
-def _used(statement: Statement, accumulates: bool) -> Iterator[Access]:
-    """What a statement reads and writes, but for the element of one that `accumulates`."""
-    if not accumulates:
+def _used(statement: Statement, operator: str | None) -> Iterator[Access]:
+    """What a statement reads and writes, but for what it accumulates into by an operator: such accumulations may
+    come in any order."""
+    if statement.accumulation != operator:
         yield statement.target
     yield from expr_accesses(statement.value)
     for index in statement.target.indices:

@@ -84,8 +84,9 @@ class Apart:
         self._lock = Lock()
 
     def knows(self, buffer: Buffer, view: View, places: int, device: int, stream: Stream) -> bool:
-        """Whether no two elements of an argument are equal, as far as can be told here: False says nothing. Waits
-        for what is before it in the stream. `places` is how many numbers its elements may be, roughly."""
+        """Whether it is certain that no two elements of an argument are equal. False: two may be equal or not.
+        Waits until the stream has come so far. `places` is the least size of the table: an upper bound of the
+        elements, where they are indices, makes the answer exact."""
         count = prod(view.shape)
         if count < 2:
             return True

@@ -55,3 +55,18 @@ inout c: i64[300]
     given = {"b": np.arange(256), "c": np.zeros(300, np.int64)}
     found = dojoir.compile(kernel, "cuda", emulated=True).run(given)
     np.testing.assert_array_equal(found["c"], dojoir.interpret(kernel, given)["c"])
+
+
+def test_sums_at_elements_that_may_be_one_are_of_all_threads() -> None:
+    """They commute, whichever of them a thread makes first."""
+    kernel = dojoir.parse("""kernel t(N = 1)
+in    b: i64[64]
+inout c: i64[2]
+1 : gx
+| 64 : bx
+| | c[0] += b[{1}]
+| | c[{0}] += 2 * b[{1}]
+""")
+    given = {"b": np.arange(64), "c": np.ones(2, np.int64)}
+    found = dojoir.compile(kernel, "cuda", emulated=True).run(given)
+    np.testing.assert_array_equal(found["c"], dojoir.interpret(kernel, given)["c"])

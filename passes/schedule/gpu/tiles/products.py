@@ -119,13 +119,7 @@ def tile_in_shared(
     last = len(dims) - 1
     high = max((d for d in range(last) if dims[d] > 1), default=last)
     if quads is not None:
-        act(trace, SplitDim, copy, quads, QUAD)
-        act(
-            trace,
-            ReorderDims,
-            copy,
-            (quads, *(d for d in range(last + 2) if d not in (quads, quads + 1)), quads + 1),
-        )
+        lay_in_fours(trace, copy, quads)
     elif dims[last] < dims[high]:
         act(trace, ReorderDims, copy, (*(d for d in range(last + 1) if d != high), high))
         act(trace, PadDims, copy, high, PADDING)
@@ -150,8 +144,8 @@ def tile_in_shared(
 
 
 def lay_in_fours(trace: Trace, copy: str, dim: int) -> None:
-    """Lays each four of a dimension of an array out side by side, and those of neighbours in other dimensions after
-    one another."""
+    """Makes four neighbours along a dimension of an array contiguous: the dimension is split by four, and the part
+    of four elements becomes the innermost one."""
     last = len(trace.kernel.buffer(copy).dims) - 1
     act(trace, SplitDim, copy, dim, QUAD)
     others = (d for d in range(last + 2) if d not in (dim, dim + 1))
