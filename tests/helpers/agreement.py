@@ -83,7 +83,8 @@ def _random_array(
 
 
 def _gather_limits(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
-    """For each buffer whose elements are used as indices, the smallest dimension that they index."""
+    """For each buffer whose elements are used as indices, if by way of temporaries too, the smallest dimension that
+    they index."""
     limits: dict[str, int] = {}
     for site in kernel.sites:
         for access in site.statement.accesses:
@@ -91,6 +92,10 @@ def _gather_limits(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
                 if isinstance(index, Access):
                     extent = dim.extent.evaluate(sizes)
                     limits[index.buffer] = min(extent, limits.get(index.buffer, extent))
+    for site in reversed(kernel.sites):  # what is read for a temporary was written before
+        target = site.statement.target.buffer
+        for access in site.statement.reads if target in limits else ():
+            limits[access.buffer] = min(limits[target], limits.get(access.buffer, limits[target]))
     return limits
 
 
