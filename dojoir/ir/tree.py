@@ -315,6 +315,11 @@ class Site(NamedTuple):
     scopes: tuple[Scope, ...]
     ancestors: tuple[Scope | Guard, ...]
 
+    @property
+    def scope_paths(self) -> tuple[Path, ...]:
+        """The paths of `scopes`."""
+        return tuple(self.path[:n] for n, node in enumerate(self.ancestors, 1) if isinstance(node, Scope))
+
     def shared_ancestors(self, path: Path) -> int:
         """How many of the ancestors, from outside, are around the node at `path` too."""
         count = 0

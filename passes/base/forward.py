@@ -79,7 +79,7 @@ def _scope(old: Site, new: Site, origin: Origin, depth: int, backward: bool) -> 
     """The scope around a new statement that is the one of a depth around the old one."""
     count = len(old.scopes)
     if origin.iterators[: depth + 1] == _outermost(depth + 1):
-        return _path_of(new, depth)
+        return new.scope_paths[depth]
     made_of: list[set[int]] = [set() for _ in range(count)]
     exact: dict[int, int] = {}
     for d, value in enumerate(origin.iterators):
@@ -89,23 +89,17 @@ def _scope(old: Site, new: Site, origin: Origin, depth: int, backward: bool) -> 
             if value == Affine.iterator(other):
                 exact.setdefault(mine, its)
     if depth in exact:
-        return _path_of(new, exact[depth])
+        return new.scope_paths[exact[depth]]
     taken = set(exact.values())
     own = made_of[depth] - taken or made_of[depth]
     label = old.scopes[depth].label
     named = {d for d in own if label is not None and new.scopes[d].label == label}
-    return _path_of(new, min(named or own)) if own else None
+    return new.scope_paths[min(named or own)] if own else None
 
 
 @cache
 def _outermost(count: int) -> tuple[Affine, ...]:
     return tuple(map(Affine.iterator, range(count)))
-
-
-def _path_of(site: Site, depth: int) -> Path:
-    """The path of the scope of a depth around a statement."""
-    levels = [level for level, node in enumerate(site.ancestors) if isinstance(node, Scope)]
-    return site.path[: levels[depth] + 1]
 
 
 def _guard(old: Site, new: Site, origin: Origin, level: int, backward: bool) -> Path | None:

@@ -15,7 +15,6 @@ from dojoir.ir.nodes import (
     Kernel,
     Op,
     Path,
-    Scope,
     Site,
     affine_parts,
     substitute_access,
@@ -125,10 +124,8 @@ class KeepLastWriter(Move):
             count = len(statement.scatters) if statement.condition is not None else 0
             places = (BufferName(fresh_name(kernel, f"place_{n}" if n else "place")) for n in range(count))
             names = BufferName(fresh_name(kernel, "last")), tuple(places)
-            for level, node in enumerate(site.ancestors):
-                if isinstance(node, Scope):
-                    scope = place_of(site.path[: level + 1])
-                    yield cls(scope, place_of(site.path), *names)
+            for path in site.scope_paths:
+                yield cls(place_of(path), place_of(site.path), *names)
 
 
 def _free(site: Site, depth: int) -> tuple[int, ...]:
@@ -198,7 +195,7 @@ class DropLastWriter(Undoing):
             raise Refusal("another-form", "the condition does not end in a comparison with an iterator", site.path)
         condition, last, depth = found
         names = [] if condition is None else [i.buffer for i in target.indices if isinstance(i, Access)]
-        path, new = _scope_path(site, depth), 2 + len(names)
+        path, new = site.scope_paths[depth], 2 + len(names)
         if path[-1] < new:
             raise Refusal("another-form", f"{new} nests before the scope must compute `{last}`", site.path)
         indices = tuple(
@@ -242,12 +239,6 @@ def _compared(condition: Expr | None) -> tuple[Expr | None, str, int] | None:
             return None
     depths = [d for d in affine.iterators if affine == Affine.iterator(d)]
     return (first, last, depths[0]) if depths else None
-
-
-def _scope_path(site: Site, depth: int) -> Path:
-    """The path of the scope of a depth around a statement."""
-    levels = [level for level, node in enumerate(site.ancestors) if isinstance(node, Scope)]
-    return site.path[: levels[depth] + 1]
 
 
 def _index(kernel: Kernel, place: Access, depth: int, path: Path) -> Access:

@@ -66,7 +66,6 @@ from dojoir.ir.nodes import (
     Kernel,
     Node,
     Op,
-    Path,
     Scope,
     Statement,
     affine_parts,
@@ -102,8 +101,7 @@ class KeptWriter:
     def __init__(self, kernel: Kernel, use: LastWriter) -> None:
         self.kernel, self.use, self.site = kernel, use, kernel.sites[use.site]
         self.statement, self.scopes = self.site.statement, self.site.scopes
-        levels = [level for level, node in enumerate(self.site.ancestors) if isinstance(node, Scope)]
-        self.path: Path = self.site.path[: levels[use.depth] + 1]
+        self.path = self.site.scope_paths[use.depth]
         self.kept = [d for d in range(use.depth, len(self.scopes)) if d not in use.free]
 
     @cached_property

@@ -51,17 +51,11 @@ def _convolution(kernel: Kernel, site: Site) -> Convolution | None:
         if len(filters) == 1 and images:
             strided = any(step_of(kernel, a, column) != 1 for a in images)
             dims = [d for d, i in enumerate(filters[0].indices) if isinstance(i, Access) or channel in i.iterators]
-            paths = [path_of(site, depth) for depth in (channel, column)]
+            paths = [site.scope_paths[depth] for depth in (channel, column)]
             plain = len(dims) == 1 and filters[0].indices[dims[0]] == Affine.iterator(channel)
             if plain and is_box(site, channel) and _is_perfect(kernel, *paths):
                 return Convolution(paths[0], paths[1], site, filters[0].buffer, dims[0], strided)
     return None
-
-
-def path_of(site: Site, depth: int) -> Path:
-    """The path of the scope of a depth around a statement."""
-    scopes = [n for n, node in enumerate(site.ancestors) if isinstance(node, Scope)]
-    return site.path[: scopes[depth] + 1]
 
 
 def is_box(site: Site, depth: int) -> bool:

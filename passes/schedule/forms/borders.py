@@ -18,7 +18,6 @@ from dojoir.ir.nodes import Kernel, Path, Scope, Site, substitute_iterators
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.schedule.facts.convolutions import path_of
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.steps.combinators import tried
@@ -57,7 +56,7 @@ def _borders(kernel: Kernel, sizes: Sizes, left: set[Scope]) -> Iterator[Border]
             bound = scope.extent.bounds[0]
             open_still = not (scope.marks or scope.hints or scope in left or len(scope.extent.bounds) > 1)
             if open_still and not is_short(scope.extent, sizes, WIDE) and depends(site.statement.target, depth):
-                path = path_of(site, depth)
+                path = site.scope_paths[depth]
                 inside = [other for other in kernel.sites if is_inside(other.path, path)]
                 ends = [end for other in inside for end in _ends(kernel, other, depth, bound)]
                 if ends:

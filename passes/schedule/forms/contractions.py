@@ -17,7 +17,7 @@ from dojoir.passes.engine.engine import is_legal
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.sinking import SinkScope
-from dojoir.passes.schedule.facts.convolutions import convolutions, path_of
+from dojoir.passes.schedule.facts.convolutions import convolutions
 from dojoir.passes.schedule.facts.products import MOST_SUMS, products
 from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
 from dojoir.passes.schedule.forms.parting import is_contraction
@@ -49,7 +49,7 @@ def _levels_to_sink(site: Site) -> tuple[Path, int] | None:
     outside = [d for d in range(kept[-1]) if d not in kept]
     if not outside:
         return None
-    path = path_of(site, outside[-1])
+    path = site.scope_paths[outside[-1]]
     inner = site.scopes[outside[-1] :]
     perfect = len(site.path) - len(path) == len(inner) and all(len(scope.body) == 1 for scope in inner)
     return (path, kept[-1] - outside[-1]) if perfect else None

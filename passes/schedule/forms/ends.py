@@ -15,7 +15,6 @@ from dojoir.passes.base.move import place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.loops.guards import DropCondition, RemoveGuard
-from dojoir.passes.schedule.facts.convolutions import path_of
 from dojoir.passes.schedule.facts.strides import step_of
 from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.steps.combinators import tried
@@ -55,7 +54,7 @@ def _columns(trace: Trace, site: Site) -> Path | None:
     for depth, scope in enumerate(site.scopes):
         many = (scope.extent.constant or 0) >= FEWEST * TILE
         if many and depth in asked and step_of(kernel, target, depth) == 1:
-            return path_of(site, depth)
+            return site.scope_paths[depth]
     return None
 
 

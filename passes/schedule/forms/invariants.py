@@ -13,7 +13,7 @@ from functools import partial
 
 from dojoir.costs.thread_work import SLOW
 from dojoir.ir.expressions import Expr, affine_parts, expr_accesses, parts
-from dojoir.ir.nodes import Op, Path, Scope, Site, Statement
+from dojoir.ir.nodes import Op, Path, Site, Statement
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import SplitScopes
@@ -48,14 +48,8 @@ def _factor(site: Site) -> tuple[Path, int, Expr] | None:
             along = {depth for affine in affine_parts(part) for depth in affine.iterators}
             free = [d for d in kept if d not in along]
             if free and along:
-                return _scope_path(site, free[0]), number, part
+                return site.scope_paths[free[0]], number, part
     return None
-
-
-def _scope_path(site: Site, depth: int) -> Path:
-    """The path of the scope of a depth around a statement."""
-    scopes = [n for n, node in enumerate(site.ancestors, 1) if isinstance(node, Scope)]
-    return site.path[: scopes[depth]]
 
 
 def _hoisted(trace: Trace, site: Site) -> None:

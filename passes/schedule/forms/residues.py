@@ -26,7 +26,6 @@ from dojoir.passes.loops.guards import DropCondition, RemoveGuard
 from dojoir.passes.loops.once import RemoveScope
 from dojoir.passes.loops.peeling import Peel
 from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.facts.convolutions import path_of
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import act, spot
@@ -103,9 +102,9 @@ def _split(trace: Trace, rest: Rest) -> None:
     refused."""
     number = next(n for n, site in enumerate(trace.kernel.sites) if is_inside(site.path, rest.guard))
     for depth, count in reversed(rest.scopes):
-        act(trace, SplitCyclic, spot(trace, path_of(trace.kernel.sites[number], depth)), count)
+        act(trace, SplitCyclic, spot(trace, trace.kernel.sites[number].scope_paths[depth]), count)
     for outer, (depth, _) in enumerate(rest.scopes):  # each of these has put one more scope outside of the next
-        path = path_of(trace.kernel.sites[number], depth + outer)
+        path = trace.kernel.sites[number].scope_paths[depth + outer]
         while _is_alone(trace.kernel, path) and tried(trace, SwapScopes(place_of(path[:-1]))):
             path = path[:-1]
     while fixed := _first_fixed(trace.kernel):
@@ -128,7 +127,7 @@ def _residue_in(site: Site, value: Affine) -> Path | None:
     """The innermost scope over residues that a rest or a quotient in `value` is of: only numbers for it tell which
     conditions hold."""
     depths = [depth for depth in value.divided if site.scopes[depth].extent.constant in range(2, MOST_RESIDUES + 1)]
-    return path_of(site, max(depths)) if depths else None
+    return site.scope_paths[max(depths)] if depths else None
 
 
 def _fixed(site: Site) -> tuple[Path, Affine] | None:
@@ -144,7 +143,7 @@ def _fixed(site: Site) -> tuple[Path, Affine] | None:
                 others = condition.right - rest.numerator + Affine.iterator(depth) * own
                 if all(d < depth for d in others.iterators):
                     value = _least(others * pow(own, -1, count), count) % count
-                    return path_of(site, depth), without_divisions(value, site.scopes[:depth])
+                    return site.scope_paths[depth], without_divisions(value, site.scopes[:depth])
     return None
 
 
@@ -210,7 +209,7 @@ def _bounding(kernel: Kernel) -> Path | None:
             bounds = [bound for inner in site.scopes[depth + 1 :] for bound in inner.extent.bounds]
             few = 1 < (scope.extent.constant or 0) <= MOST_RESIDUES
             if few and not scope.marks and any(depth in bound.iterators for bound in bounds):
-                return path_of(site, depth)
+                return site.scope_paths[depth]
     return None
 
 

@@ -11,7 +11,7 @@ import itertools
 from functools import partial
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Kernel, Scope, Site
+from dojoir.ir.nodes import Kernel, Site
 from dojoir.passes.base.move import BufferName, Formula, Move, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.steps.combinators import first, repeat, tried
@@ -60,10 +60,7 @@ def _expanded(trace: Trace, name: str) -> None:
 
 def _around_all(kernel: Kernel, sites: list[Site]) -> int:
     """How many scopes are around all of some statements."""
-    paths = [
-        [site.path[:n] for n, node in enumerate(site.ancestors, 1) if isinstance(node, Scope)] for site in sites
-    ]
-    levels = zip(*paths, strict=False)
+    levels = zip(*(site.scope_paths for site in sites), strict=False)
     return sum(1 for _ in itertools.takewhile(lambda level: len({*level}) == 1, levels))
 
 

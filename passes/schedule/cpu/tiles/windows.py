@@ -20,7 +20,7 @@ from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.cpu.tiles.convolution import levels_outside, mark_tile, take_trivial_away
-from dojoir.passes.schedule.facts.convolutions import is_box, path_of
+from dojoir.passes.schedule.facts.convolutions import is_box
 from dojoir.passes.schedule.facts.products import Product, products
 from dojoir.passes.schedule.facts.sizes import Sizes, count_of, is_short
 from dojoir.passes.schedule.facts.strides import NEAR, depends, step_of
@@ -68,7 +68,7 @@ def _window(kernel: Kernel, site: Site, sizes: Sizes) -> Window | None:
     if site.statement.accumulation is None or not kept or any(scope.marks for scope in site.scopes):
         return None
     column = kept[-1]
-    path = path_of(site, column)
+    path = site.scope_paths[column]
     inner = len(site.scopes) - column - 1
     once = all(is_short(scope.extent, sizes, 2) for scope in site.scopes[:column])
     wide = (count_of(site.scopes[column].extent, sizes) or 0) >= WIDE

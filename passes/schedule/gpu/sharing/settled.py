@@ -7,7 +7,7 @@ from functools import partial
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Access, Buffer, Kernel, Path, Scope, Site
+from dojoir.ir.nodes import Access, Buffer, Kernel, Path, Site
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll
 from dojoir.passes.schedule.steps.combinators import tried
@@ -75,8 +75,8 @@ def _uses(kernel: Kernel, name: str) -> Iterator[tuple[Site, Access]]:
 
 def _threads_around(site: Site) -> dict[int, Path]:
     """The scopes over threads around a statement by depth, the outermost first."""
-    scopes = [(site.path[:n], node) for n, node in enumerate(site.ancestors, 1) if isinstance(node, Scope)]
-    return {d: path for d, (path, scope) in enumerate(scopes) if THREADS.intersection(scope.marks)}
+    scopes = enumerate(zip(site.scope_paths, site.scopes, strict=True))
+    return {d: path for d, (path, scope) in scopes if THREADS.intersection(scope.marks)}
 
 
 def _unrolled(trace: Trace, name: str) -> None:
@@ -92,12 +92,11 @@ def _open_loops(kernel: Kernel, buffer: Buffer) -> Iterator[Path]:
     """The loops of a thread that an element of a temporary depends on, and that are not written out."""
     for site, access in _uses(kernel, buffer.name):
         threads = _threads_around(site)
-        scopes = [(site.path[:n], node) for n, node in enumerate(site.ancestors, 1) if isinstance(node, Scope)]
         for index, dim in zip(access.indices, buffer.dims, strict=True):
             if dim.collapsed or _by_threads(index, list(threads)):
                 continue
             depths = index.iterators if isinstance(index, Affine) else ()
             for depth in depths:
-                path, scope = scopes[depth]
+                path, scope = site.scope_paths[depth], site.scopes[depth]
                 if not {"u", "v"}.intersection(scope.marks) and scope.extent.constant != 1:
                     yield path
