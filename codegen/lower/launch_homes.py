@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dojoir.codegen.lower.meetings import STEP_LIMIT
-from dojoir.codegen.lower.placement import Home
+from dojoir.codegen.lower.placement import Home, may_carry
 from dojoir.codegen.lower.threads import Launched, Threads
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Kernel, Path, Scope
 from dojoir.ir.where import place
-from dojoir.proof.core.independence import carries
 from dojoir.proof.core.written import gives_itself
-from dojoir.sets.limits import StepLimitReached, limited_in_part
 
 
 def within_launches(threads: Threads, homes: Mapping[str, Home]) -> dict[str, Home]:
@@ -37,7 +34,7 @@ def _within(threads: Threads, home: Home) -> Home:
         if True in held:
             own = launched.grid[0] if launched.grid else launched.body
             around = () if gives_itself(kernel, home.buffer, own) else _host_scopes(kernel, launched)
-            if any(_carries(kernel, path, home.buffer.name) for path in around):
+            if any(may_carry(kernel, path, home.buffer.name) for path in around):
                 raise _crosses(kernel, home, "a launch may read what the one before it left there")
             return _inside(kernel, launched, home)
     return home
@@ -56,15 +53,6 @@ def _host_scopes(kernel: Kernel, launched: Launched) -> tuple[Path, ...]:
     outer = launched.grid[0][:-1] if launched.grid else launched.parent
     paths = (outer[:end] for end in range(1, len(outer) + 1))
     return tuple(path for path in paths if isinstance(kernel.at(path), Scope))
-
-
-def _carries(kernel: Kernel, path: Path, name: str) -> bool:
-    """Whether an iteration may get from another what it has in a temporary."""
-    try:
-        with limited_in_part(STEP_LIMIT):
-            return carries(kernel, path, name)
-    except StepLimitReached:
-        return True
 
 
 def _crosses(kernel: Kernel, home: Home, why: str) -> KernelError:

@@ -12,10 +12,16 @@ from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir import where as locate
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Site, Statement
+from dojoir.proof.core.independence import carries
+from dojoir.proof.core.written import gives_itself
+from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.support.frozen import dataclass
 
 STACK_BYTES = 256 * 1024
 """The largest temporary on the stack (or in reg), and the sum over a kernel, in bytes: more go to the heap."""
+
+STEP_LIMIT = 300_000
+"""How many isl operations may be taken to ask whether an iteration reads what another left: past them, it does."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +117,12 @@ def homes_of(kernel: Kernel, uses: Mapping[str, list[Use]]) -> dict[str, Home]:
     total = 0
     for buffer in kernel.buffers:
         if buffer.role == "tmp" and uses[buffer.name]:
-            home = _lasting(kernel, _home(Layout(buffer), tuple(uses[buffer.name])))
+            home = _home(Layout(buffer), tuple(uses[buffer.name]))
             if buffer.storage in ("stack", "reg") and not home.is_variable:
                 size = _stack_bytes(kernel, home)
                 home = replace(home, on_stack=total + size <= STACK_BYTES)
                 total += size if home.on_stack else 0
-            homes[buffer.name] = home
+            homes[buffer.name] = _lasting(kernel, home)
     return homes
 
 
@@ -129,9 +135,10 @@ def _home(layout: Layout, uses: tuple[Use, ...]) -> Home:
 
 
 def _lasting(kernel: Kernel, home: Home) -> Home:
-    """The home further out, where it is a variable that an iteration may read as the one before it left it: outside
-    of all scopes around that run in order."""
-    if not home.is_variable or not home.around or begins_with_assignment(home.buffer.name, home.around[-1].body):
+    """The home further out, where an iteration may read what the one before it left there: outside of all scopes
+    around that run in order. A variable and an array on the stack end with the iteration that declares them; an
+    array on the heap is there for the whole call, or for all iterations that a core runs."""
+    if not home.around or (home.lives == "heap" and not home.is_variable) or _begins_anew(kernel, home):
         return home
     orderly = 0
     while orderly < len(home.around) and set(home.around[-1 - orderly].marks) <= {"u"}:
@@ -139,6 +146,22 @@ def _lasting(kernel: Kernel, home: Home) -> Home:
     around = home.around[: len(home.around) - orderly]
     scopes = [n for n in range(1, len(home.owner) + 1) if isinstance(kernel.at(home.owner[:n]), Scope)]
     return replace(home, owner=home.owner[: scopes[len(around) - 1]] if around else (), around=around)
+
+
+def _begins_anew(kernel: Kernel, home: Home) -> bool:
+    """Whether no iteration of the scope around reads what another left in a temporary."""
+    if home.is_variable:
+        return begins_with_assignment(home.buffer.name, home.around[-1].body)
+    return gives_itself(kernel, home.buffer, home.owner) or not may_carry(kernel, home.owner, home.buffer.name)
+
+
+def may_carry(kernel: Kernel, path: Path, name: str) -> bool:
+    """Whether an iteration of the scope at a path may get from another what it has in a temporary."""
+    try:
+        with limited_in_part(STEP_LIMIT):
+            return carries(kernel, path, name)
+    except StepLimitReached:
+        return True
 
 
 def _agreement(left: Path, right: Path) -> int:

@@ -248,17 +248,27 @@ class _Maker(Paired, Ragged):
         return [*first, Scope(Extent((rows - 1,)), step)]
 
     def _lasting(self, name: str) -> list[Node]:
-        """Rows of a new buffer from a scalar that some rows set, and the others find as it was left."""
+        """Rows of a new buffer from a scalar, or from a few elements, that some rows set, and the others find as
+        they were left."""
         rows, *rest = self._dims()
         dtype = self.random.choice((F32, I32, F64))
         buffer = self._declare(name, self.random.choice(("out", "tmp")), (rows, *rest), dtype)
-        scalar = self._declare(f"s{len(self.buffers)}", "tmp", (), dtype)
-        row, kept = Affine.iterator(0), Access(scalar.name, ())
-        closed = Here(closed=frozenset({name, scalar.name}))
+        few = self.random.choice((0, 0, 1, 2, 4, 8))
+        dims = (Affine.constant(few),) if few else ()
+        place = self._declare(f"s{len(self.buffers)}", "tmp", dims, dtype).name
+        row = Affine.iterator(0)
+        closed = Here(closed=frozenset({name, place}))
         inside = closed.inside(Span(row, rows))
         sets = Condition(row % self.random.choice((2, 3)), "==", Affine.constant(0))
-        first = Condition(row, "==", Affine.constant(0))
-        chosen = Guard((self.random.choice((sets, first)),), (self._assign(inside, kept, exact=True),))
+        chosen = self.random.choice((sets, Condition(row, "==", Affine.constant(0))))
+        within = self.chance(0.5)
+
+        def setting(here: Here, indices: tuple[Affine, ...]) -> tuple[Node, ...]:
+            made = self._assign(here, Access(place, indices), exact=True)
+            return (Guard((chosen,), (made,)),) if within else (made,)
+
+        begin = self._cover(inside, dims, setting)
+        kept = Access(place, tuple(row % dim.offset for dim in dims))
 
         def body(here: Here, indices: tuple[Affine, ...]) -> tuple[Node, ...]:
             target = Access(name, (row, *indices))
@@ -266,7 +276,7 @@ class _Maker(Paired, Ragged):
                 return (Statement(target, "=", kept),)
             return (self._assign(replace(here, own=(*here.own, kept)), target),)
 
-        nodes = (chosen, *self._cover(inside, tuple(rest), body))
+        nodes = (*(begin if within else (Guard((chosen,), begin),)), *self._cover(inside, tuple(rest), body))
         self._finish(buffer)
         return [Scope(Extent((rows,)), nodes)]
 
