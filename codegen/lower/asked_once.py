@@ -35,6 +35,8 @@ class Once:
 def asked_once(unit: Unit, path: Path, scope: Scope, state: State) -> Once | None:
     """The checks before the loop of a scope; None where there are none."""
     device = state.device
+    if device is None and unit.target.warp:  # the host has no arrays to ask
+        return None
     if state.lanes is not None or (device is not None and (device.level == "warp" or "v" in scope.marks)):
         return None
     of_block = device is not None and device.level == "block"

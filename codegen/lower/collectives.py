@@ -25,6 +25,7 @@ from dojoir.codegen.math.narrow_floats import bits_of
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES
+from dojoir.ir.expressions import affine_parts
 from dojoir.ir.nodes import Path, Scope
 from dojoir.ir.text import format_access
 from dojoir.ir.where import place
@@ -54,7 +55,7 @@ class Combining:
         target = statement.target
         assert statement.op is not None
         inner = range(self.nest.depths.stop, 1 << 16)
-        if any(d in inner for index in target.indices if isinstance(index, Affine) for d in index.iterators):
+        if any(d in inner for affine in affine_parts(target) for d in affine.iterators):
             path = collective.paths[0]
             message = (
                 f"{format_access(target)} is put together by the threads of {_scopes(self.nest)}, and which "

@@ -70,3 +70,41 @@ inout c: i64[2]
     given = {"b": np.arange(64), "c": np.ones(2, np.int64)}
     found = dojoir.compile(kernel, "cuda", emulated=True).run(given)
     np.testing.assert_array_equal(found["c"], dojoir.interpret(kernel, given)["c"])
+
+
+def test_a_sum_at_an_index_that_a_loop_inside_reads_is_refused() -> None:
+    """Where the threads put it together, that index is not known."""
+    kernel = dojoir.parse("""kernel t(N)
+in    ids: i64[N]
+in    x: f32[N]
+inout y: f32[N]
+
+1 : gx
+| min(32, -32*{0} + 1) : bx
+| | N
+| | | y[ids[{2}]] max= x[{2}]
+""")
+    with pytest.raises(dojoir.KernelError, match="which element it is depends on a loop inside") as caught:
+        dojoir.emit(kernel, "cuda")
+    assert caught.value.diagnostic.code == "collective-loop"
+
+
+def test_a_loop_of_the_host_does_not_ask_data_where_it_ends() -> None:
+    kernel = dojoir.parse("""kernel t(N)
+in    lengths: i64[N]
+in    x: i64[N, 16]
+inout y: i64[N]
+
+N
+| 16
+| | 1 : gx
+| | | min(32, -32*{2} + 1) : bx
+| | | | y[{0}] += x[{0}, {1}] if {1} < lengths[{0}]
+""")
+    given = {
+        "lengths": np.array([3, 0, 20]),
+        "x": np.arange(48).reshape(3, 16),
+        "y": np.zeros(3, np.int64),
+    }
+    found = dojoir.compile(kernel, "cuda", emulated=True).run(given, N=3)
+    np.testing.assert_array_equal(found["y"], dojoir.interpret(kernel, given, N=3)["y"])

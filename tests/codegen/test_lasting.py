@@ -46,7 +46,9 @@ tmp t: f64[4] stack
 
 
 @pytest.mark.parametrize("target", ["llvm", "c", "avx2", "avx512"])
-@pytest.mark.parametrize(("text", "storage", "mark"), [*product((ARRAY, SINGLE), ("heap", "stack", "reg"), ("", " : v"))])
+@pytest.mark.parametrize(
+    ("text", "storage", "mark"), [*product((ARRAY, SINGLE), ("heap", "stack", "reg"), ("", " : v"))]
+)
 def test_what_an_iteration_left_is_there_in_the_next(text: str, storage: str, mark: str, target: str) -> None:
     """An array on the stack was declared in the iteration, and an element that cores write too."""
     if not can_run(target):

@@ -19,6 +19,7 @@ from agreement import random_arguments
 from features import AXES, CPUS, GPUS, features
 from numpy.typing import NDArray
 from runnable import runnable_kernel
+from single import run_once
 
 import dojoir
 from dojoir.codegen.emission import lower
@@ -66,7 +67,11 @@ def aimed(wanted: Features, random: Random, refused: Counter[str], tries: int = 
             )
         threads = {"1": 1, "2": 2, "more": 5}[chosen["threads"]]
         try:
-            kernel = dojoir.parse(_text(chosen, random))
+            if chosen["single"] == "yes":  # the mark is that of the scope that runs once
+                kernel = dojoir.parse(_text({**chosen, "mark": "none"}, random))
+                kernel = run_once(kernel, random, (chosen["mark"],))
+            else:
+                kernel = dojoir.parse(_text(chosen, random))
             dojoir.prove(kernel)
             lower(kernel, chosen["target"])
         except dojoir.DojoError as error:

@@ -28,6 +28,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "type": tuple(DTYPES),
     "guard": ("none", "sizes", "iterators", "data", "length"),
     "empty": ("never", "maybe"),
+    "single": ("no", "yes"),
     "stride": ("0", "1", "constant", "reversed", "other", "gather", "computed", "scatter", "distinct", "last"),
     "threads": ("1", "2", "more"),
     "target": (*CPUS, *GPUS),
@@ -50,7 +51,8 @@ def features(kernel: Kernel, site: Site, target: str, threads: int) -> frozenset
         "running": {_running(site)},
         "type": {kernel.buffer(statement.target.buffer).dtype.name},
         "guard": guards or {"none"},
-        "empty": {"maybe" if _may_be_empty(kernel, site) else "never"},
+        "empty": {"maybe" if any(0 in found for found in _extents(kernel, site)) else "never"},
+        "single": {"yes" if any(map(_is_single, site.scopes, _extents(kernel, site))) else "no"},
         "stride": set(_strides(kernel, site)),
         "threads": set() if target in GPUS else {{1: "1", 2: "2"}.get(threads, "more")},
         "target": {target},
@@ -73,19 +75,27 @@ def _ends_at_data(site: Site) -> bool:
     return False
 
 
-def _may_be_empty(kernel: Kernel, site: Site) -> bool:
-    """Whether a scope around may run no iteration, at some small size."""
+def _extents(kernel: Kernel, site: Site) -> list[frozenset[int]]:
+    """How often each scope around runs in its first and in its last iteration of those around it, at small sizes:
+    0 where it does not run."""
+    found: list[set[int]] = [set() for _ in site.scopes]
     for size in product(range(1, 5), repeat=len(kernel.runtime_sizes)):
         sizes = dict(zip(kernel.runtime_sizes, size, strict=True))
         if not all(holds(fact, sizes, ()) for fact in kernel.facts):
             continue
         ends: list[tuple[int, ...]] = [(), ()]
-        for scope in site.scopes:
-            extents = [min(bound.evaluate(sizes, end) for bound in scope.extent.bounds) for end in ends]
-            if min(extents) <= 0:
-                return True
-            ends = [(*ends[0], 0), (*ends[1], extents[1] - 1)]
-    return False
+        for scope, extents in zip(site.scopes, found, strict=True):
+            here = [max(0, min(bound.evaluate(sizes, end) for bound in scope.extent.bounds)) for end in ends]
+            extents.update(here)
+            if not min(here):
+                break
+            ends = [(*ends[0], 0), (*ends[1], here[1] - 1)]
+    return list(map(frozenset, found))
+
+
+def _is_single(scope: Scope, extents: frozenset[int]) -> bool:
+    """Whether a scope runs once, and its constant bound says that it may run more often."""
+    return (scope.constant_bound or 0) > 1 and extents == {1}
 
 
 def _running(site: Site) -> str:

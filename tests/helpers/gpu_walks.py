@@ -30,6 +30,7 @@ from gpu_kernels import ALL
 from in_versions import in_versions
 from on_harness import run
 from runnable import runnable_kernel
+from single import GPU_MARKS, run_once
 from walks import some_sizes
 
 import dojoir
@@ -148,7 +149,8 @@ MOVES_BY_NAME: dict[str, type[Move]] = {kind.name: kind for kind in MOVES}
 
 
 def start(random: Random) -> Kernel:
-    """A kernel to begin with: as a GPU runs it, as the library has it, or a random one."""
+    """A kernel to begin with: as a GPU runs it, as the library has it, or a random one; in some a part of it runs
+    once, by one of several threads."""
     made: Callable[[], Kernel] = random.choices(
         (
             lambda: dojoir.parse(random.choice([*ALL.values()])),
@@ -158,7 +160,8 @@ def start(random: Random) -> Kernel:
         ),
         (0.25, 0.4, 0.25, 0.1),
     )[0]
-    return in_versions(made(), random) if random.random() < 0.15 else made()
+    kernel = in_versions(made(), random) if random.random() < 0.15 else made()
+    return run_once(kernel, random, GPU_MARKS) if random.random() < 0.15 else kernel
 
 
 def draw(kernel: Kernel, random: Random) -> Move | None:

@@ -16,6 +16,7 @@ from last_kept import last_kept
 from leaves import Body, Here, Span
 from paired import Paired
 from ragged import Ragged
+from single import CPU_MARKS, run_once
 
 from dojoir.grammar.sugar.keys_of_pairs import written_out
 from dojoir.ir.affine import Affine
@@ -89,8 +90,8 @@ class _Maker(Paired, Ragged):
         if has_packed(made) or any(b.distinct for b in made.buffers):
             made = independent(made)
         if any(site.statement.scatters and site.statement.op == "=" for site in made.sites) and self.chance(0.6):
-            return independent(last_kept(made, random, "p" if self.marks else None))
-        return made
+            made = independent(last_kept(made, random, "p" if self.marks else None))
+        return run_once(made, random, CPU_MARKS) if self.marks and self.chance(0.15) else made
 
     def _bounds(self) -> list[Affine]:
         """The extents that dimensions may have: at least 1, by themselves or by a fact."""

@@ -5,29 +5,34 @@ from __future__ import annotations
 from random import Random
 
 import dojoir
-from dojoir.ir.nodes import Guard, Kernel, Path, Scope, Statement, format_path
+from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, format_path
+from dojoir.proof.core.marks import GRID
 
-CPU_MARKS = ("v", "v", "p")
+CPU_MARKS = ("v", "v", "p", "u")
 GPU_MARKS = ("bx", "bx", "lane", "by")
-COUNTS = {"v": (4, 8, 16), "p": (2, 3, 64), "lane": (32, 64)}
+COUNTS = {"v": (4, 8, 16), "u": (2, 4), "p": (2, 3, 64), "lane": (32, 64)}
 """How many iterations the bounds of a scope with a mark leave open."""
+
+MARKINGS = {"v": "vectorize({0})", "p": "parallelize({0})", "u": "unroll({0})"}
 
 
 def run_once(kernel: Kernel, random: Random, marks: tuple[str, ...]) -> Kernel:
-    """The kernel with some neighbours in a scope of extent 1 that is split, `1` around `min(256, 1 - 256*{0})`, and
-    marked: as a schedule leaves a step that all threads but one stay out of. Each move is checked; the kernel as it
-    is where none is legal."""
-    places = [(path, len(body) - path[-1]) for path, body in _places(kernel) if not _has_marks(kernel, path)]
+    """The kernel with some neighbours in a scope of extent 1 that is split, `1` around `min(256, 1 - 256*{0})`, the
+    inner one with one of the marks: as a schedule leaves a step of which all threads but one stay out. Each move is
+    checked; the kernel as it is where none is legal."""
+    places = [place for place in _places(kernel) if not _has_marks(kernel, place[0])]
     random.shuffle(places)
     for path, room in places[:6]:
-        mark = random.choice(marks)
-        outer = random.choice(("gx", "gx", "")) if mark in GPU_MARKS else random.choice(("", "", "p"))
+        mark, place = random.choice(marks), format_path(path)
+        moves = [
+            f"add_scope({place}, {random.randint(1, room)})",
+            f"split({place}, {random.choice(COUNTS.get(mark, (32, 64, 256)))})",
+        ]
+        if mark != "none":
+            moves.append(MARKINGS.get(mark, f"bind({{0}}, {mark})").format(f"{place}.0"))
+        if mark not in MARKINGS and mark not in ("none", *GRID) and random.random() < 0.7:
+            moves.append(f"bind({place}, gx)")
         trace = dojoir.Trace(kernel)
-        count = random.choice(COUNTS.get(mark, (32, 64, 256)))
-        place = format_path(path)
-        moves = [f"add_scope({place}, {random.randint(1, room)})", f"split({place}, {count})"]
-        moves += [_marking(f"{place}.0", mark)] if outer != mark else []
-        moves += [_marking(place, outer)] if outer else []
         try:
             for move in moves:
                 trace.apply(move)
@@ -37,18 +42,11 @@ def run_once(kernel: Kernel, random: Random, marks: tuple[str, ...]) -> Kernel:
     return kernel
 
 
-def _marking(place: str, mark: str) -> str:
-    names = {"v": "vectorize", "p": "parallelize"}
-    return f"{names[mark]}({place})" if mark in names else f"bind({place}, {mark})"
-
-
-def _places(kernel: Kernel) -> list[tuple[Path, tuple[Scope | Guard | Statement, ...]]]:
-    """Each node with all its siblings."""
-    found = [((n,), kernel.body) for n in range(len(kernel.body))]
-    for path, node in kernel.walk():
-        if not isinstance(node, Statement):
-            found += [((*path, n), node.body) for n in range(len(node.body))]
-    return found
+def _places(kernel: Kernel) -> list[tuple[Path, int]]:
+    """The path of each node, and how many siblings there are from it on."""
+    bodies: list[tuple[Path, tuple[Node, ...]]] = [((), kernel.body)]
+    bodies += [(path, node.body) for path, node in kernel.walk() if isinstance(node, Scope | Guard)]
+    return [((*path, n), len(body) - n) for path, body in bodies for n in range(len(body))]
 
 
 def _has_marks(kernel: Kernel, path: Path) -> bool:
