@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -23,6 +23,7 @@ from single import run_once
 
 import dojoir
 from dojoir.codegen.emission import lower
+from dojoir.ir.buffer_rules import declaration_error
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.expressions import Op, parts
 from dojoir.ir.nodes import Kernel
@@ -72,6 +73,7 @@ def aimed(wanted: Features, random: Random, refused: Counter[str], tries: int = 
                 kernel = run_once(kernel, random, (chosen["mark"],))
             else:
                 kernel = dojoir.parse(_text(chosen, random))
+            kernel = _laid_out(kernel, chosen["attribute"], random)
             dojoir.prove(kernel)
             lower(kernel, chosen["target"])
         except dojoir.DojoError as error:
@@ -81,6 +83,24 @@ def aimed(wanted: Features, random: Random, refused: Counter[str], tries: int = 
         if any(set(wanted.items()) <= features(kernel, site, target, threads) for site in kernel.sites):
             return Drawn(kernel, target, threads)
     return None
+
+
+def _laid_out(kernel: Kernel, word: str, random: Random) -> Kernel:
+    """The kernel with a word after the type of one of its buffers, where that is allowed."""
+    made = []
+    for buffer in kernel.buffers:
+        match word:
+            case "align" if buffer.role == "tmp":
+                made.append(replace(buffer, align=64))
+            case "stream":
+                made.append(replace(buffer, stream=64))
+            case "strided":
+                made.append(replace(buffer, strided=True))
+    allowed = [buffer for buffer in made if declaration_error(buffer) is None]
+    if not allowed:
+        return kernel
+    new = random.choice(allowed)
+    return replace(kernel, buffers=tuple(new if old.name == new.name else old for old in kernel.buffers))
 
 
 def _types(operator: str) -> list[str]:

@@ -8,7 +8,7 @@ from itertools import product
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.dtypes import DTYPES, I64
 from dojoir.ir.expressions import Cast, Expr, Index, Op, parts
-from dojoir.ir.nodes import Access, Guard, Kernel, Scope, Site, Statement, holds
+from dojoir.ir.nodes import Access, Buffer, Guard, Kernel, Scope, Site, Statement, holds
 from dojoir.ir.operations import CONVERSIONS
 from dojoir.ir.words import MARKS, STORAGES
 from dojoir.sets.apart import apart
@@ -29,6 +29,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "guard": ("none", "sizes", "iterators", "data", "length"),
     "empty": ("never", "maybe"),
     "single": ("no", "yes"),
+    "attribute": ("none", "align", "stream", "strided"),
     "stride": ("0", "1", "constant", "reversed", "other", "gather", "computed", "scatter", "distinct", "last"),
     "threads": ("1", "2", "more"),
     "target": (*CPUS, *GPUS),
@@ -49,6 +50,7 @@ def features(kernel: Kernel, site: Site, target: str, threads: int) -> frozenset
         "operator": {"fused" if statement.fused else statement.op},
         "word": set(_words(statement.value)) or {"none"},
         "running": {_running(site)},
+        "attribute": {name for of in statement.buffers for name in _attributes(kernel.buffer(of))} or {"none"},
         "type": {kernel.buffer(statement.target.buffer).dtype.name},
         "guard": guards or {"none"},
         "empty": {"maybe" if any(0 in found for found in _extents(kernel, site)) else "never"},
@@ -58,6 +60,12 @@ def features(kernel: Kernel, site: Site, target: str, threads: int) -> frozenset
         "target": {target},
     }
     return frozenset((axis, value) for axis, values in found.items() for value in values)
+
+
+def _attributes(buffer: Buffer) -> list[str]:
+    """The words after its type that say how it is laid out."""
+    given = {name: getattr(buffer, name) for name in AXES["attribute"] if name != "none"}
+    return [name for name, value in given.items() if value]
 
 
 def _ends_at_data(site: Site) -> bool:

@@ -72,6 +72,7 @@ IMPOSSIBLE: dict[tuple[str, str], tuple[str, str]] = {
     ),
     ("operator fused", "stride last"): ("", "under a condition, it is an assignment of what it adds up or leaves"),
     ("guard none", "stride last"): ("", "that it is the last is a condition on data"),
+    ("attribute strided", "target cuda hip"): ("strided-argument", "a launch takes dense arrays"),
     ("threads 1 2 more", "target cuda hip"): ("", "the threads are those of the host; a launch has its own"),
 }
 """The pairs that no kernel has, an axis with some values beside another: the code that refuses them, and why."""
