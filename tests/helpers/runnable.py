@@ -250,36 +250,46 @@ class _Maker(Paired, Ragged):
 
     def _lasting(self, name: str) -> list[Node]:
         """Rows of a new buffer from a scalar, or from a few elements, that some rows set, and the others find as
-        they were left."""
-        rows, *rest = self._dims()
+        they were left; perhaps of each of several planes, which know nothing of each other."""
+        dims = self._dims()
+        apart = min(len(dims) - 1, self.random.choice((0, 0, 1)))
+        planes, rows, rest = dims[:apart], dims[apart], dims[apart + 1 :]
         dtype = self.random.choice((F32, I32, F64))
-        buffer = self._declare(name, self.random.choice(("out", "tmp")), (rows, *rest), dtype)
+        buffer = self._declare(name, self.random.choice(("out", "tmp")), dims, dtype)
         few = self.random.choice((0, 0, 1, 2, 4, 8))
-        dims = (Affine.constant(few),) if few else ()
-        place = self._declare(f"s{len(self.buffers)}", "tmp", dims, dtype).name
-        row = Affine.iterator(0)
-        closed = Here(closed=frozenset({name, place}))
-        inside = closed.inside(Span(row, rows))
+        kept_dims = (Affine.constant(few),) if few else ()
+        place = self._declare(f"s{len(self.buffers)}", "tmp", kept_dims, dtype).name
+        row = Affine.iterator(apart)
         sets = Condition(row % self.random.choice((2, 3)), "==", Affine.constant(0))
         chosen = self.random.choice((sets, Condition(row, "==", Affine.constant(0))))
         within = self.chance(0.5)
+        kept = Access(place, tuple(row % dim.offset for dim in kept_dims))
 
         def setting(here: Here, indices: tuple[Affine, ...]) -> tuple[Node, ...]:
             made = self._assign(here, Access(place, indices), exact=True)
             return (Guard((chosen,), (made,)),) if within else (made,)
 
-        begin = self._cover(inside, dims, setting)
-        kept = Access(place, tuple(row % dim.offset for dim in dims))
+        def along(here: Here, plane: tuple[Affine, ...]) -> tuple[Node, ...]:
+            def body(here: Here, indices: tuple[Affine, ...]) -> tuple[Node, ...]:
+                target = Access(name, (*plane, row, *indices))
+                if self.chance(0.6):
+                    return (Statement(target, "=", kept),)
+                return (self._assign(replace(here, own=(*here.own, kept)), target),)
 
-        def body(here: Here, indices: tuple[Affine, ...]) -> tuple[Node, ...]:
-            target = Access(name, (row, *indices))
-            if self.chance(0.6):
-                return (Statement(target, "=", kept),)
-            return (self._assign(replace(here, own=(*here.own, kept)), target),)
+            inside = here.inside(Span(row, rows))
+            begin = self._cover(inside, kept_dims, setting)
+            begin = begin if within else (Guard((chosen,), begin),)
+            return (Scope(Extent((rows,)), (*begin, *self._cover(inside, rest, body))),)
 
-        nodes = (*(begin if within else (Guard((chosen,), begin),)), *self._cover(inside, tuple(rest), body))
+        here = Here(closed=frozenset({name, place}))
+        if planes:
+            plane = Affine.iterator(0)
+            nodes = along(here.inside(Span(plane, planes[0])), (plane,))
+            made = self._scope(planes, nodes, 0)
+        else:
+            (made,) = along(here, ())
         self._finish(buffer)
-        return [Scope(Extent((rows,)), nodes)]
+        return [made]
 
     # -- covering a box ----------------------------------------------------------------------------------
     def _cover(self, here: Here, dims: tuple[Affine, ...], body: Body) -> tuple[Node, ...]:
