@@ -33,6 +33,7 @@ from dojoir.passes.schedule.cpu.tiles.transposes import transpose_squares
 from dojoir.passes.schedule.cpu.tiles.triangles import block_triangles
 from dojoir.passes.schedule.cpu.tiles.windows import columns_alone, tile_window, turn_column, windows
 from dojoir.passes.schedule.facts.convolutions import convolutions
+from dojoir.passes.schedule.facts.gathers import sums_gathered
 from dojoir.passes.schedule.facts.narrow import is_interleaved, is_narrow, is_tiny
 from dojoir.passes.schedule.facts.products import MOST_SUMS, products
 from dojoir.passes.schedule.facts.short_rows import are_short_rows
@@ -253,7 +254,7 @@ def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
     if isinstance(node, Scope) and not _is_marked(node) and not is_short(node.extent, sizes, 2):
         if is_leaf(node) and is_narrow(kernel, path, machine):
             return
-        if is_leaf(node) and not strided(kernel, path):
+        if is_leaf(node) and (not strided(kernel, path) or (machine.masks and sums_gathered(kernel, path))):
             _leaf_in_lanes(trace, path)
             return
         if any(is_interleaved(kernel, path, leaf) for leaf in _leaves(node, path) if leaf != path):
