@@ -43,6 +43,7 @@ from dojoir.passes.schedule.facts.strides import is_leaf, scattered, sites_in, s
 from dojoir.passes.schedule.forms.accumulating import accumulate
 from dojoir.passes.schedule.forms.borders import cut_borders
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums, take_units_away
+from dojoir.passes.schedule.forms.counted_from_columns import count_from_zero
 from dojoir.passes.schedule.forms.parting import part_products
 from dojoir.passes.schedule.forms.residues import split_residues
 from dojoir.passes.schedule.forms.scalars import own_scalars
@@ -78,8 +79,9 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        together, each as many rows behind the one before as it must be, unless the arrays are known to fit in a
        core's caches, or rows are independent and there are several cores. Bring rows whose elements wait for
        the one before and for the row before into flight together.
-    3. Let sums that go down the columns of a matrix go along its rows. Bring what a product sums over inside of
-       its rows and columns, give each product a nest of its own, and cut triangles into blocks of rows, and
+    3. Let sums that go down the columns of a matrix go along its rows, and count those from 0 that are counted
+       from the column on, as of triangles. Bring what a product sums over inside of its rows and columns, give
+       each product a nest of its own, and cut triangles into blocks of rows, and
        sums that are known to be long, for one core, into blocks that a cache holds. Give products of matrices,
        convolutions and windows a register tile, with the shared panel or the filters packed, and let sums of
        rows go through the rows as they lie in memory, and so products that are known to have one column. The
@@ -155,6 +157,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     sink_sums(trace)
     part_products(trace)
     join_around_products(trace)
+    count_from_zero(trace)
     block_triangles(trace, machine, sizes)
     for alone in reversed(list(columns_alone(trace.kernel, sizes))):
         tried(trace, partial(turn_column, product=alone, machine=machine))
