@@ -18,15 +18,17 @@ from dojoir.codegen.lir.arith import (
     integer,
     known,
     mul,
+    smaller,
     spread,
     sub,
 )
 from dojoir.codegen.lir.program import Type, Value
 from dojoir.codegen.lower.conversions import as_stored, convert
+from dojoir.codegen.lower.named_rows import row_of
 from dojoir.codegen.lower.state import Block, Lanes, Memory, State, Unit, Variable, Window
 from dojoir.codegen.lower.stream import is_aligned, may_stream
 from dojoir.ir.affine import Affine, Atom, Extremum, FloorDiv, Mod
-from dojoir.ir.dtypes import DTYPES, I64
+from dojoir.ir.dtypes import BOOL, DTYPES, I64
 from dojoir.ir.nodes import Access, Condition, Path, Scope
 from dojoir.ir.places import ancestors
 from dojoir.sets.ranges import is_nonnegative
@@ -126,8 +128,12 @@ class Accesses:
             self._check_indices(access)
             return place.var
         assert isinstance(place, Memory), "what is written to a window is not read there"
-        address = self.address(access, place)
         dtype = as_stored(place.layout.buffer.dtype, self.unit.target)
+        if (near := self._along_a_row(access, place)) is not None:
+            offset, within = near
+            kind = Type(dtype, self.state.lane_count)
+            return lir.Load(kind, place.array, offset, None, both(within, self.state.mask))
+        address = self.address(access, place)
         if address.is_uniform:
             return lir.Load(Type(dtype), place.array, address.offset)
         kind = Type(dtype, self.state.lane_count)
@@ -256,6 +262,30 @@ class Accesses:
             return Address(add(offset, lir.Iota(Type(I64, lanes.count))), None)
         return Address(offset, integer(1))
 
+    def _along_a_row(self, access: Access, place: Memory) -> tuple[Value, Value] | None:
+        """The offset of the element in the first lane, and in which lanes the index is in range, where lanes read
+        neighbours by an index that is data. None where they do not, or the target has no masks."""
+        lanes, stored = self.state.lanes, place.layout.stored
+        if lanes is None or place.copies != 1 or not stored or self.unit.target.tail == "scalar":
+            return None
+        last, _ = stored[-1]
+        index = access.indices[last]
+        others = [i for d, i in enumerate(access.indices) if d != last]
+        if not isinstance(index, Access) or known(place.layout.stride(last).value) != 1:
+            return None
+        if any(isinstance(other, Access) or lanes.depth in other.iterators for other in others):
+            return None
+        row = row_of(self.unit, self.state, self.path, index)
+        if row is None:
+            return None
+        scalar = Accesses(self.unit, row.state, self.block, self.path)
+        values = (convert(self.unit, self.unit.buffers[a.buffer].dtype, I64, scalar.load(a)) for a in row.reads)
+        first = row.first(values)
+        _, failed = self._outside(access, index, place.layout.buffer.dims[last].extent)
+        indices = [first if d == last else affine_value(i, self.state.iterators) if isinstance(i, Affine) else first
+                   for d, i in enumerate(access.indices)]  # fmt: skip
+        return place.layout.offset(indices), lir.Unary(failed.type, "not", failed)
+
     def fail_where(self, outside: Value, status: int, name: str) -> lir.Var:
         """The program fails with `status` where `outside` holds in a lane at work. Gives `outside` a name."""
         failed = lir.Var(outside.type, self.unit.names.fresh(name))
@@ -288,7 +318,8 @@ class Accesses:
     def _gathered(self, access: Access, index: Access, extent: Affine) -> Value:
         """The value of an index that is an element; 0 where it is out of bounds."""
         var, failed = self._outside(access, index, extent)
-        return lir.Select(failed, spread(integer(0), var.type.lanes), var)
+        within = lir.Select(failed, lir.Const(var.type, 0), var)
+        return within if var.type.dtype == I64 else lir.Convert(var.type.with_dtype(I64), within)
 
     def _outside(self, access: Access, index: Access, extent: Affine) -> tuple[lir.Var, lir.Var]:
         """The value of an index that is an element, and whether it is out of bounds: then the program fails, and
@@ -300,12 +331,24 @@ class Accesses:
 
     def _checked(self, access: Access, index: Access, extent: Affine) -> tuple[lir.Var, lir.Var]:
         buffer = self.unit.buffers[index.buffer]
-        loaded = convert(self.unit, buffer.dtype, I64, self.load(index))
+        own = self.load(index)
+        narrow = own.type.lanes > 1 and (buffer.dtype == I32 or buffer.dtype.bits < 32)
+        loaded = convert(self.unit, buffer.dtype, I32 if narrow else I64, own)
         var = lir.Var(loaded.type, self.unit.names.fresh(f"{index.buffer}_index"))
         self.block.emit(lir.Let(var, loaded))
-        size = affine_value(extent, ())
-        outside = binary("or", compare("lt", var, integer(0)), compare("ge", var, size))
+        if narrow:
+            outside = _outside_i32(var, affine_value(extent, ()))
+        else:
+            outside = binary("or", compare("lt", var, integer(0)), compare("ge", var, affine_value(extent, ())))
         return var, self.fail_where(outside, self.unit.index_status(self.path, access), f"{index.buffer}_outside")
+
+
+def _outside_i32(index: lir.Var, extent: Value) -> Value:
+    """Where an index in 32 bits is out of a range of any length: lanes are half as wide as those of i64."""
+    lanes, flags = index.type.lanes, Type(BOOL, index.type.lanes)
+    last = lir.Convert(Type(I32), sub(smaller(extent, integer(1 << 31)), integer(1)))
+    negative = lir.Compare("lt", index, lir.Const(index.type, 0))
+    return lir.Binary(flags, "or", negative, lir.Compare("gt", index, spread(last, lanes)))
 
 
 def _step(address: Address) -> Value | None:

@@ -28,11 +28,13 @@ from dojoir.passes.schedule.cpu.rows.sums import sums_in_parts
 from dojoir.passes.schedule.cpu.rows.sums_abreast import sums_abreast
 from dojoir.passes.schedule.cpu.rows.waves import run_in_waves
 from dojoir.passes.schedule.cpu.tiles.convolution import tile_channels
+from dojoir.passes.schedule.cpu.tiles.long_sums import block_long_sums
 from dojoir.passes.schedule.cpu.tiles.register_tile import tile_registers
 from dojoir.passes.schedule.cpu.tiles.transposes import transpose_squares
 from dojoir.passes.schedule.cpu.tiles.triangles import block_triangles
 from dojoir.passes.schedule.cpu.tiles.windows import columns_alone, tile_window, turn_column, windows
 from dojoir.passes.schedule.facts.convolutions import convolutions
+from dojoir.passes.schedule.facts.gathers import sums_gathered
 from dojoir.passes.schedule.facts.narrow import is_interleaved, is_narrow, is_tiny
 from dojoir.passes.schedule.facts.products import MOST_SUMS, products
 from dojoir.passes.schedule.facts.short_rows import are_short_rows
@@ -41,6 +43,7 @@ from dojoir.passes.schedule.facts.strides import is_leaf, scattered, sites_in, s
 from dojoir.passes.schedule.forms.accumulating import accumulate
 from dojoir.passes.schedule.forms.borders import cut_borders
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums, take_units_away
+from dojoir.passes.schedule.forms.counted_from_columns import count_from_zero
 from dojoir.passes.schedule.forms.parting import part_products
 from dojoir.passes.schedule.forms.residues import split_residues
 from dojoir.passes.schedule.forms.scalars import own_scalars
@@ -76,13 +79,15 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        together, each as many rows behind the one before as it must be, unless the arrays are known to fit in a
        core's caches, or rows are independent and there are several cores. Bring rows whose elements wait for
        the one before and for the row before into flight together.
-    3. Let sums that go down the columns of a matrix go along its rows. Bring what a product sums over inside of
-       its rows and columns, give each product a nest of its own, and cut triangles into blocks of rows. Give
-       products of matrices, convolutions and windows a register tile, with the shared panel or the filters
-       packed, and let sums of rows go through the rows as they lie in memory, and so products that are known to
-       have one column. The lanes of a convolution are channels, unless these are known to be few. Before that,
-       a nest with a condition on a rest becomes one for each residue, and what is clamped along a row is cut
-       off where the row begins and ends.
+    3. Let sums that go down the columns of a matrix go along its rows, and count those from 0 that are counted
+       from the column on, as of triangles. Bring what a product sums over inside of its rows and columns, give
+       each product a nest of its own, and cut triangles into blocks of rows, and
+       sums that are known to be long, for one core, into blocks that a cache holds. Give products of matrices,
+       convolutions and windows a register tile, with the shared panel or the filters packed, and let sums of
+       rows go through the rows as they lie in memory, and so products that are known to have one column. The
+       lanes of a convolution are channels, unless these are known to be few. Before that, a nest with a
+       condition on a rest becomes one for each residue, and what is clamped along a row is cut off where the
+       row begins and ends.
     4. Bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums,
        or what else an element takes from the one before it, would wait for each addition, unless they are known
        to be few, and a vector of rows in lanes where it would wait for a division. Compute for all blocks of a
@@ -94,7 +99,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        that read along one dimension and write along another, through a small square.
     6. Run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
        innermost one does not, or only adds up, or if they add up along rows that are known to be shorter than a
-       vector. What shares bytes goes in pairs. Scopes that are known to run once stay as they are.
+       vector. Sums of what lies where data say are in lanes too, where these have masks. What shares bytes goes
+       in pairs. Scopes that are known to run once stay as they are.
     7. Stream the outputs that are larger than the last cache, and not read again, by what is known or asked at
        the call. And fetch the next row in a pass that takes long for each element of one that was read before.
     8. Share the outermost scope that allows it, and runs often enough, out over the cores, unless it is known
@@ -151,9 +157,12 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     sink_sums(trace)
     part_products(trace)
     join_around_products(trace)
+    count_from_zero(trace)
     block_triangles(trace, machine, sizes)
     for alone in reversed(list(columns_alone(trace.kernel, sizes))):
         tried(trace, partial(turn_column, product=alone, machine=machine))
+    if machine.cores == 1:
+        block_long_sums(trace, machine, sizes)
     for product in reversed(list(products(trace.kernel, MOST_SUMS))):
         if not is_tiny(product.site, machine):
             tried(trace, partial(tile_registers, product=product, machine=machine, sizes=sizes))
@@ -253,7 +262,7 @@ def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
     if isinstance(node, Scope) and not _is_marked(node) and not is_short(node.extent, sizes, 2):
         if is_leaf(node) and is_narrow(kernel, path, machine):
             return
-        if is_leaf(node) and not strided(kernel, path):
+        if is_leaf(node) and (not strided(kernel, path) or (machine.masks and sums_gathered(kernel, path))):
             _leaf_in_lanes(trace, path)
             return
         if any(is_interleaved(kernel, path, leaf) for leaf in _leaves(node, path) if leaf != path):

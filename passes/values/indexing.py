@@ -87,12 +87,12 @@ class SetIndex(Move):
                 for number, index in settled(site, divided=True):
                     yield cls(place_of(site.path), number, Formula(str(index)))
                 for number, index in enumerate(indices_of(site.statement)):
-                    for one in _choices(index):
+                    for one in choices(index):
                         yield cls(place_of(site.path), number, Formula(str(one)))
 
 
-def _choices(index: Affine) -> Iterator[Affine]:
-    """An index with each part of a `min` or a `max` in its place."""
+def choices(index: Affine) -> Iterator[Affine]:
+    """An index with each part of a `min` or a `max` in the place of that, one after the other."""
     for atom, coefficient in index.terms:
         if isinstance(atom, Extremum):
             yield from (index + (part - Affine.atom(atom)) * coefficient for part in atom.parts)

@@ -87,3 +87,31 @@ def test_short_rows_and_other_dimensions_stay_as_they_are() -> None:
     assert not any(move.name == "cut" for move in by_rule(rows).moves)
     wide = text("blur_edge").specialize(M=700)
     assert [str(move) for move in by_rule(wide).moves][:2] == ["cut(0.0, 699)", "cut(0.0, 1)"]
+
+
+STRIDED = """kernel strided(N)
+in  x: f32[4*N]
+in  h: f32[7]
+out y: f32[N]
+
+N @t
+| y[{t}] = 0
+| 7 @k
+| | y[{t}] += h[{k}] * x[clamp(4*{t} + {k} - 5, 0, 4*N - 1)]
+"""
+
+
+def test_strided_windows_at_known_sizes_are_cut_at_blocks_without_a_fact() -> None:
+    """Two results at the beginning are clamped; eight elements further, two at the end."""
+    kernel = dojoir.parse(STRIDED)
+    trace = by_rule(kernel)
+    assert [str(move) for move in trace.moves if move.name == "cut"] == ["cut(0, 2)"]
+    further = dojoir.parse(STRIDED.replace("- 5", "+ 3"))
+    default = dojoir.PASSES["default_schedule"].given("avx512").for_sizes({"N": 4000})
+    trace = default.on(further)
+    assert "cut(0, 254*(N // 256))" in [str(move) for move in trace.moves]
+    assert dojoir.certify(trace)
+    sizes = [{"N": size} for size in (1, 2, 3, 255, 256, 258, 600)]
+    for one in (kernel, further):
+        report = dojoir.verify(default.on(one).kernel, one, sizes=sizes)
+        assert report.ok, str(report)

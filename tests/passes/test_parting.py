@@ -120,3 +120,29 @@ N @i
     assert [str(move) for move in parted(text).moves] == ["split_scopes(0, 1)"]
     whole = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.parse(text))
     assert dojoir.to_text(whole.kernel).count("_tile: f32[6, 16] reg") == 2, "and fusing leaves them so"
+
+
+ADDED = """kernel added(N, M, K, R)
+in  x: f32[N, K]
+in  t: f32[N, R]
+in  a: f32[K, M]
+in  b: f32[R, M]
+out y: f32[N, M]
+
+N @i
+| M @j
+| | y[{i}, {j}] = 0
+| | K @k
+| | | y[{i}, {j}] += x[{i}, {k}] * a[{k}, {j}]
+| | R @r
+| | | y[{i}, {j}] += t[{i}, {r}] * b[{r}, {j}]
+"""
+
+
+def test_what_begins_a_result_stays_with_the_first_product_that_adds_to_it() -> None:
+    """It was to go before the second one as well, which no order allows, and neither had a tile."""
+    trace = parted(ADDED)
+    assert [len(nest.body[0].body) for nest in trace.kernel.body] == [2, 1]  # type: ignore[union-attr]
+    assert dojoir.certify(trace)
+    report = dojoir.verify(dojoir.optimize(trace.kernel).kernel, dojoir.parse(ADDED))
+    assert report.ok, str(report)

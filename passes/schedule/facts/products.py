@@ -43,15 +43,16 @@ MOST_SUMS = 3
 """Over how many scopes a product sums at most, to have a register tile."""
 
 
-def products(kernel: Kernel, most_sums: int = 1) -> Iterator[Product]:
-    """The nests that multiply matrices and sum over so many scopes at most, in the order of the text."""
+def products(kernel: Kernel, most_sums: int = 1, weighted: bool = False) -> Iterator[Product]:
+    """The nests that multiply matrices and sum over so many scopes at most, in the order of the text. With those
+    that are `weighted`, by a factor that goes along the sum alone, if they are asked for."""
     for site in kernel.sites:
-        found = _product(kernel, site)
+        found = _product(kernel, site, weighted)
         if found is not None and found.sums <= most_sums:
             yield found
 
 
-def _product(kernel: Kernel, site: Site) -> Product | None:
+def _product(kernel: Kernel, site: Site, weighted: bool) -> Product | None:
     target, *reads = site.statement.accesses
     kept = [d for d in range(len(site.scopes)) if depends(target, d)]
     sums = len(site.scopes) - kept[-1] - 1 if kept else 0
@@ -71,6 +72,8 @@ def _product(kernel: Kernel, site: Site) -> Product | None:
     if step_of(kernel, target, column) != 1:
         return None
     factors = list(dict.fromkeys(a for a in reads if any(depends(a, d) for d in inner)))
+    if weighted:
+        factors = [a for a in factors if depends(a, column) or depends(a, row)]
     panels = [a for a in factors if depends(a, column) and not depends(a, row)]
     others = [a for a in factors if depends(a, row) and not depends(a, column)]
     if not panels or not others or len(panels) + len(others) < len(factors):

@@ -18,15 +18,19 @@ from dojoir.ir.nodes import Kernel, Path, Scope, Site, substitute_iterators
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.schedule.facts.sizes import Sizes, is_short
+from dojoir.passes.schedule.facts.sizes import Sizes, count_of, is_short
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import act, in_two, spot
-from dojoir.passes.values.indexing import SetIndex, settled
+from dojoir.passes.schedule.steps.spots import act, in_two, move, spot
+from dojoir.passes.values.indexing import SetIndex, choices, indices_of, settled
 from dojoir.support.frozen import dataclass
 
 WIDE = 32
 """Of a scope that is known to run less often nothing is cut off."""
+
+BLOCK = 256
+"""A scope may be shorter than its border at the end. Of blocks of so many iterations each has a border cut off, all
+of them at the end: where there is no block, there is nothing between the borders."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,18 @@ class Border:
 
 def cut_borders(trace: Trace, sizes: Sizes = MappingProxyType({})) -> None:
     """Cuts the borders off each scope along which indices of neighbours in memory are clamped, and takes the clamps
-    away between them. One for which a move is refused stays as it was: a border of more than one iteration at the
-    end needs a fact, such as `N >= 4`."""
+    away between them. A border of more than one iteration at the end needs a fact, such as `N >= 4`. Without one it
+    is cut off where blocks of many iterations end, if some are known to. A scope for which a move is refused stays
+    as it was."""
     left: set[Scope] = set()
     while (border := next(_borders(trace.kernel, sizes, left), None)) is not None:
         scope = trace.kernel.at(border.scope)
         assert isinstance(scope, Scope)
         left.add(scope)
-        tried(trace, partial(_cut, border=border, left=left))
+        if tried(trace, partial(_cut, border=border, left=left)):
+            continue
+        if border.last < BLOCK // WIDE and (count_of(scope.extent, sizes) or 0) >= 4 * BLOCK:
+            tried(trace, partial(_cut, border=border, left=left, block=BLOCK))
 
 
 def _borders(kernel: Kernel, sizes: Sizes, left: set[Scope]) -> Iterator[Border]:
@@ -83,19 +91,20 @@ def _clamped(kernel: Kernel, site: Site, depth: int) -> Iterator[Affine]:
 
 
 def _turn(difference: Affine, scopes: Sequence[Scope], depth: int, bound: Affine) -> Iterator[tuple[int, int]]:
-    """Where a difference that grows by one with an iterator, or falls, is 0: so many iterations from the beginning
-    or the end, whatever scopes further in are at. Nothing where that is neither."""
+    """Where a difference that grows with an iterator, or falls, changes its sign: so many iterations from the
+    beginning or the end, whatever scopes further in are at. Nothing where that is neither."""
     difference = difference // (gcd(*(c for _, c in difference.terms)) or 1)  # it has the sign that it had
     step = difference.coefficient(Iter(depth))
-    if abs(step) != 1 or depth in difference.divided:
+    if step == 0 or depth in difference.divided:
         return
-    rest = (difference - Affine.iterator(depth) * step) * -step
-    for zero in _extremes(rest, scopes, depth):
-        start, end = zero, bound - zero - 1
+    width = abs(step)
+    rest = (difference - Affine.iterator(depth) * step) * (-1 if step > 0 else 1)
+    for zero in _extremes(rest, scopes, depth):  # it is 0 where width * iterator is that
+        start, end = zero + (width - 1), bound * width - zero - 1  # both are rounded up, of the second one less
         if start.is_constant and not (end.is_constant and end.offset < start.offset):
-            yield max(start.offset, 0), 0
+            yield max(start.offset // width, 0), 0
         elif end.is_constant:
-            yield 0, max(end.offset, 0)
+            yield 0, max(end.offset // width, 0)
 
 
 def _extremes(value: Affine, scopes: Sequence[Scope], depth: int) -> list[Affine]:
@@ -127,12 +136,23 @@ def _leaves(affine: Affine) -> list[Affine]:
     return [affine]
 
 
-def _cut(trace: Trace, border: Border, left: set[Scope]) -> None:
-    """Raises IllegalMove where a move is refused, ArgumentError where something is clamped still."""
+def _choose(trace: Trace, path: Path) -> None:
+    """Writes one of two in the place of each `min` and `max` inside of a scope where it always is that one."""
+    for site in trace.kernel.sites:
+        if is_inside(site.path, path):
+            for number, index in enumerate(indices_of(site.statement)):
+                any(tried(trace, move(SetIndex, spot(trace, site.path), number, one)) for one in choices(index))
+
+
+def _cut(trace: Trace, border: Border, left: set[Scope], block: int = 0) -> None:
+    """Cuts as much off the end as the border has, or for each `block`. Raises IllegalMove where a move is refused,
+    ArgumentError where something is clamped still."""
     scope = spot(trace, border.scope)
     depth = scope.depth
     if border.last:
-        scope, _ = in_two(trace, Cut, scope, scope.scope.extent.bounds[0] - border.last)
+        bound = scope.scope.extent.bounds[0]
+        at = (bound // block) * (block - border.last) if block else bound - border.last
+        scope, _ = in_two(trace, Cut, scope, at)
     if border.first:
         first, scope = in_two(trace, Cut, scope, Affine.constant(border.first))
         left.add(first.scope)
@@ -143,6 +163,8 @@ def _cut(trace: Trace, border: Border, left: set[Scope]) -> None:
         if is_inside(site.path, path):
             for number, index in settled(site):
                 act(trace, SetIndex, spot(trace, site.path), number, index)
+    if block:  # what scopes of blocks decide is asked of the checker
+        _choose(trace, path)
     for site in trace.kernel.sites:
         if is_inside(site.path, path) and any(_clamped(trace.kernel, site, depth)):
             raise ArgumentError("an index is clamped between the borders", "bad-arguments")

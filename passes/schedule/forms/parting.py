@@ -69,7 +69,8 @@ def _part(trace: Trace, path: Path) -> None:
     """Raises IllegalMove where a move of it is refused."""
     parts = _parts(trace.kernel, path)
     for number in sorted(parts)[1:]:
-        _bring_first_values(trace, path, number, parts[number])
+        begun = set().union(*(names for n, names in parts.items() if n < number))
+        _bring_first_values(trace, path, number, parts[number] - begun)
     parts = _parts(trace.kernel, path)
     for number in sorted(parts, reverse=True)[:-1]:
         start = _begin(trace.kernel, path, number, parts[number])

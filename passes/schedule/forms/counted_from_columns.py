@@ -1,0 +1,76 @@
+"""Sums that are counted from the column on, `c[i, j] += a[i, j + k] * b[j + k, j]`, counted from 0.
+
+So a text writes the product of two triangles: what is summed over begins at the diagonal of the second. Along a
+column nothing lies side by side then, since one more column is one less to sum. Counted from 0, the sum goes around
+the columns, those that have the element, which are neighbours:
+
+    i | k | j <= k: c[i, j] += a[i, k] * b[k, j]
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.nodes import Access, Guard, Path, Scope, Site
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.extents import SetExtent
+from dojoir.passes.loops.guards import DropCondition, RemoveGuard
+from dojoir.passes.loops.skewing import Skew
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.facts.strides import depends, is_leaf, step_of, strided
+from dojoir.passes.schedule.forms.nests import known
+from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.spots import act, move, spot, stand_alone
+
+
+def count_from_zero(trace: Trace) -> None:
+    """Brings each sum that is counted from the column on around its columns, where they are neighbours then. Where
+    a move is refused, the sum stays as it was."""
+    for site in reversed(trace.kernel.sites):
+        if _is_counted_on(trace, site):
+            tried(trace, partial(_count_from_zero, path=site.path[:-1]))
+
+
+def _is_counted_on(trace: Trace, site: Site) -> bool:
+    """Whether a statement sums up in an innermost scope that gets shorter by one with each column, and reads what
+    goes along both, not all of it from one element to the next."""
+    depth, target = len(site.scopes), site.statement.target
+    if not site.statement.accumulation or depth < 2 or not isinstance(site.ancestors[-2], Scope):
+        return False
+    column, summed = depth - 2, site.scopes[-1]
+    if any(scope.marks for scope in site.scopes) or not is_leaf(summed) or len(summed.extent.bounds) != 1:
+        return False
+    both = [a for a in site.statement.reads if depends(a, column) and depends(a, column + 1)]
+    return (
+        isinstance(site.ancestors[-1], Scope)
+        and summed.extent.bounds[0].coefficient(Iter(column)) == -1
+        and step_of(trace.kernel, target, column) == 1
+        and not depends(target, column + 1)
+        and strided(trace.kernel, site.path[:-1]) > 0
+        and bool(both)
+        and all(_goes_on(access, column) for access in both)
+    )
+
+
+def _goes_on(access: Access, column: int) -> bool:
+    """Whether an access has the iterator of a sum only together with that of its column."""
+    affine = [index for index in access.indices if isinstance(index, Affine)]
+    along = [index for index in affine if column + 1 in index.iterators]
+    ones = all(i.coefficient(Iter(column)) == i.coefficient(Iter(column + 1)) == 1 for i in along)
+    return ones and len(affine) == len(access.indices)
+
+
+def _count_from_zero(trace: Trace, path: Path) -> None:
+    """Raises DojoError where a move of it is refused, or columns are no neighbours."""
+    columns = stand_alone(trace, spot(trace, path), 1)
+    summed = columns.child(0)
+    act(trace, Skew, columns, 1)
+    guard = summed.child(0).node
+    assert isinstance(guard, Guard)
+    for number in reversed(range(len(guard.conditions))):
+        tried(trace, move(DropCondition, summed.child(0), number))
+    act(trace, SwapScopes, columns)
+    act(trace, SetExtent, columns, summed.iterator + 1)
+    act(trace, RemoveGuard, columns.child(0))
+    known(not strided(trace.kernel, columns.path), "of neighbours along its columns")
