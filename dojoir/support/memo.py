@@ -58,6 +58,8 @@ class Tables:
         self.single: dict[type, object] = {}
         self.meter: Meter | None = None
         self.bytes = 0
+        self.supposed = False
+        """Whether what is kept follows from kernels that are only taken to be well-formed."""
 
     def grown(self, number: int, size: int) -> None:
         """Lets the oldest entries of the largest tables go while there is too much."""
@@ -106,6 +108,18 @@ def fresh_tables() -> Iterator[None]:
     """Runs its block as if nothing had been kept in this thread; behind it, all is as it was."""
     around = tables()
     _local.tables = Tables(_generation)
+    try:
+        yield
+    finally:
+        _local.tables = around
+
+
+@contextmanager
+def supposed_tables(held: Tables) -> Iterator[None]:
+    """Runs its block with other tables in this thread, for what follows from what is not known to be true."""
+    around = tables()
+    held.supposed, held.generation = True, around.generation
+    _local.tables = held
     try:
         yield
     finally:
