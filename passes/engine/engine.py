@@ -20,12 +20,13 @@ from dojoir.passes.engine.located import located
 from dojoir.passes.engine.node_key import node_key
 from dojoir.passes.engine.refusals import compared, refused
 from dojoir.proof.certificate import identity
-from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Verdict, answer, prove_rewrite
+from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Verdict, answer, prove_rewrite, same_but_marks
 from dojoir.proof.checker_mode import uses_core
+from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.verdict import IllegalMove
-from dojoir.proof.wellformed import prove
-from dojoir.sets.limits import TRIES
+from dojoir.proof.wellformed import keeps_marks, prove
+from dojoir.sets.limits import TRIES, Budget, StepLimitReached
 from dojoir.support.gc_pause import uncollected
 from dojoir.support.memo import Memo, tables
 from dojoir.support.public import public
@@ -179,7 +180,7 @@ def rewrite(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: 
 def supposes() -> bool:
     """Whether moves are supposed to be legal: the tables of this thread hold what follows from that, and nothing of
     it is kept for later."""
-    return tables().supposed
+    return tables().sure is not None
 
 
 def suppose(kernel: Kernel) -> None:
@@ -196,10 +197,22 @@ def made_without_proof(kernel: Kernel, move: Move) -> Rewrite:
     if done is None:
         raise IllegalMove(verdict)
     same = kernel.buffers == done.kernel.buffers and done.instances == identity(kernel)
-    if same and not answer(kernel, done.kernel, done.instances).legal:
+    if same and not _seems_legal(kernel, done):
         return rewrite(kernel, move)
     suppose(done.kernel)
     return done
+
+
+def _seems_legal(kernel: Kernel, done: Rewrite) -> bool:
+    """Whether a rewrite is legal that leaves each statement where it is. Of one that changes nothing but marks,
+    where no data decide what is written, all that there is to ask is what these promise."""
+    marked = done.kernel
+    if not same_but_marks(kernel.body, marked.body) or without_data_writes(marked) is not marked:
+        return answer(kernel, marked, done.instances).legal
+    try:
+        return Budget(STEP_LIMIT).ask(lambda: keeps_marks(marked, kernel, right=kernel))
+    except StepLimitReached:
+        return False
 
 
 def prove_made(kernel: Kernel, move: Move, done: Rewrite) -> None:

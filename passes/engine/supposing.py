@@ -7,7 +7,8 @@ kinds of questions are still asked, as a schedule goes on by their answers: of a
 is wanted, as `Trace.apply` would have, from the same two kernels and certificate.
 
 The kernels meanwhile are only supposed to be well-formed. So what is found of them stays apart: this thread has
-other tables, and nothing of these is found again outside.
+other tables, and nothing of these is found again outside, but values that follow from their keys alone, such as the
+sets of a kernel.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dojoir.ir.nodes import Kernel
 from dojoir.passes.engine.engine import prove_made, prove_unless_known, suppose
 from dojoir.passes.engine.trace import Step, Trace, with_steps
 from dojoir.proof.checker_mode import uses_core
-from dojoir.support.memo import Tables, supposed_tables
+from dojoir.support.memo import Tables, other_tables, tables
 
 
 @contextmanager
@@ -30,7 +31,9 @@ def supposing(kernel: Kernel, held: Tables) -> Iterator[None]:
     if uses_core():
         yield
         return
-    with supposed_tables(held):
+    around = tables()
+    held.sure, held.generation, held.single = around, around.generation, around.single
+    with other_tables(held):
         suppose(kernel)
         yield
 
