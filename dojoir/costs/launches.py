@@ -224,7 +224,7 @@ class _Launches(Arrays):
             yield from self.statements(child, inside, asked)
 
 
-_launches: Memo[tuple[object, ...], float] = Memo(2048)
+_launches: Memo[tuple[object, ...], float] = Memo(2048, of_key=True)
 """The seconds of launches."""
 
 

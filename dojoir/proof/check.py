@@ -446,18 +446,18 @@ def _mixes(claim: Claim) -> list[str] | None:
 def _is_same_tree(claim: Claim) -> bool:
     """Whether the trees of the two differ in nothing but marks and hints."""
     same = claim.certificate == identity(claim.before)
-    return same and _same_but_marks(claim.before.body, claim.after.body)
+    return same and same_but_marks(claim.before.body, claim.after.body)
 
 
-def _same_but_marks(some: tuple[Node, ...], others: tuple[Node, ...]) -> bool:
+def same_but_marks(some: tuple[Node, ...], others: tuple[Node, ...]) -> bool:
     """Whether two trees are the same without their marks and hints."""
 
     def same(one: Node, other: Node) -> bool:
         match one, other:
             case Scope(), Scope():
-                return one.extent == other.extent and _same_but_marks(one.body, other.body)
+                return one.extent == other.extent and same_but_marks(one.body, other.body)
             case Guard(), Guard():
-                return one.conditions == other.conditions and _same_but_marks(one.body, other.body)
+                return one.conditions == other.conditions and same_but_marks(one.body, other.body)
         return one == other
 
     return some is others or (len(some) == len(others) and all(map(same, some, others)))

@@ -35,7 +35,7 @@ def node_in_context(kernel: Kernel, path: Path) -> NodeInContext:
     node = siblings(kernel, path)[path[-1]]
     made = NodeInContext(
         (kernel.sizes, kernel.facts, kernel.fp),
-        tuple(outer.conditions if isinstance(outer, Guard) else outer.extent for outer in ancestors(kernel, path)),
+        _around(kernel, path),
         node,
         tuple((kernel.buffer(name), others) for name, others in _used(kernel, path, node)),
     )
@@ -43,7 +43,24 @@ def node_in_context(kernel: Kernel, path: Path) -> NodeInContext:
     return known if known is not None else _known.put(made, made)
 
 
-_known: Memo[NodeInContext, NodeInContext] = Memo(4096)
+def same_context(kernel: Kernel, path: Path, other: Kernel, place: Path) -> bool:
+    """Whether the node at a path of one kernel and at a place of another, which is the same object, has the same
+    `NodeInContext` in both."""
+    header = kernel.sizes, kernel.facts, kernel.fp
+    if header != (other.sizes, other.facts, other.fp) or _around(kernel, path) != _around(other, place):
+        return False
+    node = siblings(kernel, path)[path[-1]]
+    used, others = _used(kernel, path, node), _used(other, place, node)
+    return used == others and all(kernel.buffer(name) == other.buffer(name) for name, _ in used)
+
+
+def _around(kernel: Kernel, path: Path) -> tuple[Extent | tuple[Condition, ...], ...]:
+    return tuple(
+        outer.conditions if isinstance(outer, Guard) else outer.extent for outer in ancestors(kernel, path)
+    )
+
+
+_known: Memo[NodeInContext, NodeInContext] = Memo(4096, of_key=True)
 """Equal values share one object, so that they are compared once."""
 
 

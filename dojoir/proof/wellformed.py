@@ -23,7 +23,7 @@ from dojoir.proof.core.wellformed import complaint, prove_dimensions, prove_stor
 from dojoir.proof.explain.divisors import zero_divisor
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.explain.verdicts import in_words
-from dojoir.proof.node_in_context import NodeInContext, node_in_context
+from dojoir.proof.node_in_context import NodeInContext, node_in_context, same_context
 from dojoir.proof.patterns.independent import seen_apart
 from dojoir.proof.refute.one_element import write_one_element
 from dojoir.proof.under_sizes import out_of_guard, versions_of
@@ -113,7 +113,7 @@ def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
     return known
 
 
-_independent: Memo[tuple[str, NodeInContext], bool] = Memo(4096)
+_independent: Memo[tuple[str, NodeInContext], bool] = Memo(4096, of_key=True)
 """Whether the iterations of a scope are independent under a mark."""
 
 
@@ -138,15 +138,9 @@ def keeps_marks(
     for path, child in _children_of(after):
         if isinstance(child, Statement) or not child.marked or path == but:
             continue
-        stood = standing.get(id(child))
-        if (
-            right is not None
-            and stood is not None
-            and node_in_context(after, path) == node_in_context(right, stood)
-        ):
-            continue
         was = None if before is None else before.at(path)
-        if child is was:
+        stood = standing.get(id(child))
+        if child is was or (right is not None and stood is not None and same_context(after, path, right, stood)):
             continue
         if was is not None:
             new = promises(_alone(child), _alone(was))
@@ -191,7 +185,7 @@ def _child_keeps(kernel: Kernel, place: Path, child: Node) -> bool:
     return known
 
 
-_children: Memo[NodeInContext, bool] = Memo(2048)
+_children: Memo[NodeInContext, bool] = Memo(2048, of_key=True)
 """Whether what the marks in a child of a kernel promise holds."""
 
 

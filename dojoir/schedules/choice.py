@@ -270,7 +270,7 @@ def _ruled(
         settle(trace)
         own = (*for_planner(structures, room, sizes or {}), *STRUCTURES)
         for made in Planner(room, sizes or {}, [] if tried is None else tried, own).plans(trace):
-            yield Way(f"{name}, {made.form}", made.trace.copy, seconds=made.seconds)
+            yield Way(f"{name}, {made.form}", made.proved, seconds=made.seconds)
         if tried is not None:
             return
 

@@ -168,10 +168,10 @@ def _compute(sets: KernelSets, buffer: str, ordered: frozenset[int]) -> Flow:
 
 _Texts = tuple[str, tuple[tuple[str, ...], ...]]
 
-_flows: Memo[_Texts, Flow] = Memo(2048)
+_flows: Memo[_Texts, Flow] = Memo(2048, of_key=True)
 """The flows through one buffer, by all that they follow from, the names of statements being those of `Users`."""
 
-_pairs: Memo[_Texts, isl.UnionMap] = Memo(2048)
+_pairs: Memo[_Texts, isl.UnionMap] = Memo(2048, of_key=True)
 """The dependences through one buffer, in the same way."""
 
 

@@ -108,11 +108,11 @@ def _named(condition: str) -> set[str]:
     return set(re.findall(r"\b(?!n_)[A-Za-z_]\w*", condition))
 
 
-_domains: Memo[str, isl.Set] = Memo(4096)
-_maps: Memo[tuple[str, tuple[str, ...]], isl.UnionMap] = Memo(20_000)
-_empty: Memo[tuple[str, str], bool] = Memo(20_000)
-_sizes: Memo[str, isl.Set] = Memo(256)
-_kernels: Memo[Kernel, KernelSets] = Memo(256)
+_domains: Memo[str, isl.Set] = Memo(4096, of_key=True)
+_maps: Memo[tuple[str, tuple[str, ...]], isl.UnionMap] = Memo(20_000, of_key=True)
+_empty: Memo[tuple[str, str], bool] = Memo(20_000, of_key=True)
+_sizes: Memo[str, isl.Set] = Memo(256, of_key=True)
+_kernels: Memo[Kernel, KernelSets] = Memo(256, of_key=True)
 
 
 def workspace() -> Workspace:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from dojoir.support.weight import weight
@@ -58,6 +58,9 @@ class Tables:
         self.single: dict[type, object] = {}
         self.meter: Meter | None = None
         self.bytes = 0
+        self.sure: Tables | None = None
+        """Of tables for what follows from something that is only supposed: those of the thread beside that, which
+        have what follows from its key alone."""
 
     def grown(self, number: int, size: int) -> None:
         """Lets the oldest entries of the largest tables go while there is too much."""
@@ -102,14 +105,19 @@ def single(kind: type[S], make: Callable[[], S]) -> S:
 
 
 @contextmanager
-def fresh_tables() -> Iterator[None]:
-    """Runs its block as if nothing had been kept in this thread; behind it, all is as it was."""
+def other_tables(held: Tables) -> Iterator[None]:
+    """Runs its block with other tables in this thread; behind it, all is as it was."""
     around = tables()
-    _local.tables = Tables(_generation)
+    _local.tables = held
     try:
         yield
     finally:
         _local.tables = around
+
+
+def fresh_tables() -> AbstractContextManager[None]:
+    """The context of a block that runs as if nothing had been kept in this thread."""
+    return other_tables(Tables(_generation))
 
 
 def clear_caches() -> None:
@@ -154,15 +162,18 @@ def charge(steps: int) -> None:
 class Memo(Generic[K, V]):
     """The values for the last `size` new keys, in this thread; fewer where all tables together hold too much. A
     value of None cannot be cached. The steps between a `get` that finds nothing and the `put` of the same key are
-    its cost."""
+    its cost. `of_key` says that a value follows from its key alone, whatever else is supposed."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, size: int, of_key: bool = False) -> None:
+        self._size, self._of_key = size, of_key
         self._number = next(_numbers)
+
+    def _tables(self, here: Tables) -> Tables:
+        return here.sure if self._of_key and here.sure is not None else here
 
     def get(self, key: K) -> V | None:
         here = tables()
-        kept = here.kept.get(self._number)
+        kept = self._tables(here).kept.get(self._number)
         entry = kept.get(key) if kept is not None else None
         if here.meter is not None:
             if entry is None:
@@ -173,7 +184,8 @@ class Memo(Generic[K, V]):
 
     def put(self, key: K, value: V) -> V:
         here = tables()
-        kept = here.kept.setdefault(self._number, {})
+        own = self._tables(here)
+        kept = own.kept.setdefault(self._number, {})
         start = here.begun.pop((self._number, key), None)
         steps = CHEAPEST
         if start is not None and here.meter is not None:
@@ -181,14 +193,14 @@ class Memo(Generic[K, V]):
         size = weight(key) + weight(value)
         old = kept.pop(key, None)
         kept[key] = _Entry(value, steps, size)
-        here.grown(self._number, size - (old.bytes if old is not None else 0))
+        own.grown(self._number, size - (old.bytes if old is not None else 0))
         if len(kept) > self._size:
-            here.dropped(self._number)
+            own.dropped(self._number)
         return value
 
     def clear(self) -> None:
         """Forgets what this thread has kept here."""
-        here = tables()
+        here = self._tables(tables())
         while here.kept.get(self._number):
             here.dropped(self._number)
 

@@ -19,14 +19,16 @@ from dojoir.passes.engine.catalogue import MOVES, parse_move
 from dojoir.passes.engine.located import located
 from dojoir.passes.engine.node_key import node_key
 from dojoir.passes.engine.refusals import compared, refused
-from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Verdict, answer, prove_rewrite
+from dojoir.proof.certificate import identity
+from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Verdict, answer, prove_rewrite, same_but_marks
 from dojoir.proof.checker_mode import uses_core
+from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.verdict import IllegalMove
-from dojoir.proof.wellformed import prove
-from dojoir.sets.limits import TRIES
+from dojoir.proof.wellformed import keeps_marks, prove
+from dojoir.sets.limits import TRIES, Budget, StepLimitReached
 from dojoir.support.gc_pause import uncollected
-from dojoir.support.memo import Memo
+from dojoir.support.memo import Memo, tables
 from dojoir.support.public import public
 
 _made: Memo[tuple[Kernel, Move, int], tuple[Kernel, Rewrite]] = Memo(1024)
@@ -172,6 +174,56 @@ def rewrite(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: 
     if verdict and not unsafe:
         _sound.put(done.kernel, True)
     return done
+
+
+# -- moves that are supposed to be legal (`dojoir.passes.engine.supposing`) ----------------------------------
+def supposes() -> bool:
+    """Whether moves are supposed to be legal: the tables of this thread hold what follows from that, and nothing of
+    it is kept for later."""
+    return tables().sure is not None
+
+
+def suppose(kernel: Kernel) -> None:
+    """Takes a kernel to be well-formed, where moves are supposed to be legal."""
+    assert supposes()
+    _sound.put(kernel, True)
+
+
+def made_without_proof(kernel: Kernel, move: Move) -> Rewrite:
+    """What a move makes that is supposed to be legal. One that changes nothing but marks is proved: what to do next
+    depends on whether iterations are independent more than on all else. Raises IllegalMove for such a one that is
+    not legal, and for a move that the tree does not allow."""
+    done, verdict = _examine(kernel, move, STEP_LIMIT, trust=True)
+    if done is None:
+        raise IllegalMove(verdict)
+    same = kernel.buffers == done.kernel.buffers and done.instances == identity(kernel)
+    if same and not _seems_legal(kernel, done):
+        return rewrite(kernel, move)
+    suppose(done.kernel)
+    return done
+
+
+def _seems_legal(kernel: Kernel, done: Rewrite) -> bool:
+    """Whether a rewrite is legal that leaves each statement where it is. Of one that changes nothing but marks,
+    where no data decide what is written, all that there is to ask is what these promise."""
+    marked = done.kernel
+    if not same_but_marks(kernel.body, marked.body) or without_data_writes(marked) is not marked:
+        return answer(kernel, marked, done.instances).legal
+    try:
+        return Budget(STEP_LIMIT).ask(lambda: keeps_marks(marked, kernel, right=kernel))
+    except StepLimitReached:
+        return False
+
+
+def prove_made(kernel: Kernel, move: Move, done: Rewrite) -> None:
+    """Proves a move that was made without: `done` is its rewrite of a well-formed kernel. Raises IllegalMove where
+    it is not legal."""
+    assert not supposes()
+    verdict = prove_rewrite(kernel, done.kernel, done.instances)
+    if not verdict:
+        raise IllegalMove(verdict)
+    _keep(kernel, move, STEP_LIMIT, done)
+    _sound.put(done.kernel, True)
 
 
 def _parsed(move: object) -> Move:

@@ -8,7 +8,7 @@ from dojoir.errors import ArgumentError, repr_of
 from dojoir.ir.nodes import Kernel
 from dojoir.passes.base.move import Move
 from dojoir.passes.engine.catalogue import parse_move
-from dojoir.passes.engine.engine import rewrite
+from dojoir.passes.engine.engine import made_without_proof, rewrite, supposes
 from dojoir.passes.engine.located import located
 from dojoir.passes.engine.trace import Step, Trace
 from dojoir.proof.verdict import IllegalMove
@@ -16,12 +16,14 @@ from dojoir.proof.verdict import IllegalMove
 
 def step_of(trace: Trace, move: Move | str, unsafe: bool) -> Step:
     """The step that a move makes from the last kernel of a trace, which stays as it is. Raises IllegalMove: a
-    place that an earlier move removed is named together with that move; ArgumentError for what is no move."""
+    place that an earlier move removed is named together with that move; ArgumentError for what is no move. Where
+    moves are supposed to be legal, the step is `unsafe` until it is proved."""
     parsed = parse_move(move) if isinstance(move, str) else move
     if not isinstance(parsed, Move):
         raise ArgumentError(f"a move is a Move or its text, not {repr_of(move)}", "bad-move")
     try:
-        done = rewrite(trace.kernel, parsed, unsafe)
+        supposed = not unsafe and supposes()
+        done = made_without_proof(trace.kernel, parsed) if supposed else rewrite(trace.kernel, parsed, unsafe)
     except IllegalMove as error:
         remover = _who_removed(trace, parsed) if error.verdict.code == "unknown-place" else None
         if remover is None:
@@ -29,7 +31,7 @@ def step_of(trace: Trace, move: Move | str, unsafe: bool) -> Step:
         diagnostic = error.verdict.diagnostic
         message = f"{diagnostic.message}; it was there before {remover}"
         raise IllegalMove(replace(error.verdict, diagnostic=replace(diagnostic, message=message))) from None
-    return Step(located(parsed, trace.kernel), done, unsafe)
+    return Step(located(parsed, trace.kernel), done, unsafe or supposed)
 
 
 def _who_removed(trace: Trace, move: Move) -> Move | None:

@@ -365,6 +365,13 @@ def take_over(trace: Trace, other: Trace) -> None:
     trace._steps, trace._kept = other._steps, other._kept
 
 
+def with_steps(trace: Trace, steps: tuple[Step, ...]) -> Trace:
+    """A trace with the same start and other steps."""
+    other = trace.copy()
+    other._steps, other._kept = steps, None
+    return other
+
+
 @dataclass(frozen=True)
 class _Kept:
     """The stored part of a trace: its moves, all of them proved, and the kernel after them."""

@@ -100,4 +100,4 @@ def _substituted(statement: Statement, new: Replace) -> Statement:
     return _kept.put(key, (statement, moved))[1]
 
 
-_kept: Memo[tuple[Statement, tuple[Affine, ...]], tuple[Statement, Statement]] = Memo(16384)
+_kept: Memo[tuple[Statement, tuple[Affine, ...]], tuple[Statement, Statement]] = Memo(16384, of_key=True)

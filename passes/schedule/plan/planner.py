@@ -6,6 +6,7 @@ candidate fewer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import field, replace
 from functools import partial
 from math import inf
@@ -14,6 +15,7 @@ from dojoir.backends.machine import Machine
 from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds, node_seconds
 from dojoir.errors import ArgumentError, DojoError
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
+from dojoir.passes.engine.supposing import proved, supposing
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums
 from dojoir.passes.schedule.forms.ends import cut_ends
@@ -36,6 +38,7 @@ from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.simplify import join_all
 from dojoir.passes.schedule.steps.spots import Spot, spot
 from dojoir.support.frozen import dataclass
+from dojoir.support.memo import Tables
 
 Structure = Callable[[Trace, Path, Machine], Sequence[Spot] | None]
 """Schedules the nest at a path, or makes several nests of it, which it returns. Raises DojoError where the nest is
@@ -74,11 +77,17 @@ class Tried:
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A kernel scheduled in one of its forms, and its seconds by the model."""
+    """A kernel scheduled in one of its forms, and its seconds by the model. Moves of the trace beyond the first
+    `sure` are supposed to be legal, where that is a number: ask `proved` before it is used."""
 
     form: str
     trace: Trace
     seconds: float
+    sure: int | None = None
+
+    def proved(self) -> Trace:
+        """A trace of which each move is proved. Raises IllegalMove where one is not legal."""
+        return self.trace.copy() if self.sure is None else proved(self.trace, self.sure)
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,8 @@ class Planner:
     sizes: Mapping[str, int]
     tried: list[Tried] = field(default_factory=list)
     structures: tuple[Structure, ...] = field(default_factory=lambda: STRUCTURES)
+    supposed: Tables | None = field(default_factory=lambda: Tables(0), repr=False)
+    """What is found while moves are supposed to be legal; None where each is proved when it is made."""
 
     def cost(self, trace: Trace) -> float:
         """Seconds of the kernel as it is, by the model; infinite where it is none for a GPU."""
@@ -146,6 +157,18 @@ class Planner:
         return found
 
     def _forms(self, trace: Trace) -> list[Scheduled]:
+        """The kernel in each of its forms, the best first, of which every move is proved. Where that shows a move
+        not to be legal that was supposed to be, or a kernel that no move could make was too much for a structure,
+        all is made again with each move proved at once."""
+        if self.supposed is not None:
+            noted = len(self.tried)
+            with suppress(Exception):
+                best, *others = self._each_form(trace)
+                return [replace(best, trace=best.proved(), sure=None), *others]
+            del self.tried[noted:]
+        return replace(self, supposed=None)._each_form(trace)
+
+    def _each_form(self, trace: Trace) -> list[Scheduled]:
         found: list[Scheduled] = []
         begun = set()
         floor = floor_seconds(trace.kernel, self.machine, self.sizes)
@@ -165,10 +188,11 @@ class Planner:
     def scheduled(self, trace: Trace, form: Form) -> Scheduled:
         """A kernel in a form, with all its nests scheduled."""
         other, name = trace.copy(), form.__name__.lstrip("_")
-        for nest in [spot(other, (n,)) for n in _order(other.kernel)]:
-            if (path := _where(nest)) is not None:
-                self.nest(other, path, name)
-        return Scheduled(name, other, self.cost(other))
+        with nullcontext() if self.supposed is None else supposing(trace.kernel, self.supposed):
+            for nest in [spot(other, (n,)) for n in _order(other.kernel)]:
+                if (path := _where(nest)) is not None:
+                    self.nest(other, path, name)
+            return Scheduled(name, other, self.cost(other), None if self.supposed is None else len(trace.steps))
 
     def nest(self, trace: Trace, path: Path, form: str = "", depth: int = 0) -> None:
         """Schedules the nest at a path."""
