@@ -11,9 +11,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from checked import checked_kernel
 from faults import FAULTS
 from rooms import MODULES, module_of, ours, sources
-from walks import MARK_CODES, draw_moves, start_kernel
+from walks import MARK_CODES, draw_moves
 
 import dojoir
 from dojoir.grammar import parse_affine
@@ -21,7 +22,6 @@ from dojoir.passes.base.move import Refusal
 from dojoir.passes.storage.staging import Stage
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.check import first_failure, form
-from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.explain.verdicts import check
 from dojoir.proof.patterns.table import PATTERNS, Pattern
 from dojoir.sets.limits import StepLimitReached, limited
@@ -101,7 +101,7 @@ def test_the_core_imports_nothing_that_is_there_for_speed_or_for_words() -> None
 
 def rewrites(random: Random) -> list[Claim]:
     """Claims that moves make some steps into a walk, legal or not, and mutants of them."""
-    kernel = without_data_writes(start_kernel(random, 0.9)[0])  # as the checker sees it
+    kernel = checked_kernel(random, 0.9)
     for move in draw_moves(kernel, random, random.choice((0, 0, 1, 3))):
         kernel = dojoir.apply(kernel, move) if dojoir.check(kernel, move) else kernel
     found = []

@@ -6,14 +6,13 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from walks import start_kernel
+from checked import checked_kernel
 
 import dojoir
 from dojoir.ir.dtypes import F64
 from dojoir.ir.nodes import MARKS, Guard, Kernel, Node, Path, Scope, Statement
 from dojoir.proof import wellformed
 from dojoir.proof.core.check import marks
-from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.core.marks import mark_error
 from dojoir.proof.wellformed import are_right, keeps_marks
 
@@ -45,7 +44,7 @@ def test_they_are_right_where_the_core_finds_nothing(seed: int) -> None:
     stay, and a buffer that only one child used is used by another."""
     random, said = Random(f"marks {seed}"), {True: 0, False: 0}
     for _ in range(12):
-        kernel = dojoir.parse(dojoir.to_text(without_data_writes(start_kernel(random, 0.5)[0])))
+        kernel = dojoir.parse(dojoir.to_text(checked_kernel(random, 0.5)))
         for often in (0.1, 0.3, 0.3):
             marked = with_marks(kernel, random, often)
             for asked in (marked, marked.evolve(body=(*marked.body, *marked.body[:1]))):

@@ -47,7 +47,8 @@ N : p
     assert found == {
         ("mark", "p"), ("mark", "v"), ("storage", "heap"), ("operator", "+="), ("type", "f16"),
         ("word", "sat"), ("stride", "1"), ("guard", "iterators"), ("empty", "maybe"), ("stride", "scatter"),
-        ("stride", "reversed"), ("single", "no"), ("attribute", "none"), ("threads", "2"), ("target", "c"), ("running", "none"),
+        ("stride", "reversed"), ("single", "no"), ("attribute", "none"), ("threads", "2"),
+        ("target", "c"), ("running", "none"),
     }  # fmt: skip
     assert (("mark", "v"), ("stride", "scatter")) in pairs_of(Drawn(kernel, "c", 2))
 

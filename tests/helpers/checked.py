@@ -1,0 +1,19 @@
+"""Random kernels as the checker sees them, without writes that data decide."""
+
+from __future__ import annotations
+
+from random import Random
+
+from walks import start_kernel
+
+from dojoir.ir.nodes import Kernel
+from dojoir.proof.core.data_writes import without_data_writes
+from dojoir.sets.apart import apart
+
+
+def checked_kernel(random: Random, small: float = 0.0) -> Kernel:
+    """A kernel to walk from, one of which the checker knows nothing that the language has no words for, as that
+    data keep its writes apart."""
+    while apart(kernel := start_kernel(random, small)[0]):
+        pass
+    return without_data_writes(kernel)
