@@ -68,7 +68,7 @@ def test_random_kernels(target: str, tmp_path: Path) -> None:
     found = []
     for _ in range(RANDOM_KERNELS):
         exact = random.random() < 0.5
-        kernel = runnable_kernel(random, exact)
+        kernel = runnable_kernel(random, exact, strided=True)
         trials = tuple(everywhere.trial(kernel, small_sizes(kernel, random), random) for _ in range(2))
         found.append(everywhere.Subject("a random kernel", kernel, trials, exact=exact))
     wrong = list(everywhere.differences(target, found, tmp_path, Counter()))

@@ -63,7 +63,7 @@ TARGETS = {
 def test_generated_kernels_mean_what_the_interpreter_says(name: str, seed: int) -> None:
     random = Random(seed)
     exact = random.random() < 0.6
-    kernel = runnable_kernel(random, exact)
+    kernel = runnable_kernel(random, exact, strided=True)
     prog = lower(kernel, TARGETS[name])
     compiled = load_llvm(kernel, print_llvm(prog, TARGETS[name]), 2, prog.checks)
     for _ in range(2):

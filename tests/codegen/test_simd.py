@@ -50,7 +50,7 @@ def test_library_kernels(part: int, tmp_path: Path) -> None:
 def test_random_kernels(target: str, random: Random) -> None:
     runs(target)
     exact = random.random() < 0.5
-    kernel = runnable_kernel(random, exact)
+    kernel = runnable_kernel(random, exact, strided=True)
     assert examine(kernel, random, exact, [target]) is None
 
 

@@ -52,7 +52,7 @@ class Drawn:
 
 def plain(random: Random) -> Drawn:
     """What the other generators draw, for one of the targets that take any mark that they have."""
-    kernel = runnable_kernel(random, random.random() < 0.5, small=random.random() < 0.7)
+    kernel = runnable_kernel(random, random.random() < 0.5, small=random.random() < 0.7, strided=True)
     return Drawn(kernel, random.choice(CPUS), random.choice((1, 2, 5)))
 
 

@@ -94,7 +94,7 @@ def bearable_sizes(kernel: Kernel, random: Random) -> dict[str, int]:
 def generated(random: Random, on: Sequence[str]) -> tuple[Kernel, str | None]:
     """A generated kernel, and what went wrong with it."""
     exact = random.random() < 0.5
-    kernel = runnable_kernel(random, exact)
+    kernel = runnable_kernel(random, exact, strided=True)
     return kernel, examine(kernel, random, exact, on)
 
 

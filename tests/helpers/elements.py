@@ -71,8 +71,8 @@ class Elements(Leaves):
             buffer = self._packed(buffer)
         if role != "in" and buffer.storage == "heap" and self.chance(0.1):
             buffer = replace(buffer, stream=self.random.choice((1, 64, 4096)))
-        if role != "tmp" and len(dims) > 1 and not self.small and self.chance(0.08):
-            buffer = replace(buffer, strided=True)  # not in small kernels, which GPUs run too: they take none
+        if role != "tmp" and len(dims) > 1 and self.strided and self.chance(0.15):
+            buffer = replace(buffer, strided=True)
         self.buffers[name] = buffer
         if readable:
             self.readable.append(name)

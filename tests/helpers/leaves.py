@@ -68,6 +68,7 @@ class Leaves(Expressions):
         self.readable: list[str] = []
         self.here = Here()
         self.labels = 0
+        self.strided = False
 
     def leaf(self, dtype: DType, exact: bool) -> Expr | None:
         fits = list(self._readable(dtype, exact))

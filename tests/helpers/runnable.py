@@ -30,16 +30,21 @@ F32, I32, F64 = DTYPES["f32"], DTYPES["i32"], DTYPES["f64"]
 
 
 def runnable_kernel(
-    random: Random, exact: bool = False, marks: bool = True, small: bool = False, converts: bool = False
+    random: Random,
+    exact: bool = False,
+    marks: bool = True,
+    small: bool = False,
+    converts: bool = False,
+    strided: bool = False,
 ) -> Kernel:
     """A well-formed kernel; a `small` one has few buffers and nests.
 
     Where `exact`, every correct target gives the same bits (NaN for NaN), so it has no
     function whose last bit is free and no float sum whose order is. `marks` allows `p`, `v` and `u`. Most
-    operations of one that `converts` are conversions.
+    operations of one that `converts` are conversions. Some arguments of a `strided` one are that: GPUs take none.
     """
     maker = _Maker(random, exact, marks, small)
-    maker.converts = converts
+    maker.converts, maker.strided = converts, strided
     return maker.kernel()
 
 
