@@ -10,6 +10,7 @@ from typing import ClassVar
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import (
+    MAY_ASSIGN,
     Access,
     Buffer,
     Const,
@@ -312,7 +313,7 @@ def _reduction(name: str, sites: list[Site], depth: int) -> tuple[Access, str]:
         if any(access.buffer == name for access in statement.term_reads):
             raise Refusal("read-inside", f"`{name}` is read inside the scope", site.path)
         if statement.target.buffer == name:
-            if statement.accumulation is None:
+            if statement.accumulation in (None, MAY_ASSIGN):
                 raise Refusal("assigned-inside", f"`{name}` is assigned inside the scope", site.path)
             found.add((Access(name, statement.target.indices), statement.accumulation))
     if len(found) != 1:

@@ -129,14 +129,18 @@ def accumulating(kernel: Kernel, statement: Statement) -> str:
 
 
 def gathered(kernel: Kernel) -> frozenset[str]:
-    """The buffers whose elements are used as indices."""
-    return frozenset(
+    """The buffers whose elements are used as indices, if by way of temporaries too."""
+    found = {
         index.buffer
         for site in kernel.sites
-        for access in site.statement.reads
+        for access in site.statement.accesses
         for index in access.indices
         if isinstance(index, Access)
-    )
+    }
+    for site in reversed(kernel.sites):
+        if site.statement.target.buffer in found:
+            found |= site.statement.buffers_read
+    return frozenset(found)
 
 
 @dataclass(frozen=True)
@@ -186,14 +190,14 @@ def observe(kernel: Kernel, run: Run) -> Seen:
 
 
 def kind_of(kernel: Kernel, move: Move, runs: Sequence[Run]) -> str:
-    """What kind of harmless refusal a move is: coincidence, dead or left; `?` where data are used as indices, or
-    the exposed kernel has another form."""
+    """What kind of harmless refusal a move is: coincidence, dead or left; `?` where data are used as indices or
+    in conditions, or the exposed kernel has another form."""
+    if gathered(kernel) or any(site.statement.condition is not None for site in kernel.sites):
+        return "?"
     before = exposed(kernel)
     try:
         after = dojoir.apply(before, move, unsafe=True)
     except dojoir.IllegalMove:
-        return "?"
-    if gathered(kernel):
         return "?"
     seen = [(observe(before, run), observe(after, run)) for run in runs]
     if any(old.returned != new.returned for old, new in seen):
@@ -203,7 +207,9 @@ def kind_of(kernel: Kernel, move: Move, runs: Sequence[Run]) -> str:
 
 def is_harmless(after: Kernel, runs: Sequence[Run]) -> bool:
     """Whether a kernel gives the same bits at all these calls, and its marked scopes are independent there."""
-    return disagreement(after, runs, exact=True) is None and all(race(after, run.sizes) is None for run in runs)
+    return disagreement(after, runs, exact=True) is None and all(
+        race(after, run.sizes, in_bytes=True) is None for run in runs
+    )
 
 
 def start(random: Random) -> Kernel:

@@ -14,6 +14,7 @@ from enumeration import Element, shape
 
 from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Access, Guard, Kernel, Node, Path, Scope, Statement, expr_accesses
+from dojoir.ir.packing import packed_dim
 
 GRID = ("gx", "gy", "gz")
 BLOCK = ("bx", "by", "bz", "lane")
@@ -31,9 +32,12 @@ Touch = tuple[int, tuple[int, ...], Element, tuple[Element, ...]]
 """A statement, its iteration, the storage that it writes and all that it may read."""
 
 
-def race(kernel: Kernel, sizes: Mapping[str, int], data: Mapping[str, Any] | None = None) -> str | None:
+def race(
+    kernel: Kernel, sizes: Mapping[str, int], data: Mapping[str, Any] | None = None, in_bytes: bool = False
+) -> str | None:
     """A conflict between two iterations that a mark lets run side by side, in words, or None. An index from data is
-    what `data` say of its array, or anything. Raises TooLong."""
+    what `data` say of its array, or anything. `in_bytes`: the two elements in a byte of a packed buffer are one.
+    Raises TooLong."""
     marked = [
         (path, mark)
         for path, node in kernel.walk()
@@ -42,8 +46,21 @@ def race(kernel: Kernel, sizes: Mapping[str, int], data: Mapping[str, Any] | Non
         if mark in node.marks
     ]
     touches = run(kernel, sizes, data) if marked else []
+    if in_bytes:
+        halves = {buffer.name: packed_dim(buffer) for buffer in kernel.buffers if buffer.packed}
+        touches = [
+            (number, at, _byte(halves, target), tuple(_byte(halves, read) for read in reads))
+            for number, at, target, reads in touches
+        ]
     found = (_race_in(kernel, path, mark, touches) for path, mark in marked)
     return next((conflict for conflict in found if conflict is not None), None)
+
+
+def _byte(halves: Mapping[str, int], element: Element) -> Element:
+    """An element, or the byte that it shares with another: its number in the place of their index."""
+    name, at = element
+    half = halves.get(name)
+    return element if half is None else (name, (*at[:half], at[half] // 2, *at[half + 1 :]))
 
 
 def distinct_data(kernel: Kernel, given: Mapping[str, Any]) -> dict[str, Any]:

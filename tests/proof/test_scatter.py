@@ -257,3 +257,14 @@ def test_what_is_apart_is_no_element_that_iterations_share() -> None:
     done = dojoir.parse_move("reverse_scope(0)").rewrite(kernel)
     assert compare(kernel, done.kernel, done.instances)
     assert is_legal(kernel, done.kernel, done.instances)
+
+
+@pytest.mark.parametrize(
+    "statement", ["y[at[{0}]] = x[{0}]", "y[0] = x[{0}] if x[{0}] > 2"], ids=["at an index", "under a condition"]
+)
+def test_an_assignment_that_data_decide_is_no_sum(statement: str) -> None:
+    """It leaves an element as it was where it does not assign it, and was listed as an accumulation."""
+    kernel = dojoir.parse(f"kernel f(N)\nin x: i32[N]\nin at: i64[N]\ninout y: i32[N]\nN\n| {statement}\n")
+    verdict = dojoir.check(kernel, "split_reduction(0, y, part, 4)")
+    assert verdict.code == "assigned-inside"
+    assert "split_reduction" not in {move.name for move in dojoir.candidates(kernel)}
