@@ -34,6 +34,9 @@ HIT = 0.25
 TEST = 4
 """Instructions of a condition."""
 
+MOST_ASKED = 4096
+"""Of how many iterations that are written out it is found which of them are alike for a condition."""
+
 DIVISION = 6
 """Instructions of a division of an index by a constant that is no power of two."""
 
@@ -166,11 +169,15 @@ class Work:
 
     def asked_of(self, condition: Condition, spelled: set[int]) -> int:
         """How often a condition is asked for all iterations that are written out: once for those that are alike for
-        it, and not at all for those of which a compiler can tell."""
+        it, and not at all for those of which a compiler can tell. Each time where they are more than anyone writes
+        out, as those of a scope of open extent are."""
         iterators = condition.left.iterators | condition.right.iterators
         own, others = sorted(spelled & iterators), sorted(iterators - spelled)
         if not own:
             return 0
+        count = prod(self.loops[d].trips for d in own)
+        if count > MOST_ASKED:
+            return count
         found = [
             {self.holds(condition, (*zip(own, at, strict=True), *end)) for end in self.ends(others)}
             for at in product(*(range(self.loops[d].trips) for d in own))

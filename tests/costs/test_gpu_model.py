@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 import dojoir
 from dojoir.costs.launches import launch_seconds
+from dojoir.costs.thread_work import Work
+from dojoir.ir.nodes import Condition
 
 SUM = "(x[{r}, {c}] + 2 * x[{r}, {c} + 1] + x[{r}, {c} + 2] + 2 * x[{r} + 1, {c}] + x[{r} + 2, {c} + 1]) / 16"
 
@@ -74,3 +78,23 @@ def test_the_faster_one_is_said_to_be(pair: str) -> None:
     machine = dojoir.machine_for("cuda")
     faster, slower = (launch_seconds(dojoir.parse(text), machine, {}) for text in PAIRS[pair])
     assert faster < slower
+
+
+def test_no_condition_is_looked_at_for_each_of_many_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scope of open extent in lanes took minutes to plan."""
+    asked = []
+    holds = Work.holds
+
+    def counted(work: Work, condition: Condition, at: Iterable[tuple[int, int]]) -> bool:
+        asked.append(1)
+        return holds(work, condition, at)
+
+    monkeypatch.setattr(Work, "holds", counted)
+    for size in (16, 10**8):
+        asked.clear()
+        text = (
+            f"kernel f(N = {size})\nin x: f32[N]\nout y: f32[N]\n\nN : v\n| if {{0}} < 3\n| | y[{{0}}] = x[{{0}}]\n"
+        )
+        kernel = dojoir.parse(text + "| if {0} >= 3\n| | y[{0}] = 0\n")
+        assert launch_seconds(kernel, dojoir.machine_for("cuda"), {}) > 0
+        assert len(asked) == (2 * size if size == 16 else 0)
