@@ -162,7 +162,7 @@ def charge(steps: int) -> None:
 class Memo(Generic[K, V]):
     """The values for the last `size` new keys, in this thread; fewer where all tables together hold too much. A
     value of None cannot be cached. The steps between a `get` that finds nothing and the `put` of the same key are
-    its cost. `of_key` says that a value follows from its key alone, whatever else is supposed."""
+    its cost. `of_key`: a value is a function of its key alone, and holds where moves are speculative too."""
 
     def __init__(self, size: int, of_key: bool = False) -> None:
         self._size, self._of_key = size, of_key

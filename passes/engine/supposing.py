@@ -1,4 +1,4 @@
-"""Moves that are supposed to be legal until it is known which of several schedules is wanted.
+"""Speculative moves: made without a proof while a planner searches, and proved once it has chosen a schedule.
 
 A planner makes many schedules and keeps one. To prove each move of those that it gives up would be most of its
 time. While it is `supposing`, a move that the tree allows is made without a proof, and its step is `unsafe`. Two
