@@ -10,6 +10,7 @@ from test_budget import siblings
 
 import dojoir
 from dojoir.proof.check import STEP_LIMIT, InstanceMap, identity, prove_rewrite
+from dojoir.proof.core.written import find_unwritten
 from dojoir.proof.refute.small_run import Seen, seen
 from dojoir.sets.limits import UNLIMITED, Budget, StepLimitReached
 from dojoir.support.memo import charge, fresh_tables
@@ -165,3 +166,29 @@ def test_deep_nests_are_charged_for_their_dimensions() -> None:
     kernel = dojoir.parse(f"kernel f(N)\nin x: f32[N]\nout y: f32[N]\n{body}")
     assert dojoir.check(kernel, "swap_scopes(0.0)").status == "unknown"
     assert dojoir.check(kernel, "sink_scope(0, 62)")
+
+
+MANY_READS = """kernel f(N)
+in  x: f32[N]
+out y: f32[N]
+tmp t: f32[2*N]
+
+N
+| t[2*{0}] = x[{0}]
+N
+| t[2*{0} + 1] = x[{0}]
+N
+| y[{0}] = t[{0}] + t[{0} + 1] * t[N] + t[2*N - 1 - {0}] + t[N - 1] * t[0] + t[2*{0}] * t[{0} + N]
+"""
+
+
+def test_what_was_asked_before_is_charged_once() -> None:
+    """Each of several reads of one buffer is charged what it alone took: all of them together, not once a read."""
+    kernel = dojoir.parse(MANY_READS)
+
+    def question() -> bool:
+        return all(find_unwritten(kernel, buffer) is None for buffer in kernel.buffers if buffer.role == "tmp")
+
+    with fresh_tables():
+        (first, found), (again, known) = (Budget(UNLIMITED).measure(question) for _ in range(2))
+    assert first and again and found > 1_000 and known < 1.5 * found

@@ -115,33 +115,40 @@ def prove_written(
 
 def find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[Use, isl.UnionMap] | None:
     """The first use of an element that nothing has assigned yet, and when it happens."""
-    questions = open_uses(kernel, buffer)
-    if not questions:
-        return None
-    writers, uses = assigning(kernel, buffer), [use for use, _ in questions]
-    sets = sets_of(kernel)
-    reads = sets.map(*(use.text for use in uses))
-    writes = sets.map(*(sets.write_text(k, storage=False) for k in writers))
-    read_at, written_at = sets.map(*(use.time for use in uses)), sets.map(*map(sets.schedule_text, writers))
-    # Nothing is said here of iterators out of range, nor of sizes that no call has: what is read does not.
-    times = (time.gist_params(sets.parameters) for time in (read_at, written_at))
-    before = isl.UnionMap.lex_gt_union_map(*times)
-    covered = reads.apply_range(writes.reverse()).intersect(before).domain()
-    for use, question in questions:
-        wrong = sets.map(use.text).subtract_domain(covered)
+    writers, sets = assigning(kernel, buffer), sets_of(kernel)
+    written: tuple[isl.UnionMap, isl.UnionMap] | None = None
+    for use in _unseen(kernel, buffer, writers):
+        question = _question(kernel, use, writers)
+        if _assigned_before.get(question):
+            continue
+        if written is None:
+            written = (
+                sets.map(*(sets.write_text(k, storage=False) for k in writers)),
+                sets.map(*map(sets.schedule_text, writers)),
+            )
+        writes, written_at = written
+        # Each use by itself: what is kept of it is then charged what it alone took. Nothing is said here of
+        # iterators out of range, nor of sizes that no call has: what is read does not.
+        times = (time.gist_params(sets.parameters) for time in (sets.map(use.time), written_at))
+        before = isl.UnionMap.lex_gt_union_map(*times)
+        reads = sets.map(use.text)
+        wrong = reads.subtract_domain(reads.apply_range(writes.reverse()).intersect(before).domain())
         if not wrong.is_empty():
             return use, wrong
         _assigned_before.put(question, True)
     return None
 
 
-def open_uses(kernel: Kernel, buffer: Buffer) -> list[tuple[Use, _Question]]:
-    """The uses of which neither the text nor what is known says that what they read was assigned before."""
+def is_seen_written(kernel: Kernel, buffer: Buffer) -> bool:
+    """Whether the text or what is known says of every use that what it reads was assigned before."""
     writers = assigning(kernel, buffer)
+    return all(_assigned_before.get(_question(kernel, use, writers)) for use in _unseen(kernel, buffer, writers))
+
+
+def _unseen(kernel: Kernel, buffer: Buffer, writers: Sequence[int]) -> Iterator[Use]:
+    """The uses of which the text alone does not say that what they read was assigned before."""
     plain = [kernel.sites[k] for k in writers]
-    uses = [use for use in _reads_of(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain)]
-    asked = [(use, _question(kernel, use, writers)) for use in uses]
-    return [(use, question) for use, question in asked if _assigned_before.get(question) is None]
+    return (use for use in _reads_of(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain))
 
 
 _Question = tuple[str, ...]

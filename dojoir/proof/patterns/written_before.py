@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dojoir.ir.nodes import Buffer, Kernel
-from dojoir.proof.core.written import find_unwritten, open_uses
+from dojoir.proof.core.written import find_unwritten, is_seen_written
 from dojoir.proof.refute.small_run import reads_unwritten
 from dojoir.support.memo import Memo
 
@@ -19,7 +19,7 @@ def is_written(kernel: Kernel, buffer: Buffer) -> bool:
 
 
 def _is_written(kernel: Kernel, buffer: Buffer) -> bool:
-    if not open_uses(kernel, buffer):
+    if is_seen_written(kernel, buffer):
         return True
     return not reads_unwritten(kernel) and find_unwritten(kernel, buffer) is None
 
