@@ -20,9 +20,10 @@ from dojoir.codegen.lower.masking import may_mask
 from dojoir.codegen.lower.padded import may_run_whole
 from dojoir.codegen.lower.plan import Plan, fixed_lanes
 from dojoir.codegen.lower.reductions import finish, keep
-from dojoir.codegen.lower.scopes import Scopes, at_least
+from dojoir.codegen.lower.scopes import Scopes
 from dojoir.codegen.lower.state import Block, Lanes, Memory, Place, State, Unit, Window
 from dojoir.codegen.lower.stream import asked_of, before_alignment, streamed_stores
+from dojoir.codegen.lower.touched import runs_at_all
 from dojoir.ir.affine import Affine, Mod, SizeVar
 from dojoir.ir.dtypes import DTYPES, I64
 from dojoir.ir.nodes import Access, Condition, Path, Scope
@@ -39,7 +40,8 @@ def vector_scope(
     scopes: Scopes, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]
 ) -> None:
     """A scope that runs in lanes, and ends where one of `lengths` is reached as well."""
-    stop, runs = scopes.extent(scope.extent, state.iterators), at_least(scope.extent, 1) and not lengths
+    stop = scopes.extent(scope.extent, state.iterators)
+    runs = not lengths and runs_at_all(scopes.unit.kernel, path, scope.extent, state)
     if lengths:  # iterations behind one are not those of an edge, where nobody may mind them
         stop, state = reduce(smaller, lengths, stop), replace(state, cut=state.cut - {path})
 

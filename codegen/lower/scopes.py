@@ -13,7 +13,6 @@ from dojoir.codegen.lir.arith import (
     compare,
     condition_value,
     integer,
-    least,
     smaller,
     spread,
 )
@@ -30,6 +29,7 @@ from dojoir.codegen.lower.magnitudes import accumulate_magnitudes, largest_magni
 from dojoir.codegen.lower.placement import STACK_BYTES, Home, begins_with_assignment
 from dojoir.codegen.lower.reductions import finish, identity, keep
 from dojoir.codegen.lower.state import Block, Memory, Place, State, Unit, Variable
+from dojoir.codegen.lower.touched import runs_at_all
 from dojoir.codegen.lower.unrolling import copies, rolled
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DType
@@ -406,7 +406,7 @@ class Scopes:
         run(self, path, scope, inner, code, lengths)
         if holds is not None:
             asked.emit(lir.If(holds, code.body))
-        if at_least(scope.extent, 1):
+        if runs_at_all(self.unit.kernel, path, scope.extent, state):
             block.statements.extend(asked.statements)
         else:  # what is asked has elements only where the loop runs
             runs = compare("ge", self.extent(scope.extent, state.iterators), integer(1))
@@ -438,9 +438,3 @@ class Scopes:
         for other in others:
             first = smaller(first, other)
         return first
-
-
-def at_least(extent: Extent, bound: int) -> bool:
-    """Whether the extent is `bound` or more at all sizes and iterations."""
-    lows = [least(affine) for affine in extent.bounds]
-    return all(low is not None and low >= bound for low in lows)

@@ -25,6 +25,7 @@ from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
+from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.frozen import dataclass
 
 STEP_LIMIT = 1_000_000
@@ -149,10 +150,25 @@ def _as_known(kernel: Kernel, path: Path, state: State) -> Nodes:
 
 def is_sure(kernel: Kernel, path: Path, scope: Path, state: State, runs: bool = False) -> bool:
     """Whether the text shows that the statement at `path` runs in the scope at `scope`, which does if `runs`."""
-    inside = _as_known(kernel, path, state)[len(_as_known(kernel, scope, state)) + runs :]
+    nodes = _as_known(kernel, path, state)
     return all(
-        isinstance(node, Scope) and all((least(bound) or 0) >= 1 for bound in node.extent.bounds) for node in inside
+        isinstance(node := nodes[n], Scope) and _runs(node.extent, nodes[:n], state)
+        for n in range(len(_as_known(kernel, scope, state)) + runs, len(nodes))
     )
+
+
+def runs_at_all(kernel: Kernel, path: Path, extent: Extent, state: State) -> bool:
+    """Whether it is seen that the scope at `path`, of `extent`, runs at least once wherever its parent does."""
+    return _runs(extent, _as_known(kernel, path, state), state)
+
+
+def _runs(extent: Extent, around: Nodes, state: State) -> bool:
+    """The same of a scope inside of the nodes `around`. Lanes that are off and threads of a GPU that only take part
+    have iterators beyond the extents of these: there only what holds of all iterators is used."""
+    if state.device is not None or state.lanes is not None:
+        return all((least(bound) or 0) >= 1 for bound in extent.bounds)
+    scopes = [node for node in around if isinstance(node, Scope)]
+    return all(is_nonnegative(bound - 1, scopes) for bound in extent.bounds)
 
 
 def asked(

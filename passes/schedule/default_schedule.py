@@ -19,6 +19,7 @@ from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.cpu.rows.abreast import rows_abreast
 from dojoir.passes.schedule.cpu.rows.blocks_apart import blocks_apart
+from dojoir.passes.schedule.cpu.rows.gathered_rows import sums_of_gathered_rows
 from dojoir.passes.schedule.cpu.rows.next_rows import fetch_next_rows
 from dojoir.passes.schedule.cpu.rows.recurrences import turn_recurrences
 from dojoir.passes.schedule.cpu.rows.rows_in_lanes import rows_in_lanes
@@ -88,7 +89,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        lanes of a convolution are channels, unless these are known to be few. Before that, a nest with a
        condition on a rest becomes one for each residue, and what is clamped along a row is cut off where the
        row begins and ends.
-    4. Bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums,
+    4. Sum rows that lie where data say in registers, some vectors of the result at a time. Bring rows side by
+       side whose sums share a factor, as of a matrix times a vector, or whose running sums,
        or what else an element takes from the one before it, would wait for each addition, unless they are known
        to be few, and a vector of rows in lanes where it would wait for a division. Compute for all blocks of a
        row side by side what is computed once a block, between two passes over it. Collapse what needs no
@@ -172,6 +174,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     for window in reversed(list(windows(trace.kernel, sizes))):
         tried(trace, partial(tile_window, window=window, machine=machine, sizes=sizes))
     delete_dead(trace)
+    sums_of_gathered_rows(trace, machine, sizes)
     rows_in_lanes(trace, machine, sizes)
     sums_abreast(trace, machine, sizes)
     rows_abreast(trace, machine, sizes)

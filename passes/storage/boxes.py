@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from math import gcd
 
 from dojoir.ir.affine import Affine, Iter, SizeVar
@@ -24,27 +24,38 @@ from dojoir.passes.base.move import Refusal
 from dojoir.sets.kernel_sets import sets_of
 
 
-def inner_extents(name: str, node: Node, depth: int) -> dict[int, Affine]:
-    """How far each iterator inside a node goes at most around the uses of a buffer, by depth: a constant where
-    there is one. Raises Refusal where two scopes of one depth differ."""
-    found: dict[int, Affine] = {}
+def inner_extents(name: str, node: Node, depth: int) -> list[dict[int, Affine]]:
+    """For each access to a buffer in a node, in the order of the text: how far each iterator of the node around it
+    goes at most, by depth, a constant where there is one."""
+    found: list[dict[int, Affine]] = []
 
-    def visit(node: Node, depth: int) -> None:
+    def visit(node: Node, around: dict[int, Affine]) -> None:
         match node:
-            case Scope() if _touches(name, node):
+            case Scope():
                 constant = node.constant_bound
-                extent = Affine.constant(constant) if constant is not None else _most(node.extent.bounds[0], found)
-                if found.setdefault(depth, extent) != extent:
-                    raise Refusal("different-extents", f"scopes at depth {depth} have different extents")
+                extent = Affine.constant(constant) if constant is not None else _most(node.extent.bounds[0], around)
                 for child in node.body:
-                    visit(child, depth + 1)
+                    visit(child, {**around, depth + len(around): extent})
             case Guard():
                 for child in node.body:
-                    visit(child, depth)
-            case _:
-                pass
+                    visit(child, around)
+            case Statement():
+                found.extend([around] * len(accesses_to(node, {name})))
 
-    visit(node, depth)
+    visit(node, {})
+    return found
+
+
+def accesses_to(node: Node, buffers: Set[str]) -> list[Access]:
+    """The accesses of some buffers in a node, in the order of the text."""
+    found: list[Access] = []
+
+    def seen(access: Access) -> Access:
+        if access.buffer in buffers:
+            found.append(access)
+        return access
+
+    map_accesses(node, seen)
     return found
 
 
@@ -57,12 +68,6 @@ def _most(extent: Affine, ends: dict[int, Affine]) -> Affine:
             else Affine.atom(atom)
         )
     )
-
-
-def _touches(name: str, node: Node) -> bool:
-    if isinstance(node, Statement):
-        return any(a.buffer == name for a in node.accesses)
-    return any(_touches(name, child) for child in node.body)
 
 
 def used_extent(kernel: Kernel, path: Path, name: str, dim: int, base: Affine, step: int) -> Extent | None:
@@ -108,10 +113,13 @@ def _fixed_part(name: str, dim: int, access: Access, depth: int) -> Affine:
     return fixed
 
 
-def reach_of(name: str, dim: int, found: list[Access], base: Affine, extents: dict[int, Affine]) -> Affine:
-    """One more than the largest local index in a dimension. Raises Refusal where it is not plain."""
+def reach_of(
+    name: str, dim: int, found: Sequence[Access], base: Affine, around: Sequence[Mapping[int, Affine]]
+) -> Affine:
+    """One more than the largest local index in a dimension, of accesses that have scopes of these extents around
+    them. Raises Refusal where it is not plain."""
     reaches: set[Affine] = set()
-    for access in found:
+    for access, extents in zip(found, around, strict=True):
         index = access.indices[dim]
         if isinstance(index, Access):
             raise Refusal("gathered", f"dimension {dim} of `{name}` is gathered")

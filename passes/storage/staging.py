@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, Iter
@@ -42,6 +42,7 @@ from dojoir.passes.base.move import (
 )
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.boxes import (
+    accesses_to,
     base_of,
     common_step,
     copied,
@@ -61,6 +62,8 @@ from dojoir.proof.core.written import comes_and_goes, gives_itself
 from dojoir.proof.verdict import Verdict
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ class Stage(Move):
         node = kernel.at(path)
         depth = kernel.depth_of(path)
         found = self._found(node, path)
-        ranges = inner_extents(buffer.name, node, depth)
+        ranges = self._copied_of(inner_extents(buffer.name, node, depth))
         bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
         steps = [common_step(d, found, bases[d], depth) for d in range(len(buffer.dims))]
         local = [redirected_access(a, self.copy, bases, steps) for a in found]
@@ -151,7 +154,7 @@ class Stage(Move):
 
     def _found(self, node: Node, path: Path) -> list[Access]:
         """The accesses that are to work on the copy."""
-        every = _accesses_to(node, {self.buffer})
+        every = accesses_to(node, {self.buffer})
         if not every:
             raise Refusal("not-used", f"`{self.buffer}` is not used there", path)
         if self.only and self.direction != "in":
@@ -161,7 +164,10 @@ class Stage(Move):
         if any(not 0 <= number < len(every) for number in self.only):
             message = f"`{self.buffer}` has {len(every)} accesses there, numbered from 0"
             raise Refusal("not-used", message, path)
-        return [access for n, access in enumerate(every) if not self.only or n in self.only]
+        return self._copied_of(every)
+
+    def _copied_of(self, every: list[_T]) -> list[_T]:
+        return [one for n, one in enumerate(every) if not self.only or n in self.only]
 
     def _redirected(self, node: Node, bases: list[Affine], steps: list[int]) -> Node:
         """The node with the accesses that are to work on the copy made to it."""
@@ -312,21 +318,8 @@ class Unstage(Undoing):
 
 def _numbers(node: Node, buffer: str, copy: str) -> tuple[int, ...]:
     """The numbers of the accesses to a copy among those to it and to its buffer; none where all are to it."""
-    names = [access.buffer for access in _accesses_to(node, {buffer, copy})]
+    names = [access.buffer for access in accesses_to(node, {buffer, copy})]
     return tuple(n for n, name in enumerate(names) if name == copy) if buffer in names else ()
-
-
-def _accesses_to(node: Node, buffers: Set[str]) -> list[Access]:
-    """The accesses of some buffers in a node, in the order of the text."""
-    found: list[Access] = []
-
-    def seen(access: Access) -> Access:
-        if access.buffer in buffers:
-            found.append(access)
-        return access
-
-    map_accesses(node, seen)
-    return found
 
 
 def _copying(nodes: tuple[Node, ...], copy: str, back: bool) -> Access | None:

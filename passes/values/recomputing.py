@@ -40,7 +40,7 @@ from dojoir.passes.base.move import (
     scopes,
 )
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.storage.boxes import base_of, copied, inner_extents, reach_of, redirected, within
+from dojoir.passes.storage.boxes import accesses_to, base_of, copied, inner_extents, reach_of, redirected, within
 from dojoir.passes.storage.temporaries import temporary
 from dojoir.passes.values.inlining import temporary_element
 from dojoir.proof.check import InstanceMap, Origin, identity
@@ -202,8 +202,8 @@ def _part(kernel: Kernel, path: Path, buffer: Buffer, name: str) -> _Part:
     """Raises Refusal where the part is not plain, or the node writes to the buffer too."""
     depth = kernel.depth_of(path)
     inside = sites_inside(kernel, path)
-    found = [a for site in inside for a in site.statement.reads if a.buffer == buffer.name]
-    if not found:
+    found = accesses_to(kernel.at(path), {buffer.name})
+    if not any(a.buffer == buffer.name for site in inside for a in site.statement.reads):
         raise Refusal("not-read", f"`{buffer.name}` is not read there", path)
     writer = next((site for site in inside if site.statement.target.buffer == buffer.name), None)
     if writer is not None:

@@ -57,3 +57,17 @@ def test_a_copy_of_what_the_node_writes_is_stale() -> None:
     text = "kernel t(N)\ninout x: f32[N]\nN\n| x[{0}] = x[{0}] + 1\n| x[{0}] = x[{0}] * x[{0}]\n"
     with pytest.raises(dojoir.IllegalMove):
         dojoir.apply(dojoir.parse(text), "stage(0, x, t, in, 3)")
+
+
+def test_accesses_in_scopes_of_other_extents_share_a_copy() -> None:
+    """How far each access goes is said by the scopes around it, and not by others of the same depth."""
+    kernel = dojoir.parse(
+        "kernel f(N, K)\nin x: f32[K, 64]\nout y: f32[N, 64]\nN @i\n| 1 @o\n| | 64\n| | | y[{i}, {2}] = 0\n"
+        "| | K\n| | | 64\n| | | | y[{i}, {3}] += x[{2}, {3}]\n"
+    )
+    trace = dojoir.Trace(kernel)
+    trace.apply("stage(@o, y, t, out)")
+    assert "tmp t: f32[1, 64]\n" in dojoir.to_text(trace.kernel)
+    assert dojoir.certify(trace)
+    trace.undo()
+    assert trace.kernel == kernel
