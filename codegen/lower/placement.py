@@ -12,6 +12,7 @@ from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir import where as locate
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Site, Statement
+from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.core.independence import carries
 from dojoir.proof.core.written import gives_itself
 from dojoir.sets.limits import StepLimitReached, limited_in_part
@@ -159,7 +160,7 @@ def may_carry(kernel: Kernel, path: Path, name: str) -> bool:
     """Whether an iteration of the scope at a path may get from another what it has in a temporary."""
     try:
         with limited_in_part(STEP_LIMIT):
-            return carries(kernel, path, name)
+            return carries(without_data_writes(kernel), path, name)
     except StepLimitReached:
         return True
 

@@ -37,8 +37,9 @@ from dojoir.ir.nodes import Extent, Guard, Node, Path, Scope, Statement
 from dojoir.proof.core.independence import is_uniform
 from dojoir.types.typed import Apply, Load, Typed, TypedStatement
 
-MOST_VERSIONED = 256
-"""How many statements, unrolled scopes spelled out, there may be in what is lowered for full tiles and cut ones."""
+MOST_VERSIONED = 512
+"""How many statements, unrolled scopes spelled out, there may be in all versions of what is lowered for full tiles
+and cut ones, and for conditions that hold and do not."""
 
 Way = Callable[["Scopes", Path, Scope, State, Block], None]
 """Lowers the scope at a path into a block."""
@@ -81,7 +82,7 @@ class Scopes:
     def _tiles(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         """The children of a scope: twice, where the tiles inside may be full or cut at an edge."""
         found = None
-        if state.lanes is None and copies(nodes) <= MOST_VERSIONED:
+        if state.lanes is None and _may_fork(nodes, state):
             found = edge(path, nodes, len(state.iterators), self.unit.plans, state.full | state.cut)
         if found is None:
             self._insides(path, nodes, state, block)
@@ -92,6 +93,7 @@ class Scopes:
         assert is_full is not None
         full, cut = Block(pending=set(block.pending)), Block(pending=set(block.pending))
         block.pending.clear()
+        state = replace(state, versions=2 * state.versions)
         self._tiles(path, nodes, replace(state, full=state.full | found.paths), full)
         self._tiles(path, nodes, replace(state, cut=state.cut | found.paths), cut)
         block.emit(lir.If(is_full, full.body, cut.body))
@@ -100,7 +102,7 @@ class Scopes:
         """The children of a scope: twice, where the conditions inside may hold for all of a tile; once for the
         threads of a GPU, which would run both one after the other."""
         found = None
-        if state.device is None and state.lanes is None and copies(nodes) <= MOST_VERSIONED:
+        if state.device is None and state.lanes is None and _may_fork(nodes, state):
             found = inside(path, nodes, len(state.iterators), self.unit.plans, state.full, state.asked)
         if found is None:
             self.nodes(path, nodes, self._settle(path, nodes, state, block), block)
@@ -109,7 +111,7 @@ class Scopes:
         for affine in found.least:
             holds = both(holds, compare("ge", affine_value(affine, state.iterators), integer(0)))
         assert holds is not None
-        asked = replace(state, asked=state.asked | {found.guard})
+        asked = replace(state, asked=state.asked | {found.guard}, versions=2 * state.versions)
         whole, other = Block(pending=set(block.pending)), Block(pending=set(block.pending))
         block.pending.clear()
         self._insides(path, nodes, replace(asked, holding=state.holding | {found.guard}), whole)
@@ -438,3 +440,9 @@ class Scopes:
         for other in others:
             first = smaller(first, other)
         return first
+
+
+def _may_fork(nodes: tuple[Node, ...], state: State) -> bool:
+    """Whether the children of a scope may be lowered twice. Each question doubles what is spelled out of them, and
+    so does each one that is asked inside of that."""
+    return 2 * state.versions * copies(nodes) <= MOST_VERSIONED

@@ -91,9 +91,10 @@ class State:
     """The facts at one place of the kernel: the iterators by depth (scalars; that of a scope in lanes is that of
     the first lane), the lanes, and the place of each buffer. Also the variables that reductions go into, the
     unrolled scopes whose iterations have some of their own. Also the scopes that are known to run as often as
-    their constant bound says, or less often (`lower.full_tiles`), the guards that are known to hold, and those of
-    which it was asked. Also the conditions on data that are known to hold, the element whose vectors are aligned
-    to be streamed, the buffers that are not streamed after all, and, on a GPU, where in a launch."""
+    their constant bound says, or less often (`lower.full_tiles`), the guards that are known to hold, those of
+    which it was asked, and how many versions there are with other answers. Also the conditions on data that are
+    known to hold, the element whose vectors are aligned to be streamed, the buffers that are not streamed after
+    all, and, on a GPU, where in a launch."""
 
     iterators: tuple[Value, ...] = ()
     lanes: Lanes | None = None
@@ -105,6 +106,7 @@ class State:
     cut: frozenset[Path] = frozenset()
     holding: frozenset[Path] = frozenset()
     asked: frozenset[Path] = frozenset()
+    versions: int = 1
     settled: frozenset[Typed] = frozenset()
     aligned: Access | None = None
     cached: frozenset[str] = frozenset()

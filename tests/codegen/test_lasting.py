@@ -67,3 +67,17 @@ def test_only_what_lasts_is_declared_outside_of_the_loop() -> None:
 
     assert declared(ARRAY.format(storage="stack", mark="")) == [4]
     assert declared(EACH_ITS_OWN) == [8]
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "avx512"])
+def test_what_data_decide_may_be_kept(target: str) -> None:
+    """An element at an index from data, and one under a condition on data, may be that of the iteration before."""
+    if not can_run(target):
+        pytest.skip(f"this machine runs no {target}")
+    kernel = dojoir.parse(
+        "kernel f(N)\nin x: f32[N]\nin at: i32[N]\nout y: f32[N]\ntmp t: f32[2] stack\n\nN\n| if {0} == 0\n"
+        "| | 2\n| | | t[{1}] = 7\n| t[at[{0}]] += x[{0}]\n| t[0] = x[{0}] if x[{0}] > 2\n| y[{0}] = t[0] - t[1]\n"
+    )
+    inputs = {"x": np.array([1, 3, 2, -1, 5], np.float32), "at": np.array([1, 0, 1, 0, 1], np.int32)}
+    found = dojoir.compile(kernel, target).run(inputs, N=5)["y"]
+    assert found.tolist() == dojoir.interpret(kernel, inputs, N=5)["y"].tolist()

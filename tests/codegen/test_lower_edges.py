@@ -185,3 +185,15 @@ def test_random_kernels_have_strides_that_cancel() -> None:
         return False
 
     assert sum(cancels(runnable_kernel(Random(seed))) for seed in range(2000)) >= 10
+
+
+def test_conditions_inside_of_each_other_are_not_all_asked_outside() -> None:
+    """Each that is asked outside of a scope doubles what is in it: of twelve, that was 4,096 copies."""
+    lines = ["kernel f(N, M)", "out y: f32[N, 4]", "", "N", "| 4", "| | y[{0}, {1}] = 0"]
+    for n in range(12):
+        lines += ["| " * (n + 2) + f"if {{0}} + {n} >= M", "| " * (n + 3) + "y[{0}, {1}] += 1"]
+    kernel = dojoir.parse("\n".join(lines) + "\n")
+    for target in ("c", "llvm"):
+        assert len(dojoir.emit(kernel, target=target).splitlines()) < 20_000
+    found = dojoir.compile(kernel).run({}, N=15, M=7)["y"]
+    np.testing.assert_array_equal(found, dojoir.interpret(kernel, {}, N=15, M=7)["y"])

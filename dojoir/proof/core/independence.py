@@ -104,7 +104,8 @@ def find_conflict(kernel: Kernel, path: Path, mark: str, seen: frozenset[str] = 
 
 
 def carries(kernel: Kernel, path: Path, name: str) -> bool:
-    """Whether an iteration of the scope at `path` gets a value through the buffer `name` from another one."""
+    """Whether an iteration of the scope at `path` gets a value through the buffer `name` from another one. As of
+    `find_conflict`, the kernel is in the form without writes that data decide (`dojoir.proof.core.data_writes`)."""
     return _carried_value(sets_of(kernel), path, kernel.depth_of(path), frozenset({name})) is not None
 
 

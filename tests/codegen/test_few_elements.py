@@ -1,0 +1,28 @@
+"""Kernels whose statements meet in a few elements, by targets of a CPU beside the interpreter."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from able import can_run
+from agreement import agree
+from few_elements import SIZES, few_elements_inputs, few_elements_kernel
+
+import dojoir
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("target", ["llvm", "avx512"])
+def test_kernels_that_meet_in_a_few_elements(target: str, seed: int) -> None:
+    if not can_run(target):
+        pytest.skip(f"this machine runs no {target}")
+    random = Random(f"few {target} {seed}")
+    for _ in range(3):
+        kernel = few_elements_kernel(random)
+        compiled = dojoir.compile(kernel, target)
+        for sizes in SIZES:
+            inputs = few_elements_inputs(random, sizes["N"])
+            expected = dojoir.interpret(kernel, inputs, **sizes)
+            wrong = agree(kernel, expected, compiled.run(inputs, **sizes), exact=False)
+            assert wrong is None, f"{wrong} at {sizes}\n{kernel}"
