@@ -36,7 +36,7 @@ from dojoir.passes.schedule.cpu.tiles.triangles import block_triangles
 from dojoir.passes.schedule.cpu.tiles.windows import columns_alone, tile_window, turn_column, windows
 from dojoir.passes.schedule.facts.convolutions import convolutions
 from dojoir.passes.schedule.facts.gathers import sums_gathered
-from dojoir.passes.schedule.facts.narrow import is_interleaved, is_narrow, is_tiny
+from dojoir.passes.schedule.facts.narrow import divides_long, is_interleaved, is_narrow, is_tiny
 from dojoir.passes.schedule.facts.products import MOST_SUMS, products
 from dojoir.passes.schedule.facts.short_rows import are_short_rows
 from dojoir.passes.schedule.facts.sizes import Sizes, count_of, is_little, is_short
@@ -101,7 +101,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        that read along one dimension and write along another, through a small square.
     6. Run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
        innermost one does not, or only adds up, or if they add up along rows that are known to be shorter than a
-       vector. Sums of what lies where data say are in lanes too, where these have masks. What shares bytes goes
+       vector. Sums of what lies where data say are in lanes too, where these have masks; what divides integers of
+       64 bits is not. What shares bytes goes
        in pairs. Scopes that are known to run once stay as they are.
     7. Stream the outputs that are larger than the last cache, and not read again, by what is known or asked at
        the call. And fetch the next row in a pass that takes long for each element of one that was read before.
@@ -263,7 +264,7 @@ def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
     if not isinstance(node, Scope | Guard):
         return
     if isinstance(node, Scope) and not _is_marked(node) and not is_short(node.extent, sizes, 2):
-        if is_leaf(node) and is_narrow(kernel, path, machine):
+        if is_leaf(node) and (is_narrow(kernel, path, machine) or divides_long(kernel, path)):
             return
         if is_leaf(node) and (not strided(kernel, path) or (machine.masks and sums_gathered(kernel, path))):
             _leaf_in_lanes(trace, path)

@@ -147,8 +147,8 @@ def test_what_was_followed_before_says_nothing_of_other_moves(seed: int) -> None
         else:
             names = ("split", "join_scopes", "cut", "swap_siblings", "remove_scope", "peel", "split_scopes")
             moves = [move for move in dojoir.candidates(trace.kernel) if move.name in names]
-            legal = [move for move in random.sample(moves, len(moves)) if dojoir.check(trace.kernel, move)]
-            trace.apply(legal[0])
+            drawn = random.sample(moves, len(moves))
+            trace.apply(next(move for move in drawn if dojoir.check(trace.kernel, move)))
         anew = Trace(trace.start)
         for move in trace.moves:
             anew.apply(move)

@@ -73,3 +73,13 @@ def test_scopes_that_fill_few_lanes_stay() -> None:
     assert moves_of(PIXELS) == ["parallelize"]
     assert "vectorize" in moves_of(PIXELS.replace("3]", "64]").replace("| 3 @c", "| 64 @c"))
     assert moves_of(POINTS) == ["parallelize"]
+
+
+def test_what_divides_long_integers_by_no_constant_gets_no_lanes() -> None:
+    text = "kernel f(N, W)\nin x: i32[N]\nout y: i64[N]\n\nN\n| y[{0}] = i64(x[{0}]) // W\n"
+    assert "vectorize" not in moves_of(text)
+    assert "vectorize" in moves_of(text.replace("// W", "// 7"))
+    assert "vectorize" in moves_of(text.replace("// W", "* W"))
+    assert "vectorize" in moves_of(text.replace("i64", "i32").replace("// W", "// i32(W)"))
+    fixed = dojoir.parse(text).specialize(W=640)
+    assert ": v" in str(dojoir.PASSES["default_schedule"].given("avx512").on(fixed).kernel)
