@@ -19,7 +19,6 @@ from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.cpu.rows.abreast import rows_abreast
 from dojoir.passes.schedule.cpu.rows.blocks_apart import blocks_apart
-from dojoir.passes.schedule.cpu.rows.gathered_rows import sums_of_gathered_rows
 from dojoir.passes.schedule.cpu.rows.next_rows import fetch_next_rows
 from dojoir.passes.schedule.cpu.rows.recurrences import turn_recurrences
 from dojoir.passes.schedule.cpu.rows.rows_in_lanes import rows_in_lanes
@@ -29,6 +28,7 @@ from dojoir.passes.schedule.cpu.rows.sums import sums_in_parts
 from dojoir.passes.schedule.cpu.rows.sums_abreast import sums_abreast
 from dojoir.passes.schedule.cpu.rows.waves import run_in_waves
 from dojoir.passes.schedule.cpu.tiles.convolution import tile_channels
+from dojoir.passes.schedule.cpu.tiles.gathered_rows import sums_of_gathered_rows
 from dojoir.passes.schedule.cpu.tiles.long_sums import block_long_sums
 from dojoir.passes.schedule.cpu.tiles.register_tile import tile_registers
 from dojoir.passes.schedule.cpu.tiles.transposes import transpose_squares

@@ -8,7 +8,7 @@ from agreement import agree
 
 import dojoir
 from dojoir.backends.host import machine_named
-from dojoir.passes.schedule.cpu.rows.gathered_rows import sums_of_gathered_rows
+from dojoir.passes.schedule.cpu.tiles.gathered_rows import sums_of_gathered_rows
 
 BAGS = """kernel bags(N, M, Z, V, D)
 in  at: i64[N + 1]

@@ -89,3 +89,33 @@ def test_the_tile_of_a_convolution_fits_into_the_registers(name: str) -> None:
                 vectors, rows = (high // lanes, wide) if across else (wide // lanes, high)
                 assert rows * vectors + vectors + 1 <= machine.registers
                 assert across or not strided
+
+
+SHORT = """kernel short(N, M, K)
+in  a: f32[N, K]
+in  b: f32[{b}]
+out c: f32[N, M]
+
+N @i
+| M @j
+| | c[{{i}}, {{j}}] = 0
+| | K @k
+| | | c[{{i}}, {{j}}] += a[{{i}}, {{k}}] * b[{read}]
+"""
+
+
+def first_scope(kernel: dojoir.Kernel, **sizes: int) -> str:
+    """The outermost scope around the tiles of a product, by the schedule for one core."""
+    found = dojoir.PASSES["default_schedule"].for_machine(machine_named("znver4")).for_sizes(sizes).on(kernel)
+    return next(line for line in str(found.kernel).splitlines() if line.endswith(("@i", "@j")))
+
+
+@pytest.mark.parametrize(("b", "read"), [("K, M", "{k}, {j}"), ("M, K", "{j}, {k}")])
+def test_a_large_result_of_short_sums_is_written_row_by_row(b: str, read: str) -> None:
+    kernel = dojoir.parse(SHORT.format(b=b, read=read))
+    assert "@i" in first_scope(kernel, N=2000, M=1900, K=9)
+    for sizes in ({"N": 2000, "M": 1900, "K": 300}, {"N": 300, "M": 300, "K": 9}, {"N": 2000, "M": 1900}):
+        assert "@j" in first_scope(kernel, **sizes)
+    made = dojoir.optimize(kernel, sizes={"N": 2000, "M": 1900, "K": 9}, threads=1).kernel
+    report = dojoir.verify(made, kernel, sizes=[{"N": 1, "M": 1, "K": 1}, {"N": 13, "M": 130, "K": 9}])
+    assert report.ok, str(report)

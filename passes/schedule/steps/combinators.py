@@ -133,9 +133,9 @@ class Pass:
             return self
 
         @wraps(run)
-        def bound(trace: Trace, *arguments: int | str) -> None:
-            named = {} if len(arguments) > place else {"machine": machine}
-            run(trace, *arguments, **named)
+        def bound(trace: Trace, *arguments: int | str, **named: Mapping[str, int]) -> None:
+            here = {} if len(arguments) > place else {"machine": machine}
+            run(trace, *arguments, **here, **named)
 
         return replace(self, run=bound)
 

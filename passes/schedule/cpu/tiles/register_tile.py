@@ -28,7 +28,7 @@ from dojoir.passes.schedule.cpu.tiles.quads import sum_in_quads
 from dojoir.passes.schedule.cpu.tiles.tile_shape import default_shape, shape_for, sums_in_lanes
 from dojoir.passes.schedule.cpu.tiles.transposes import transpose_squares
 from dojoir.passes.schedule.facts.products import Product, products
-from dojoir.passes.schedule.facts.sizes import Sizes, count_of
+from dojoir.passes.schedule.facts.sizes import Sizes, bytes_of, count_of
 from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fusing import fuse
@@ -38,6 +38,9 @@ from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.types.quads import multiplies_bytes
+
+FEW = 128
+"""How many elements a product sums over at most that goes by rows."""
 
 
 def register_tile(trace: Trace, rows: int = 0, columns: int = 0, machine: Machine | str = "host") -> None:
@@ -68,8 +71,9 @@ def tile_registers(
 ) -> None:
     """Gives a product its register tile: of `shape`, rows and columns, or as many vectors of columns, and rows, as
     leave a few registers for the operands. At the edges of the product tiles are cut, by the extents of their
-    scopes. A product that is known to have one row is none; for one whose rows all fit in one tile, what lies side
-    by side is not packed. Raises DojoError where a move of it is refused."""
+    scopes. A product that is known to have one row is none; for one whose rows all fit in one tile, or which writes
+    its rows one after the other, what lies side by side is not packed. Raises DojoError where a move of it is
+    refused."""
     rows, columns = shape or tile_shape(trace, product, machine, sizes)
     scope = trace.kernel.at(product.rows)
     assert isinstance(scope, Scope)
@@ -84,11 +88,13 @@ def tile_registers(
     block = spot(trace, product.rows)
     act(trace, Tile, (block, block.child(0)), (rows, columns))
     row = block.child(0, 0)
-    act(trace, SwapScopes, block)
+    by_rows = not shape and _goes_by_rows(trace, product, machine, sizes)
+    if not by_rows:
+        act(trace, SwapScopes, block)
     for panel, dim in product.panels:
-        if not (single and dim == len(trace.kernel.buffer(panel).dims) - 1):
+        if not ((single or by_rows) and dim == len(trace.kernel.buffer(panel).dims) - 1):
             mine = replace(product, panel=panel, column_dim=dim)
-            around = _around_panel(trace.kernel, block, mine)
+            around = block if by_rows else _around_panel(trace.kernel, block, mine)
             tried(trace, partial(_pack, block=block, around=around, product=mine, machine=machine, columns=columns))
     target = product.site.statement.target.buffer
     tile = fresh_name(trace.kernel, f"{target}_tile")
@@ -115,6 +121,20 @@ def tile_registers(
 def gives(statement: Statement, buffer: str) -> bool:
     """Whether a statement gives an element of a buffer a value that it did not have before."""
     return statement.target.buffer == buffer and statement.accumulation is None
+
+
+def _goes_by_rows(trace: Trace, product: Product, machine: Machine, sizes: Sizes) -> bool:
+    """Whether a product is known to sum over so few elements that writing its result, more than the second cache
+    holds, is much of the work, and what all rows share stays there. Then the result is written as it lies in
+    memory, and not in pieces as wide as a tile, a row apart."""
+    counts = [count_of(scope.extent, sizes) for scope in product.site.scopes[-product.sums :]]
+    shared = [bytes_of(trace.kernel.buffer(panel), sizes) for panel, _ in product.panels]
+    written = bytes_of(trace.kernel.buffer(product.site.statement.target.buffer), sizes)
+    if None in counts or None in shared or written is None or len(machine.caches) < 2:
+        return False
+    second = machine.caches[1]
+    summed, held = prod(filter(None, counts)), sum(filter(None, shared))
+    return summed <= FEW and written > second and held <= second // 2
 
 
 def _sums_in_lanes(trace: Trace, product: Product, machine: Machine, sizes: Sizes) -> bool:
