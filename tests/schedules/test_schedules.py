@@ -169,7 +169,7 @@ def test_which_schedule_each_kernel_has_on_each_machine(chosen: Callable[..., st
         own = [s for s in schedules.schedules(name) if not s.fp and ".few" not in s.path and "gpu" not in s.needs]
         kernel = dojoir.kernels.load(name)
         fitting = {m: [s for s in own if s.fits(kernel, m, sizes_for(s))] for m in MACHINES}
-        sizes = {} if name not in FEW_ROWS else {"N": 1000, "M": 1000}
+        sizes = {} if name not in FEW_ROWS else {"N": 1000, "M": 1000, "K": 1000}
         asked = {m: sizes or next(map(sizes_for, fitting[m]), {}) for m in MACHINES}
         found = {m: chosen(name, m, **asked[m]) for m in MACHINES}
         stored = {machine for machine, choice in found.items() if choice.endswith(".moves")}
