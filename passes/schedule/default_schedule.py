@@ -90,20 +90,18 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        condition on a rest becomes one for each residue, and what is clamped along a row is cut off where the
        row begins and ends.
     4. Sum rows that lie where data say in registers, some vectors of the result at a time. Bring rows side by
-       side whose sums share a factor, as of a matrix times a vector, or whose running sums,
-       or what else an element takes from the one before it, would wait for each addition, unless they are known
-       to be few, and a vector of rows in lanes where it would wait for a division. Compute for all blocks of a
-       row side by side what is computed once a block, between two passes over it. Collapse what needs no
-       storage, put small temporaries into registers, give sums into one element parts, and make running sums,
-       products, maxima, minima and linear recurrences into one element those of blocks, where there are cores to
-       share them.
+       side whose sums share a factor, as of a matrix times a vector, or whose running sums, or what else an
+       element takes from the one before it, would wait for each addition, unless they are known to be few, and a
+       vector of rows in lanes where it would wait for a division. Compute for all blocks of a row side by side
+       what is computed once a block, between two passes over it. Collapse what needs no storage, put small
+       temporaries into registers, give sums into one element parts, and make running sums, products, maxima,
+       minima and linear recurrences into one element those of blocks, where there are cores to share them.
     5. Exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another, through a small square.
     6. Run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
        innermost one does not, or only adds up, or if they add up along rows that are known to be shorter than a
        vector. Sums of what lies where data say are in lanes too, where these have masks; what divides integers of
-       64 bits is not. What shares bytes goes
-       in pairs. Scopes that are known to run once stay as they are.
+       64 bits is not. What shares bytes goes in pairs. Scopes that are known to run once stay as they are.
     7. Stream the outputs that are larger than the last cache, and not read again, by what is known or asked at
        the call. And fetch the next row in a pass that takes long for each element of one that was read before.
     8. Share the outermost scope that allows it, and runs often enough, out over the cores, unless it is known

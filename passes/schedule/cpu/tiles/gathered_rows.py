@@ -29,7 +29,7 @@ from dojoir.passes.values.recomputing import Recompute
 from dojoir.support.frozen import dataclass
 
 VECTORS, MOST_VECTORS = 2, 4
-"""The vectors of a row that are summed at once; where it is known how many there are, at most."""
+"""How many vectors of a row are summed at once: where the length of rows is not known, and at most where it is."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ def _bags(kernel: Kernel) -> Iterator[Bag]:
 
 
 def _bag(kernel: Kernel, path: Path, scope: Scope) -> Bag | None:
+    """The bag that the scope at `path` goes through: all that it sums lies along its columns, and some of it where
+    data say."""
     *own, columns = scope.body
     assigned = [node.target for node in own if isinstance(node, Statement) and node.accumulation is None]
     temporaries = tuple(target.buffer for target in assigned)

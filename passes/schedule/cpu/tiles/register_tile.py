@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from math import prod
 from types import MappingProxyType
 
 from dojoir.backends.host import machine_named
@@ -39,8 +38,8 @@ from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.types.quads import multiplies_bytes
 
-FEW = 128
-"""How many elements a product sums over at most that goes by rows."""
+SHORT_SUM = 128
+"""The longest sum, in elements, of a product whose result is written row by row."""
 
 
 def register_tile(trace: Trace, rows: int = 0, columns: int = 0, machine: Machine | str = "host") -> None:
@@ -127,14 +126,29 @@ def _goes_by_rows(trace: Trace, product: Product, machine: Machine, sizes: Sizes
     """Whether a product is known to sum over so few elements that writing its result, more than the second cache
     holds, is much of the work, and what all rows share stays there. Then the result is written as it lies in
     memory, and not in pieces as wide as a tile, a row apart."""
-    counts = [count_of(scope.extent, sizes) for scope in product.site.scopes[-product.sums :]]
-    shared = [bytes_of(trace.kernel.buffer(panel), sizes) for panel, _ in product.panels]
+    summed = _summed(product, sizes)
     written = bytes_of(trace.kernel.buffer(product.site.statement.target.buffer), sizes)
-    if None in counts or None in shared or written is None or len(machine.caches) < 2:
+    if summed is None or written is None or len(machine.caches) < 2:
         return False
+    held = 0
+    for panel, _ in product.panels:
+        size = bytes_of(trace.kernel.buffer(panel), sizes)
+        if size is None:
+            return False
+        held += size
     second = machine.caches[1]
-    summed, held = prod(filter(None, counts)), sum(filter(None, shared))
-    return summed <= FEW and written > second and held <= second // 2
+    return summed <= SHORT_SUM and written > second and held <= second // 2
+
+
+def _summed(product: Product, sizes: Sizes) -> int | None:
+    """How many elements a product sums over, where that is known."""
+    total = 1
+    for scope in product.site.scopes[-product.sums :]:
+        count = count_of(scope.extent, sizes)
+        if count is None:
+            return None
+        total *= count
+    return total
 
 
 def _sums_in_lanes(trace: Trace, product: Product, machine: Machine, sizes: Sizes) -> bool:
@@ -142,9 +156,7 @@ def _sums_in_lanes(trace: Trace, product: Product, machine: Machine, sizes: Size
     lanes, columns = _lanes(trace, product, machine), count_of(product.column_scope.extent, sizes)
     if columns is None or columns >= lanes:
         return False
-    counts = [count_of(scope.extent, sizes) for scope in product.site.scopes[-product.sums :]]
-    summed = None if None in counts else prod(count for count in counts if count is not None)
-    return sums_in_lanes(lanes, columns, summed)
+    return sums_in_lanes(lanes, columns, _summed(product, sizes))
 
 
 def _sum_in_lanes(trace: Trace, product: Product) -> None:
