@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import dojoir
 from dojoir.schedules.file import VARIABLE, Schedule, given_schedules, own_schedules
-from dojoir.schedules.structures import for_planner, on_nests
+from dojoir.schedules.structures import chosen, for_planner, on_nests
 
 if TYPE_CHECKING:
     from dojoir.passes.schedule.plan.planner import Tried
@@ -213,7 +213,8 @@ def ways(
     tried: list[Tried] | None = None,
 ) -> Iterator[Way]:
     """The ways to schedule a kernel in the order in which they are taken, each made when it is asked for; the last
-    is the text as it stands. With `tried`, which collects what a planner tries, the planner is asked once."""
+    is the text as it stands. With `tried`, which collects what a planner tries, the planner is asked once. For a
+    CPU what the rules make is followed by what they make without one of their structures."""
     target = target.partition("@")[0]
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
     known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
@@ -226,8 +227,8 @@ def ways(
         if used:
             yield Way(f"{', '.join(used)}, then default_schedule", partial(_then, begun, rest), structures=used)
     if machine.kind == "cpu" and is_small(kernel, known):
-        default = default_for(machine, sizes, known["threads"])
-        yield Way("default_schedule on one core", lambda: on_one_core(default.on(kernel)))
+        for way in _ruled(kernel, machine, sizes, known["threads"], tried=tried):
+            yield replace(way, name=f"{way.name} on one core", make=partial(_on_one_core, way))
     else:
         stored = own_schedules(kernel.name)
         if machine.kind == "gpu":  # what is for cores leaves a GPU with one thread
@@ -256,12 +257,16 @@ def _ruled(
     structures: Sequence[dojoir.Pass] = (),
     tried: list[Tried] | None = None,
 ) -> Iterator[Way]:
-    """The default schedule for a CPU. For a GPU what the planner makes of each form, the best first; then, unless
-    what is tried is collected, the same without shared memory."""
+    """For a CPU the default schedule, then the same without each of its structures. For a GPU what the planner
+    makes of each form, the best first; then, unless what is tried is collected, the same without shared memory."""
     if machine.kind == "cpu":
         yield Way("default_schedule", partial(default_for(machine, sizes, threads).on, kernel))
+        room = machine_of(machine, threads)
+        for name in chosen(kernel, room, sizes or {}, [] if tried is None else tried):
+            rest = dojoir.PASSES["default_without"].given(name).for_sizes(sizes or {}).for_machine(room)
+            yield Way(f"default_schedule without {name}", partial(rest.on, kernel))
         return
-    from dojoir.passes.schedule.default_schedule import settle  # what is kept needs no planner
+    from dojoir.passes.schedule.forms.settling import settle  # what is kept needs no planner
     from dojoir.passes.schedule.plan.planner import STRUCTURES, Planner
 
     rooms = {"planned": machine, "planned without shared memory": replace(machine, shared_bytes=0)}
@@ -310,11 +315,18 @@ def by_rank(found: Iterable[Schedule], target: str, machine: dojoir.Machine) -> 
 
 
 def default_for(machine: dojoir.Machine, sizes: Mapping[str, int] | None = None, threads: int = 0) -> dojoir.Pass:
-    """The schedule by rule for a machine, for sizes as far as they are known. One thread is all of a machine with
-    one core."""
-    alone = machine.kind == "cpu" and threads == 1
+    """The schedule by rule for a machine, for sizes as far as they are known."""
     rules = dojoir.PASSES["default_schedule"].for_sizes(sizes or {})
-    return rules.for_machine(replace(machine, cores=1) if alone else machine)
+    return rules.for_machine(machine_of(machine, threads))
+
+
+def machine_of(machine: dojoir.Machine, threads: int) -> dojoir.Machine:
+    """The machine that the rules are for: one thread is all of a machine with one core."""
+    return replace(machine, cores=1) if machine.kind == "cpu" and threads == 1 else machine
+
+
+def _on_one_core(way: Way) -> dojoir.Trace:
+    return on_one_core(way.make())
 
 
 def _then(begun: dojoir.Trace, rest: dojoir.Pass) -> dojoir.Trace:

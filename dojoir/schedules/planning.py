@@ -14,7 +14,8 @@ from dojoir.schedules.choice import Way, check_sizes, emitted, ways
 
 _OPTIONS = ("", "option", "model", "moves", "why not")
 _TRIED = ("form", "nest", "structure", "model", "why not")
-"""The titles of both tables of a plan."""
+_FITTED = ("role", "place", "structure", "why not")
+"""The titles of both tables of a plan, the second for a GPU and for a CPU."""
 
 if TYPE_CHECKING:
     from dojoir.passes.schedule.plan.planner import Tried
@@ -35,8 +36,9 @@ class Option:
 @dataclass(frozen=True)
 class Plan:
     """The plan that `plan` found. `options` are in the order in which `optimize` takes them: it returns the first
-    that is not refused. `tried` are the structures that were tried on each nest of each form (for a CPU those of
-    the caller). For a GPU `floor` is the seconds that no schedule can be faster than, by the model."""
+    that is not refused. For a GPU `tried` are the structures that were tried on each nest of each form, and `floor`
+    is the seconds that no schedule can be faster than, by the model. For a CPU `tried` are those of the caller, and
+    the places that a structure fits by its facts: its role stands for a form, and a place is where it was then."""
 
     kernel: dojoir.Kernel
     machine: dojoir.Machine
@@ -65,7 +67,7 @@ class Plan:
             lines.append(f"no schedule is faster than {_time(self.floor)}, by the model of the machine")
         lines += ["", *_columns([_OPTIONS, *self._rows()])]
         if self.tried:
-            lines += ["", *_columns([_TRIED, *self._tried()])]
+            lines += ["", *_columns([self._titles, *self._tried()])]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -83,7 +85,7 @@ class Plan:
         shown = table_html(head, self._rows(), _OPTIONS)
         if not self.tried:
             return shown
-        tried = table_html("structures of each nest", self._tried(), _TRIED)
+        tried = table_html("structures of each nest", self._tried(), self._titles)
         return f"<div>{shown}<details><summary>{len(self.tried)} were tried</summary>{tried}</details></div>"
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -92,7 +94,13 @@ class Plan:
             for one in self.options
         ]
 
+    @property
+    def _titles(self) -> tuple[str, ...]:
+        return _TRIED if self.machine.kind == "gpu" else _FITTED
+
     def _tried(self) -> list[tuple[str, ...]]:
+        if self.machine.kind == "cpu":
+            return [(t.form, t.nest, t.structure, _first(t.refusal)) for t in self.tried]
         return [(t.form, t.nest, t.structure, _time(t.seconds), _first(t.refusal)) for t in self.tried]
 
 
@@ -108,6 +116,10 @@ def plan(
     structures: Sequence[dojoir.Pass] = (),
 ) -> Plan:
     """The options of `optimize`: the stored schedules that fit, what the rules make, and the text as it stands.
+
+    For a CPU the rules are structures in their roles (`default_schedule`), and an option is also what they make
+    without one of these: of some texts that is faster, and `optimize(measure=True)` and `tune` find out. Where all
+    sizes are known, the seconds are those of `dojoir.estimate`, no more than an order of schedules.
 
     For a GPU the rules are a planner. Its options are the forms of the kernel (which nests are fused, or made
     several), each with the structures of its nests that the model of the machine says are fastest. `Plan.tried`
@@ -130,7 +142,10 @@ def plan(
     check_sizes(kernel, sizes or {})
     tried: list[Tried] = []
     found = ways(kernel, target, machine, sizes, threads, folders, structures, tried)
+    known = {size.name: size.value for size in kernel.sizes if size.value is not None} | dict(sizes or {})
     options = tuple(_option(way, kernel, target, machine) for way in found)
+    if machine.kind == "cpu" and all(name in known for name in kernel.runtime_sizes):
+        options = tuple(_costed(option, sizes or {}, target, threads) for option in options)
     least = None
     if machine.kind == "gpu":
         from dojoir.passes.schedule.plan.planner import floor  # not where a schedule is kept
@@ -148,6 +163,13 @@ def _option(way: Way, kernel: dojoir.Kernel, target: str, machine: dojoir.Machin
     except dojoir.DojoError as error:
         return replace(option, refusal=_first(str(error)))
     return option
+
+
+def _costed(option: Option, sizes: Mapping[str, int], target: str, threads: int | None) -> Option:
+    """An option for a CPU with the seconds of the estimate."""
+    if option.refusal:
+        return option
+    return replace(option, seconds=dojoir.estimate(option.trace.kernel, sizes, target, threads))
 
 
 def _finite(seconds: float | None) -> float | None:

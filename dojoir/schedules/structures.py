@@ -1,4 +1,5 @@
-"""Structures of the caller: passes that each schedule one nest, tried on every nest of a kernel."""
+"""Structures: those of the caller, passes that each schedule one nest, tried on every nest of a kernel; and what
+is made by rule for a CPU without one of those that come with dojoir."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def on_nests(
 ) -> tuple[tuple[str, ...], dojoir.Trace]:
     """For a CPU: a trace in which each outermost scope is scheduled by the first structure that it is of, and the
     names of those that were used. `tried` collects why a nest is of none."""
-    from dojoir.passes.schedule.default_schedule import settle
+    from dojoir.passes.schedule.forms.settling import settle
     from dojoir.passes.schedule.plan.planner import Tried
 
     trace = dojoir.Trace(kernel)
@@ -79,3 +80,24 @@ def on_nests(
             trace = other
             break
     return tuple(used), trace
+
+
+def chosen(
+    kernel: dojoir.Kernel, machine: dojoir.Machine, sizes: Mapping[str, int], tried: list[Tried]
+) -> list[str]:
+    """The structures for CPUs that the rules make for a kernel, and might leave out, by name. `tried` collects the
+    places that each fits, as they are then, and why it is refused there."""
+    from dojoir.passes.schedule.cpu.structures import schedule_nests
+    from dojoir.passes.schedule.forms.settling import settle
+    from dojoir.passes.schedule.plan.planner import Tried
+
+    trace = dojoir.Trace(kernel)
+    settle(trace)
+    found: dict[str, None] = {}
+    for made in schedule_nests(trace, machine, sizes):
+        if made.role.is_chosen and (made.moves or made.refusal):
+            place = ".".join(map(str, made.path))
+            tried.append(Tried(made.role.name, place, made.structure, None, str(made.refusal or "")))
+            if made.moves:
+                found[made.structure] = None
+    return [*found]

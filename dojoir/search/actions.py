@@ -57,12 +57,26 @@ def _simple(machine: dojoir.Machine, threads: int) -> Iterator[str]:
     yield from ("simplify", "join_all", "default_schedule")
 
 
+WITHOUT = (
+    "waves", "turned_recurrences", "triangles", "columns_alone", "long_sums", "register_tiles", "channel_tiles",
+    "window_tiles", "gathered_rows", "rows_in_lanes", "sums_abreast", "rows_abreast", "blocks_apart",
+    "sums_in_parts", "blocks_of_scans", "interchange", "lanes", "streams", "next_rows", "cores",
+)  # fmt: skip
+"""The structures for CPUs that the schedule by rule can do without: arguments of the pass `default_without`."""
+
+
+def _without(machine: dojoir.Machine, threads: int) -> Iterator[str]:
+    if machine.kind == "cpu":
+        yield from (f"default_without({name})" for name in WITHOUT)
+
+
 ACTIONS: Mapping[str, Space] = {
     "register_tile": _register_tile,
     "blocks": _blocks,
     "lanes": _lanes,
     "rows": _rows,
     "simple": _simple,
+    "without": _without,
 }
 """The families of actions by name."""
 

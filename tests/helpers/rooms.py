@@ -19,7 +19,7 @@ ROWS = (
     "author gradient instructions kernels backends costs",
     "passes.base passes.loops passes.storage passes.values passes.hardware passes.engine",
     "passes.schedule.facts passes.schedule.steps passes.schedule.forms",
-    "passes.schedule.cpu.tiles passes.schedule.cpu.rows passes.schedule.cpu",
+    "passes.schedule.cpu.tiles passes.schedule.cpu.rows passes.schedule.cpu.roles passes.schedule.cpu",
     "passes.schedule.gpu.sharing passes.schedule.gpu.tiles passes.schedule.gpu.rows passes.schedule.gpu",
     "passes.schedule.plan passes.schedule passes",
     "codegen.target codegen.lir codegen.math codegen.lower codegen.c codegen.simd codegen.gpu codegen.llvm",

@@ -8,7 +8,7 @@ from agreement import agree
 
 import dojoir
 from dojoir.backends.host import machine_named
-from dojoir.passes.schedule.cpu.tiles.gathered_rows import sums_of_gathered_rows
+from dojoir.passes.schedule.cpu.structures import use
 
 BAGS = """kernel bags(N, M, Z, V, D)
 in  at: i64[N + 1]
@@ -42,7 +42,7 @@ N @i
 
 def in_registers(text: str, sizes: dict[str, int], machine: str = "avx512") -> dojoir.Trace:
     trace = dojoir.Trace(dojoir.parse(text))
-    sums_of_gathered_rows(trace, machine_named(machine), sizes)
+    use(trace, "gathered_rows", machine_named(machine), sizes)
     return trace
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dojoir
-from dojoir.passes.schedule.cpu.rows.recurrences import turn_recurrences
+from dojoir.passes.schedule.cpu.structures import use
 
 LU = """kernel lu(N)
 inout a: f64[N, N]
@@ -66,7 +66,7 @@ def plain(text: str) -> str:
 
 def turned(text: str) -> dojoir.Trace:
     trace = dojoir.Trace(dojoir.parse(text))
-    turn_recurrences(trace)
+    use(trace, "turned_recurrences", dojoir.machine_for("avx512"), {})
     return trace
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dojoir
-from dojoir.passes.schedule.cpu.tiles.triangles import block_triangles
+from dojoir.passes.schedule.cpu.structures import use
 
 LOWER = """kernel lower(N, M)
 inout c: f64[N, N]
@@ -99,19 +99,19 @@ def test_what_is_read_down_columns_is_turned_once() -> None:
 )
 def test_what_is_no_such_triangle_stays(text: str) -> None:
     trace = dojoir.Trace(dojoir.parse(text))
-    block_triangles(trace, dojoir.machine_for("avx512"))
+    use(trace, "triangles", dojoir.machine_for("avx512"), {})
     assert trace.moves == ()
 
 
 def test_few_rows_have_no_blocks() -> None:
     trace = dojoir.Trace(dojoir.parse(LOWER))
-    block_triangles(trace, dojoir.machine_for("avx512"), {"N": 11, "M": 500})
+    use(trace, "triangles", dojoir.machine_for("avx512"), {"N": 11, "M": 500})
     assert trace.moves == ()
 
 
 def test_what_is_scaled_has_a_nest_of_its_own() -> None:
     trace = dojoir.Trace(dojoir.parse(SCALED))
-    block_triangles(trace, dojoir.machine_for("avx512"))
+    use(trace, "triangles", dojoir.machine_for("avx512"), {})
     assert "N @i\n| {0} + 1 @j\n| | c[{0}, {1}] *= s\n" in dojoir.to_text(trace.kernel)
 
 

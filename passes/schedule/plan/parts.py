@@ -9,7 +9,12 @@ from typing import TypeVar
 from dojoir.backends.host import machine_named
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError, did_you_mean
+from dojoir.ir.nodes import Path, format_path, parse_path
+from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.schedule.cpu import structures
+from dojoir.passes.schedule.facts.sizes import Sizes
+from dojoir.passes.schedule.forms.settling import settle
 from dojoir.passes.schedule.plan import planner
 
 _T = TypeVar("_T")
@@ -22,7 +27,7 @@ FORMS: Mapping[str, Callable[[Trace], None]] = MappingProxyType(
 STRUCTURES: Mapping[str, planner.Structure] = MappingProxyType(
     {structure.__name__: structure for structure in planner.STRUCTURES}
 )
-"""The structures of nests for a GPU, by name."""
+"""The structures of nests for a GPU, by name; those for CPUs are in `structures.STRUCTURES`."""
 
 
 def arrange(trace: Trace, form: str) -> None:
@@ -37,12 +42,19 @@ def arrange(trace: Trace, form: str) -> None:
     _named(form, "form", FORMS)(trace)
 
 
-def structure(trace: Trace, nest: str, name: str, machine: Machine | str = "cuda") -> None:
-    """Schedules the outermost scope at `nest` for a GPU by one structure of the planner: `rules`,
+def structure(
+    trace: Trace, nest: str, name: str, machine: Machine | str = "cuda", *, sizes: Sizes = MappingProxyType({})
+) -> None:
+    """Schedules the outermost scope at `nest` by one structure. For a GPU that is one of the planner: `rules`,
     `elements_in_threads`, `blocks_in_threads`, `rows_in_warps`, `rows_in_blocks`, `rows_as_one`, `sum_along`,
     `sum_across`, `partial_sums`, `partial_products`, `large_tiles`, `small_tiles`, `quad_tiles`, `scaled_tiles`,
     `adds_at_data`, `copies_in_blocks`, `assigns_at_data` or `columns_in_threads`. What becomes a nest of its own
-    thereby is left to `rules`. Raises ArgumentError or IllegalMove where the nest is not of its form.
+    thereby is left to `rules`.
+
+    For a CPU it is `waves`, `turned_recurrences`, `triangles`, `columns_alone`, `long_sums`, `register_tiles`,
+    `channel_tiles`, `window_tiles`, `gathered_rows`, `rows_in_lanes`, `sums_abreast`, `rows_abreast`,
+    `blocks_apart`, `sums_in_parts`, `blocks_of_scans`, `interchange`, `lanes`, `streams`, `next_rows` or `cores`,
+    at all places in the nest that it fits. Raises ArgumentError or IllegalMove where the nest is not of its form.
 
     >>> import dojoir
     >>> trace = dojoir.PASSES["structure"].given("0", "rules").on(dojoir.kernels.load("relu"))
@@ -56,14 +68,19 @@ def structure(trace: Trace, nest: str, name: str, machine: Machine | str = "cuda
     | | min(4, N - 1024*{i} - 4*{i_in}) : v @i_in_in
     | | | y[1024*{i} + 4*{i_in} + {i_in_in}] = max(x[1024*{i} + 4*{i_in} + {i_in_in}], 0)
     <BLANKLINE>
+    >>> lanes = dojoir.PASSES["structure"].given("0", "lanes", "avx512").on(dojoir.kernels.load("relu"))
+    >>> [str(move) for move in lanes.moves]
+    ['split(0, 4096)', 'vectorize(0.0)']
     """
     planned = machine if isinstance(machine, Machine) else machine_named(machine)
-    chosen = _named(name, "structure", STRUCTURES)
-    if planned.kind != "gpu":
-        raise ArgumentError(f"a structure is for a GPU, and {planned.name} is none", "bad-target")
-    path = trace.kernel.path(nest)
+    what, path = f"structure for {planned.name},", trace.kernel.path(nest)
     if len(path) != 1:
         raise ArgumentError(f"{nest} is inside of another scope: a nest is outermost", "bad-arguments")
+    if planned.kind == "cpu":
+        _named(name, what, structures.STRUCTURES)
+        _use(trace, path, name, planned, sizes)
+        return
+    chosen = _named(name, what, STRUCTURES)
     try:
         parts = chosen(trace, path, planned)
     except ArgumentError as error:
@@ -71,6 +88,44 @@ def structure(trace: Trace, nest: str, name: str, machine: Machine | str = "cuda
         raise ArgumentError(message, error.diagnostic.code) from None
     for part in sorted(parts or (), key=lambda part: part.path, reverse=True):
         planner.rules(trace, part.path, planned)
+
+
+def _use(trace: Trace, nest: Path, name: str, machine: Machine, sizes: Sizes) -> None:
+    """Schedules a nest by a structure for CPUs. Raises DojoError where it does not fit there."""
+    made = structures.use(trace, name, machine, sizes, lambda _, path: not is_inside(path, nest))
+    if not any(fit.moves for fit in made):
+        for fit in made:
+            if fit.refusal is not None:
+                raise fit.refusal
+        raise ArgumentError(f"the nest at {format_path(nest)} is not of the structure {name}", "bad-arguments")
+
+
+def default_without(
+    trace: Trace,
+    name: str,
+    place: str = "",
+    machine: Machine | str = "host",
+    *,
+    sizes: Sizes = MappingProxyType({}),
+) -> None:
+    """Schedules a kernel for a CPU as `default_schedule` does, without one of its structures: nowhere, or not at a
+    `place` where it would fit, as `dojoir.plan` names it. Others may fit in its place. Raises ArgumentError for
+    an unknown name, and for a GPU, whose structures are tried by themselves (`structure`).
+
+    >>> import dojoir
+    >>> trace = dojoir.PASSES["default_without"].given("lanes", "", "avx512").on(dojoir.kernels.load("relu"))
+    >>> [str(move) for move in trace.moves]
+    ['parallelize(0)']
+    """
+    planned = machine if isinstance(machine, Machine) else machine_named(machine)
+    if planned.kind == "gpu":
+        raise ArgumentError(f"what is left out is left out for a CPU, and {planned.name} is none", "bad-target")
+    _named(name, f"structure for {planned.name},", structures.STRUCTURES)
+    where = parse_path(place) if place else None
+    settle(trace)
+    structures.schedule_nests(
+        trace, planned, sizes, lambda one, path: one == name and (where is None or path == where)
+    )
 
 
 def _named(name: str, what: str, known: Mapping[str, _T]) -> _T:

@@ -26,6 +26,7 @@ from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import depends, follows, sites_in
 from dojoir.passes.schedule.forms.carried import carry, recurs
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
 from dojoir.passes.schedule.steps.versions import own_temporaries
 from dojoir.passes.storage.dims import SplitDim
@@ -55,17 +56,14 @@ class Rows:
     recurs: bool = False
 
 
-def rows_abreast(trace: Trace, machine: Machine, sizes: Sizes) -> None:
-    """Brings several rows of running sums side by side, but where these are known to be few for the cores. Rows for
-    which a move is refused stay as they were."""
-    for rows in reversed(list(_found(trace.kernel))):
-        scope = trace.kernel.at(rows.path)
+def rows_abreast(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
+    """Brings several rows of running sums side by side, but where these are known to be few for the cores."""
+    for rows in _found(kernel):
+        scope = kernel.at(rows.path)
         assert isinstance(scope, Scope)
         few = is_short(scope.extent, sizes, CHAINS * max(machine.cores, 1))
-        if few or are_short_rows(trace.kernel, rows.path, machine, sizes):
-            continue
-        if tried(trace, partial(_bring, rows=rows)):
-            stream_if_large(trace, trace.kernel.buffer(rows.written), machine, sizes)
+        if not few and not are_short_rows(kernel, rows.path, machine, sizes):
+            yield Fit(rows.path, partial(_bring, rows=rows, machine=machine, sizes=sizes))
 
 
 def _found(kernel: Kernel) -> Iterator[Rows]:
@@ -103,7 +101,7 @@ def _runs(kernel: Kernel, path: Path, total: Statement, result: Statement) -> bo
     )
 
 
-def _bring(trace: Trace, rows: Rows) -> None:
+def _bring(trace: Trace, rows: Rows, machine: Machine, sizes: Sizes) -> None:
     """Raises IllegalMove where a move of it is refused."""
     if rows.recurs:
         carry(trace, rows.path, rows.written)
@@ -119,6 +117,7 @@ def _bring(trace: Trace, rows: Rows) -> None:
     act(trace, SplitScopes, nest.child(0), rows.number)
     act(trace, SwapScopes, nest.child(1))
     _running(trace, nest, rows.written)
+    stream_if_large(trace, trace.kernel.buffer(rows.written), machine, sizes)
 
 
 def _running(trace: Trace, nest: Spot, result: str) -> None:

@@ -21,7 +21,7 @@ from dojoir.passes.hardware.marks import Vectorize
 from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import strided
-from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, in_two, spot
 from dojoir.passes.storage.dropping import AddDim
 from dojoir.passes.storage.reuse import MaterializeDims
@@ -30,14 +30,14 @@ LONG = frozenset({"div", "sqrt", "rsqrt", "exp", "log", "exp2", "log2", "pow"})
 """The operations that are slow enough on a core to gain by lanes, as a conversion to a narrow float is."""
 
 
-def blocks_apart(trace: Trace, machine: Machine, sizes: Sizes) -> None:
+def blocks_apart(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Parts scopes over blocks where something that takes long stands between two passes over a block, unless they
-    are known to be fewer than the lanes. One for which a move is refused stays as it was."""
+    are known to be fewer than the lanes."""
     lanes = machine.vector_bytes // 4
-    for path in reversed([path for path, _ in _found(trace.kernel)]):
-        scope = trace.kernel.at(path)
+    for path, _ in _found(kernel):
+        scope = kernel.at(path)
         if isinstance(scope, Scope) and lanes > 1 and not is_short(scope.extent, sizes, lanes):
-            tried(trace, partial(_part, path=path))
+            yield Fit(path, partial(_part, path=path))
 
 
 def _found(kernel: Kernel) -> Iterator[tuple[Path, tuple[int, int]]]:

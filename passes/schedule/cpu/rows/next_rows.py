@@ -8,6 +8,7 @@ time so, of 2500 0.94, of 8000 0.96; of 2048 1.07.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Kernel, Path, Scope
@@ -16,8 +17,8 @@ from dojoir.passes.hardware.prefetch import Prefetch
 from dojoir.passes.schedule.facts.short_rows import is_costly
 from dojoir.passes.schedule.facts.sizes import Sizes, bytes_of, count_of
 from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
-from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import move, spot
+from dojoir.passes.schedule.steps.fit import Fit
+from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.support.frozen import dataclass
 
 OPEN = 4096
@@ -42,13 +43,13 @@ class Pass:
     array: str
 
 
-def fetch_next_rows(trace: Trace, machine: Machine, sizes: Sizes) -> None:
+def next_rows(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Fetches the next row in each such pass, where it is known that rows are of such lengths and the caches do not
     hold all of them, or nothing is known of their number."""
     if machine.vector_bytes < WIDE:
         return
-    for one in reversed(list(_found(trace.kernel))):
-        scope, buffer = trace.kernel.at(one.path), trace.kernel.buffer(one.array)
+    for one in _found(kernel):
+        scope, buffer = kernel.at(one.path), kernel.buffer(one.array)
         assert isinstance(scope, Scope)
         length, total = count_of(scope.extent, sizes), bytes_of(buffer, sizes)
         if length is None:
@@ -57,7 +58,11 @@ def fetch_next_rows(trace: Trace, machine: Machine, sizes: Sizes) -> None:
             fits = SHORTEST <= length * buffer.dtype.itemsize <= LONGEST
             distance = length if fits and (total is None or total > machine.held) else 0
         if distance:
-            tried(trace, move(Prefetch, spot(trace, one.path), one.array, distance))
+            yield Fit(one.path, partial(_fetch, one=one, distance=distance))
+
+
+def _fetch(trace: Trace, one: Pass, distance: int) -> None:
+    act(trace, Prefetch, spot(trace, one.path), one.array, distance)
 
 
 def _found(kernel: Kernel) -> Iterator[Pass]:

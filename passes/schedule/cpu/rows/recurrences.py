@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from types import MappingProxyType
 
+from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Kernel, Path, Scope, Statement, substitute_iterators
@@ -32,21 +32,27 @@ from dojoir.passes.schedule.cpu.rows.abreast import cut_rows
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, spot
 
 ROWS = 8
 """How many rows go together: what they read of another row is read an eighth as often."""
 
 
-def turn_recurrences(trace: Trace, sizes: Sizes = MappingProxyType({})) -> None:
+def turned_recurrences(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Exchanges the scopes of each nest `j > (..., k < j > y[j] += f(y[k], ...), ...)` that goes through memory by
-    one element along `j` and not along `k`. One for which a move is refused stays as it was."""
-    for path in reversed(list(_found(trace.kernel))):
-        if tried(trace, partial(_turn, path=path)):
-            tried(trace, partial(_join_the_rest, path=path))
-            rows = trace.kernel.at(path[:-1]) if len(path) > 1 else None
-            if isinstance(rows, Scope) and len(rows.body) == 1 and not is_short(rows.extent, sizes, ROWS):
-                tried(trace, partial(_rows_together, path=path))
+    one element along `j` and not along `k`."""
+    for path in _found(kernel):
+        yield Fit(path, partial(_turn_all, path=path, sizes=sizes))
+
+
+def _turn_all(trace: Trace, path: Path, sizes: Sizes) -> None:
+    """Raises IllegalMove where a move of it is refused; but what lies behind, and the rows together, are tried."""
+    _turn(trace, path)
+    tried(trace, partial(_join_the_rest, path=path))
+    rows = trace.kernel.at(path[:-1]) if len(path) > 1 else None
+    if isinstance(rows, Scope) and len(rows.body) == 1 and not is_short(rows.extent, sizes, ROWS):
+        tried(trace, partial(_rows_together, path=path))
 
 
 def _found(kernel: Kernel) -> Iterator[Path]:

@@ -22,6 +22,7 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import follows, sites_in
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.passes.storage.sharing import UnshareBuffer
@@ -30,14 +31,14 @@ LONG = frozenset({"div", "exp", "log", "exp2", "log2", "sqrt", "rsqrt", "tanh", 
 """Operations that take so long that what waits for them gains by lanes, though these read from rows apart."""
 
 
-def rows_in_lanes(trace: Trace, machine: Machine, sizes: Sizes) -> None:
+def rows_in_lanes(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Runs a vector of rows at a time wherever an element of a row waits for a long operation on the one before,
-    unless rows are known to be fewer. Rows for which a move is refused stay as they were."""
-    for path in reversed(list(_found(trace.kernel))):
-        lanes = machine.vector_bytes // _widest(trace.kernel, path)
-        scope = trace.kernel.at(path)
+    unless rows are known to be fewer."""
+    for path in _found(kernel):
+        lanes = machine.vector_bytes // _widest(kernel, path)
+        scope = kernel.at(path)
         if isinstance(scope, Scope) and lanes > 1 and not is_short(scope.extent, sizes, lanes):
-            tried(trace, partial(_in_lanes, path=path, lanes=lanes))
+            yield Fit(path, partial(_in_lanes, path=path, lanes=lanes))
 
 
 def _found(kernel: Kernel) -> Iterator[Path]:

@@ -24,6 +24,7 @@ from dojoir.passes.schedule.cpu.rows.abreast import CHAINS, cut_rows, dims_of_ro
 from dojoir.passes.schedule.facts.sizes import Sizes, is_little, is_short
 from dojoir.passes.schedule.forms.running import MAPS, Blocks, add_dim, keep_beside, make_blocks
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import Spot, act, in_two, spot
 from dojoir.passes.storage.placing import PlaceBuffer
 
@@ -31,12 +32,13 @@ BLOCK = 4096
 """How many elements of a row a core puts together at a time: what it has read is still in its first cache."""
 
 
-def block_scans(trace: Trace, machine: Machine, sizes: Sizes) -> None:
+def blocks_of_scans(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Makes each running value of a row that is outermost, or one of rows known to be fewer than cores, one of
-    blocks, unless it is known to be short. One for which a move is refused stays as it was."""
-    for path in reversed(list(_rows(trace.kernel, machine, sizes))):
-        if not is_little(trace.kernel, path, sizes):
-            tried(trace, partial(_block, path=path))
+    blocks, unless it is known to be short, where there are several cores."""
+    if machine.cores != 1:
+        for path in _rows(kernel, machine, sizes):
+            if not is_little(kernel, path, sizes):
+                yield Fit(path, partial(_block, path=path))
 
 
 def _rows(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Path]:

@@ -6,6 +6,9 @@ A store to a line that no cache has reads it first, and puts out what was there:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Buffer, Kernel, Scope
 from dojoir.passes.base.move import BufferName
@@ -14,17 +17,19 @@ from dojoir.passes.hardware.stream import Stream, StreamLarge
 from dojoir.passes.schedule.facts.sizes import Sizes, bytes_of
 from dojoir.passes.schedule.facts.strides import step_of
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 
 LONG = 512
 """How many neighbours a scope in lanes writes at least: shorter ones are not brought to whole lines."""
 
 
-def stream_outputs(trace: Trace, machine: Machine, sizes: Sizes) -> None:
+def streams(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Streams each output that is larger than the last cache, that nothing reads, and of which all stores are of
     neighbours in lanes. Where sizes are not known, the kernel asks for them."""
-    for buffer in trace.kernel.buffers:
-        if is_written_along(trace.kernel, buffer):
-            stream_if_large(trace, buffer, machine, sizes)
+    for buffer in kernel.buffers:
+        if is_written_along(kernel, buffer):
+            first = next(site.path for site in kernel.sites if site.statement.target.buffer == buffer.name)
+            yield Fit(first, partial(stream_if_large, buffer=buffer, machine=machine, sizes=sizes))
 
 
 def stream_if_large(trace: Trace, buffer: Buffer, machine: Machine, sizes: Sizes) -> None:

@@ -9,15 +9,19 @@ Source: N. Higham, "The accuracy of floating point summation" (1993), section 4,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
+from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.splitting import Split
+from dojoir.passes.schedule.facts.sizes import Sizes
 from dojoir.passes.schedule.facts.strides import depends, sites_in
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.passes.values.reductions import SplitReduction
 
@@ -28,12 +32,12 @@ LEVELS = 2
 """How often parts are summed in parts again: 1024 * 1024 elements each add to the last sum."""
 
 
-def sums_in_parts(trace: Trace) -> None:
+def sums_in_parts(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Gives each outermost scope that accumulates into elements that it does not go along, in a free order, parts
     of these, one for each of its iterations. Blocks of `BLOCK` where no scope is inside of it."""
-    for n in reversed(range(len(trace.kernel.body))):
-        if _summed(trace.kernel, (n,)):
-            tried(trace, partial(_in_parts, path=(n,)))
+    for n in range(len(kernel.body)):
+        if _summed(kernel, (n,)):
+            yield Fit((n,), partial(_in_parts, path=(n,)))
 
 
 def _summed(kernel: Kernel, path: Path) -> list[str]:

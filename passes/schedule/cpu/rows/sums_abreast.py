@@ -24,7 +24,7 @@ from dojoir.passes.schedule.cpu.rows.abreast import cut_rows, dims_of_rows
 from dojoir.passes.schedule.facts.short_rows import are_short_rows
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import depends, scattered, strided
-from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.support.frozen import dataclass
 
@@ -40,15 +40,14 @@ class Sums:
     numbers: tuple[int, ...]
 
 
-def sums_abreast(trace: Trace, machine: Machine, sizes: Sizes) -> None:
-    """Brings the sums of several rows side by side, but where rows are known to be few for the cores. Rows for
-    which a move is refused stay as they were."""
-    for sums in reversed(list(_found(trace.kernel))):
-        scope = trace.kernel.at(sums.path)
+def sums_abreast(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
+    """Brings the sums of several rows side by side, but where rows are known to be few for the cores."""
+    for sums in _found(kernel):
+        scope = kernel.at(sums.path)
         assert isinstance(scope, Scope)
         few = is_short(scope.extent, sizes, ROWS * max(machine.cores, 1))
-        if not few and not are_short_rows(trace.kernel, sums.path, machine, sizes):
-            tried(trace, partial(_bring, sums=sums))
+        if not few and not are_short_rows(kernel, sums.path, machine, sizes):
+            yield Fit(sums.path, partial(_bring, sums=sums))
 
 
 def _found(kernel: Kernel) -> Iterator[Sums]:

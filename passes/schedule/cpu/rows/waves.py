@@ -26,7 +26,7 @@ from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.cpu.rows.chains import ROWS, chain_of, put_last, rows_in_flight
 from dojoir.passes.schedule.facts.sizes import Sizes, bytes_of, is_short, value_of
 from dojoir.passes.schedule.facts.strides import sites_in
-from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, guard_body, spot
 from dojoir.support.frozen import dataclass
 
@@ -88,17 +88,17 @@ class Repeated:
     """How many rows behind an iteration the next one can follow it."""
 
 
-def run_in_waves(trace: Trace, machine: Machine, sizes: Sizes) -> None:
+def waves(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Lets blocks of iterations go through the rows together wherever a scope sweeps over arrays that its caches
     do not hold, as far as is known. It also brings rows into flight of which each element waits for the one
-    before. Where rows of a sweep are independent they are left to the cores, if there are several. Sweeps for
-    which a move is refused stay as they were."""
-    for number in range(len(trace.kernel.body)):
-        found = repeated(trace.kernel, (number,))
+    before. Where rows of a sweep are independent they are left to the cores, if there are several."""
+    for number in range(len(kernel.body)):
+        found = repeated(kernel, (number,))
         if found is not None:
-            chained = len(found.sweeps) == 1 and chain_of(trace.kernel, (number, 0)) is not None
+            chained = len(found.sweeps) == 1 and chain_of(kernel, (number, 0)) is not None
             if chained or machine.cores == 1:
-                tried(trace, partial(_in_waves, found=found, chained=chained, machine=machine, sizes=sizes))
+                make = partial(_in_waves, found=found, chained=chained, machine=machine, sizes=sizes)
+                yield Fit((number,), make)
 
 
 def repeated(kernel: Kernel, path: Path) -> Repeated | None:

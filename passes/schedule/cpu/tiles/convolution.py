@@ -9,6 +9,8 @@ Source: E. Georganas et al., "Anatomy of high-performance deep learning convolut
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from math import prod
 
 from dojoir.backends.machine import Machine
@@ -24,16 +26,26 @@ from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.cpu.tiles.tile_shape import window_shape
-from dojoir.passes.schedule.facts.convolutions import Convolution
+from dojoir.passes.schedule.facts.convolutions import Convolution, convolutions
+from dojoir.passes.schedule.facts.narrow import is_tiny
 from dojoir.passes.schedule.facts.sizes import Sizes, count_of
 from dojoir.passes.schedule.facts.strides import depends, sites_in
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.fusing import fuse
 from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, move, spot, stand_alone
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
+
+
+def channel_tiles(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
+    """Gives each convolution a register tile, unless it has few columns and a sum as short."""
+    for convolution in convolutions(kernel):
+        if not is_tiny(convolution.site, machine):
+            make = partial(tile_channels, convolution=convolution, machine=machine, sizes=sizes)
+            yield Fit(convolution.channels, make)
 
 
 def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, sizes: Sizes) -> None:

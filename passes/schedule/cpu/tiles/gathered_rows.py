@@ -20,7 +20,7 @@ from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.cpu.tiles.convolution import take_trivial_away
 from dojoir.passes.schedule.facts.sizes import Sizes, count_of
 from dojoir.passes.schedule.facts.strides import depends, step_of
-from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.passes.storage.dead import DeleteTemporary
 from dojoir.passes.storage.placing import PlaceBuffer
@@ -42,10 +42,10 @@ class Bag:
     target: str
 
 
-def sums_of_gathered_rows(trace: Trace, machine: Machine, sizes: Sizes) -> None:
-    """Sums rows that lie where data say in registers. Those for which a move is refused stay as they were."""
-    for bag in reversed(list(_bags(trace.kernel))):
-        tried(trace, partial(_in_registers, bag=bag, machine=machine, sizes=sizes))
+def gathered_rows(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
+    """Sums rows that lie where data say in registers."""
+    for bag in _bags(kernel):
+        yield Fit(bag.first, partial(_in_registers, bag=bag, machine=machine, sizes=sizes))
 
 
 def _bags(kernel: Kernel) -> Iterator[Bag]:

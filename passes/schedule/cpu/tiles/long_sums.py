@@ -8,11 +8,12 @@ from several elements is then computed once a block, and not in each tile.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.expressions import affine_parts, expr_accesses, parts
-from dojoir.ir.nodes import Op, Scope, Site
+from dojoir.ir.nodes import Kernel, Op, Scope, Site
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.splitting import Split
@@ -22,7 +23,7 @@ from dojoir.passes.schedule.facts.products import Product, products
 from dojoir.passes.schedule.facts.sizes import Sizes, count_of
 from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
 from dojoir.passes.schedule.forms.nests import known
-from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, spot, stand_alone
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.reuse import ReuseDims
@@ -35,22 +36,23 @@ TILES = 2
 """Of how many tiles a product must be: one reads its operands once in any way."""
 
 
-def block_long_sums(trace: Trace, machine: Machine, sizes: Sizes) -> None:
+def long_sums(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Blocks the sum of each product of which a panel is known to be larger than half of the cache that a core has
-    for itself. Where a move is refused, the product stays as it was."""
-    for product in reversed(list(products(trace.kernel, weighted=True))):
-        if _is_long(trace, product, machine, sizes):
-            tried(trace, partial(_block, product=product))
+    for itself, on one core."""
+    if machine.cores == 1:
+        for product in products(kernel, weighted=True):
+            if _is_long(kernel, product, machine, sizes):
+                yield Fit(product.rows, partial(_block, product=product))
 
 
-def _is_long(trace: Trace, product: Product, machine: Machine, sizes: Sizes) -> bool:
-    rows = trace.kernel.at(product.rows)
+def _is_long(kernel: Kernel, product: Product, machine: Machine, sizes: Sizes) -> bool:
+    rows = kernel.at(product.rows)
     assert isinstance(rows, Scope)
     counts = [count_of(s.extent, sizes) for s in (rows, product.column_scope, product.site.scopes[-1])]
     if None in counts:
         return False
     high, wide, long = (count or 0 for count in counts)
-    item = trace.kernel.buffer(product.panel).dtype.itemsize
+    item = kernel.buffer(product.panel).dtype.itemsize
     tiles = -(-high // machine.registers) * -(-wide // MOST_COLUMNS)
     held = machine.caches[-1] // 2 if machine.caches else 0
     block = BLOCK * (high + wide) * item

@@ -8,6 +8,7 @@ Source: K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multipl
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -26,10 +27,12 @@ from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.cpu.tiles.quads import sum_in_quads
 from dojoir.passes.schedule.cpu.tiles.tile_shape import default_shape, shape_for, sums_in_lanes
 from dojoir.passes.schedule.cpu.tiles.transposes import transpose_squares
-from dojoir.passes.schedule.facts.products import Product, products
+from dojoir.passes.schedule.facts.narrow import is_tiny
+from dojoir.passes.schedule.facts.products import MOST_SUMS, Product, products
 from dojoir.passes.schedule.facts.sizes import Sizes, bytes_of, count_of
 from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.fusing import fuse
 from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, move, spot, stand_alone
 from dojoir.passes.storage.dims import SplitDim
@@ -59,6 +62,14 @@ def register_tile(trace: Trace, rows: int = 0, columns: int = 0, machine: Machin
         high, wide = tile_shape(trace, product, machine)
         shape = rows or high, columns or wide
         tried(trace, partial(tile_registers, product=product, machine=machine, shape=shape))
+
+
+def register_tiles(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
+    """Gives each product of matrices a register tile, unless it has few columns and a sum as short."""
+    for product in products(kernel, MOST_SUMS):
+        if not is_tiny(product.site, machine):
+            make = partial(tile_registers, product=product, machine=machine, sizes=sizes)
+            yield Fit(product.rows, make)
 
 
 def tile_registers(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from types import MappingProxyType
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, Iter
@@ -23,7 +22,7 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.cpu.tiles.tile_shape import tile_rows
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import depends, step_of
-from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
@@ -45,23 +44,23 @@ class Triangle:
     ahead: int
 
 
-def block_triangles(trace: Trace, machine: Machine, sizes: Sizes = MappingProxyType({})) -> None:
+def triangles(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Gives each product of which a triangle is asked blocks of rows: what all rows of a block have is a product of
     its own then. Where its sum is as long as `i` is far from an end of its range (`{i} + 1`, or `M - {i}`), blocks
     are as high as a register tile. Where its columns end or begin at `i`, they are several tiles high, and the
     triangle that is left of each has blocks of one tile. What stands behind such a product gets a nest of its own,
-    and what it reads down columns is copied, turned. A triangle for which a move is refused stays as it was."""
+    and what it reads down columns is copied, turned."""
     rows = tile_rows(machine)
-    for site in reversed(trace.kernel.sites):
+    for site in kernel.sites:
         if any(scope.marks for scope in site.scopes):
             continue
         if way := _way_of_sum(site):
-            tried(trace, partial(_block_sum, path=site.path, way=way, rows=rows))
+            yield Fit(site.path[:-3], partial(_block_sum, path=site.path, way=way, rows=rows))
         elif found := _columns(site):
-            scope = trace.kernel.at(found.rows)
+            scope = kernel.at(found.rows)
             assert isinstance(scope, Scope)
             if not is_short(scope.extent, sizes, 2 * rows):
-                tried(trace, partial(_block_columns, found=found, rows=rows, sizes=sizes))
+                yield Fit(found.rows, partial(_block_columns, found=found, rows=rows, sizes=sizes))
 
 
 # -- in the sum -------------------------------------------------------------------------------------------------

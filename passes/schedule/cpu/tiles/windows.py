@@ -10,6 +10,7 @@ rows of its result lie side by side in a factor.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from types import MappingProxyType
 
 from dojoir.backends.machine import Machine
@@ -24,6 +25,7 @@ from dojoir.passes.schedule.facts.convolutions import is_box
 from dojoir.passes.schedule.facts.products import Product, products
 from dojoir.passes.schedule.facts.sizes import Sizes, count_of, is_short
 from dojoir.passes.schedule.facts.strides import NEAR, depends, step_of
+from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.fusing import fuse
 from dojoir.passes.schedule.steps.spots import act, first_nest, spot, stand_alone
 from dojoir.passes.storage.placing import PlaceBuffer
@@ -50,6 +52,12 @@ class Window:
     columns: Path
     site: Site
     rows: bool
+
+
+def window_tiles(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
+    """Keeps results of windows and of sums over rows in registers or in a cache while these are gone through."""
+    for window in windows(kernel, sizes):
+        yield Fit(window.columns, partial(tile_window, window=window, machine=machine, sizes=sizes))
 
 
 def windows(kernel: Kernel, sizes: Sizes = MappingProxyType({})) -> Iterator[Window]:
@@ -121,15 +129,15 @@ def _lanes(count: int | None, most: int) -> int:
     return min(shorter, key=lambda lanes: count // lanes + PARTLY * (count % lanes > 0))
 
 
-def columns_alone(kernel: Kernel, sizes: Sizes) -> Iterator[Product]:
-    """The products that are known to have one column, and whose rows lie side by side in the factor that they are
-    summed with, in the order of the text."""
+def columns_alone(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
+    """Makes sums over rows of the products that are known to have one column, and whose rows lie side by side in
+    the factor that they are summed with."""
     for product in products(kernel):
         row = kernel.depth_of(product.rows)
         factors = [access for access in product.site.statement.reads if depends(access, row)]
         along = all(step_of(kernel, a, row) == 1 for a in factors if a != product.site.statement.target)
         if count_of(product.column_scope.extent, sizes) == 1 and along:
-            yield product
+            yield Fit(product.rows, partial(turn_column, product=product, machine=machine))
 
 
 def turn_column(trace: Trace, product: Product, machine: Machine) -> None:

@@ -1,0 +1,108 @@
+"""The structures for CPUs: by name, left out, one at a time, and on random kernels."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from agreement import agree
+from few_elements import SIZES, few_elements_inputs, few_elements_kernel
+
+import dojoir
+from dojoir.passes.schedule.cpu.structures import ROLES, STRUCTURES, name_of, schedule_nests
+from dojoir.passes.schedule.forms.settling import settle
+from dojoir.search.actions import WITHOUT
+
+CHOSEN = [name_of(one) for role in ROLES if role.is_chosen for one in role.structures]
+BOTH = """kernel both(N, M, K)
+in  a: f32[N, K]
+in  b: f32[K, M]
+in  x: f32[N, M]
+out c: f32[N, M]
+out s: f32[N]
+
+N
+| M
+| | c[{0}, {1}] = 0
+| | K
+| | | c[{0}, {1}] += a[{0}, {2}] * b[{2}, {1}]
+N
+| s[{0}] = 0
+| M
+| | s[{0}] += x[{0}, {1}] * b[0, {1}]
+"""
+
+
+def by(name: str, *words: str, text: str = BOTH, machine: str = "avx512") -> dojoir.Trace:
+    made = dojoir.PASSES[name].given(*words).for_machine(dojoir.machine_for(machine))
+    return made.on(dojoir.parse(text))
+
+
+def test_each_name_is_one_structure_and_all_are_told() -> None:
+    assert len(STRUCTURES) == sum(len(role.structures) for role in ROLES)
+    assert list(WITHOUT) == CHOSEN
+    told = dojoir.PASSES["structure"].documentation
+    assert all(f"`{name}`" in told for name in CHOSEN)
+
+
+def test_what_is_left_out_leaves_its_place_to_others() -> None:
+    whole, without = by("default_schedule"), by("default_without", "register_tiles")
+    tiles = [trace.kernel.buffer("c_tile").dims for trace in (whole, without)]
+    assert len(tiles[0]) == 2 and len(tiles[1]) == 1  # rows and columns, or one row as a sum over rows has it
+    assert without.kernel != without.start and dojoir.verify(without, sizes={"N": 9, "M": 20, "K": 7}).ok
+
+
+def test_a_structure_may_be_left_out_at_one_place() -> None:
+    trace, avx512 = dojoir.Trace(dojoir.parse(BOTH)), dojoir.machine_for("avx512")
+    settle(trace)
+    made = [fit for fit in schedule_nests(trace, avx512, {}) if fit.structure == "cores"]
+    assert [fit.path for fit in made] == [(2,), (1,), (0,)]
+    there = by("default_without", "cores", "2")
+    assert len([move for move in there.moves if move.name == "parallelize"]) == len(made) - 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("0", "sums_abreast"), "the nest at 0 is not of the structure sums_abreast"),
+        (("0", "large_tiles"), "there is no structure for avx512, 'large_tiles'"),
+        (("0.0", "lanes"), "0.0 is inside of another scope"),
+    ],
+)
+def test_a_structure_that_does_not_fit_says_so(words: tuple[str, ...], says: str) -> None:
+    with pytest.raises(dojoir.ArgumentError, match=says):
+        by("structure", *words)
+    with pytest.raises(dojoir.ArgumentError, match="no structure for avx512, 'lane'; did you mean 'lanes'"):
+        by("default_without", "lane")
+    with pytest.raises(dojoir.ArgumentError, match="is left out for a CPU, and cuda is none"):
+        by("default_without", "lanes", machine="cuda")
+
+
+def test_a_structure_is_made_in_one_nest_alone() -> None:
+    trace = by("structure", "1", "sums_abreast")
+    assert trace.kernel.body[0] == trace.start.body[0] and len(trace.kernel.body) > 2
+    assert dojoir.verify(trace, sizes={"N": 19, "M": 20, "K": 7}).ok
+
+
+def test_a_plan_says_what_fitted_and_what_is_without_it() -> None:
+    plan = dojoir.plan(dojoir.parse(BOTH), "avx512", sizes={"N": 300, "M": 200, "K": 100}, threads=1)
+    names = [option.name for option in plan.options]
+    assert names[0] == plan.best.name == "default_schedule"
+    assert "default_schedule without register_tiles" in names and names[-1] == "the text as it stands"
+    assert all(option.seconds is not None and option.seconds > 0 for option in plan.options)
+    assert {("tile", "register_tiles"), ("abreast", "sums_abreast")} <= {(t.form, t.structure) for t in plan.tried}
+    assert "role" in str(plan) and "sums_abreast" in str(plan)
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_random_kernels_without_it(name: str) -> None:
+    random = Random(f"without {name}")
+    for _ in range(2):
+        kernel = few_elements_kernel(random)
+        left = dojoir.PASSES["default_without"].given(name).for_machine(dojoir.machine_for("llvm")).on(kernel)
+        compiled = dojoir.compile(left.kernel, "llvm")
+        for sizes in SIZES:
+            inputs = few_elements_inputs(random, sizes["N"])
+            expected = dojoir.interpret(kernel, inputs, **sizes)
+            wrong = agree(kernel, expected, compiled.run(inputs, **sizes), exact=False)
+            assert wrong is None, f"{wrong} at {sizes}\n{left.kernel}"
