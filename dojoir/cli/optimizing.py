@@ -24,6 +24,7 @@ def optimized(options: Options, kernel: dojoir.Kernel) -> dojoir.Trace:
         cpu=options.cpu,
         db=known,
         structures=own_structures(options),
+        measure=options.measure,
     )
     if known is not None and known.best(kernel, options.target, dict(options.sizes), options.threads) is None:
         threads = dojoir.thread_count(options.threads)

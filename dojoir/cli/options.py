@@ -117,6 +117,9 @@ class Options:
         help="for -O: the database of dojoir tune, whose fastest verified trace for kernel, machine and sizes goes "
         "before the stored schedules")  # fmt: skip
     why: bool = _switch("--why", help="say on stderr which schedule -O took, and for what machine")
+    measure: bool = _switch("--measure",
+        help="for -O: what the model says is near the best is timed here, at the sizes of -s, and the fastest "
+        "taken")  # fmt: skip
     load: tuple[str, ...] = _several("--load", metavar="FILE", help="passes of yours, from a Python file")
     structure: tuple[str, ...] = _several("--structure", metavar="NAME",
         help="for -O and --plan: a pass of --load that takes the place of a nest; tried on each")  # fmt: skip
@@ -238,6 +241,8 @@ class Options:
             yield "--why is for -O and -p optimize"
         if self.db and not (self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
             yield "--db is for -O and -p optimize"
+        if self.measure and not (self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
+            yield "--measure is for -O and -p optimize"
         if self.structure and not (self.plan or self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
             yield "--structure is for -O, --plan and -p optimize"
         if self.structure and not self.load:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 import dojoir
 from dojoir.schedules.file import VARIABLE, Schedule, given_schedules, own_schedules
+from dojoir.schedules.measured import bench, fastest
 from dojoir.schedules.structures import chosen, for_planner, on_nests
 
 if TYPE_CHECKING:
@@ -33,19 +35,26 @@ class HasBest(Protocol):
 @dataclass(frozen=True)
 class Choice:
     """The choice of `optimize`: the moves, for which machine, and the stored schedule that they are from (None:
-    the default). `found` says that they are from a database, `structures` which of the caller's were used."""
+    the default). `found` says that they are from a database, `structures` which of the caller's were used. With
+    `measure` the option that was taken is `name`, and `timed` has the seconds of each that was timed, by its name
+    (none where nothing else was near)."""
 
     trace: dojoir.Trace
     machine: dojoir.Machine
     schedule: Schedule | None
     found: bool = False
     structures: tuple[str, ...] = ()
+    name: str = ""
+    timed: tuple[tuple[str, float], ...] = ()
 
     def __str__(self) -> str:
         name = f"schedule {self.schedule.path}" if self.schedule is not None else "default_schedule"
         name = f"{', '.join(self.structures)}, else {name}" if self.structures else name
         name = "the fastest of the database" if self.found else name
-        return f"{self.trace.start.name}: {name}, {len(self.trace.moves)} moves, for {self.machine}"
+        times = ", ".join(f"{option} {dojoir.format_seconds(seconds)}" for option, seconds in self.timed)
+        end = f"; timed: {times}" if times else ""
+        name = self.name or name
+        return f"{self.trace.start.name}: {name}, {len(self.trace.moves)} moves, for {self.machine}{end}"
 
 
 @dojoir.public
@@ -59,6 +68,7 @@ def optimize(
     cpu: str | None = None,
     db: HasBest | None = None,
     structures: Sequence[dojoir.Pass] = (),
+    measure: bool = False,
 ) -> dojoir.Trace:
     """The kernel with the stored schedule that fits it and the machine best, or with `default_schedule` for the
     machine where none does. Of a trace, its last kernel: the answer begins with the moves of the trace.
@@ -81,10 +91,17 @@ def optimize(
     each nest: for a CPU the first that fits goes before all that comes with dojoir, and `default_schedule` goes on
     from there; for a GPU they are candidates of the planner, by the model.
 
+    With `measure` the first option and those that the model says take at most 1.3 times as long, the text as it
+    stands among them, are built, compared with the reference at small sizes, and timed here in turn: at most four,
+    for some seconds. The first is returned unless another is faster beyond noise. One that cannot be built or is
+    wrong is left out. All sizes must be known, and nothing is kept for the next time. A kernel whose sizes are
+    fixed has no small ones: where they are large, the comparison takes long, and `sizes` is the place for them.
+
     Raises KernelError for an ill-formed kernel, ArgumentError for a size that the kernel does not have or that is
     below 1, for an unknown target or processor, a number of threads that there cannot be, a stored schedule that
     cannot be read or a pass that is no structure. Raises IllegalMove for a schedule of the caller's whose moves do
-    not fit the kernel that it names.
+    not fit the kernel that it names. With `measure` also ArgumentError for a size that is open or breaks a fact,
+    ToolchainError for a target that does not run here, RunError where no option is right or they cannot be timed.
     """
     if isinstance(kernel, dojoir.Trace):
         whole = kernel.copy()
@@ -97,6 +114,7 @@ def optimize(
             cpu=cpu,
             db=db,
             structures=structures,
+            measure=measure,
         )
         for move in further.moves:
             whole.apply(move)
@@ -113,13 +131,14 @@ def optimize(
             cpu=cpu,
             db=db,
             structures=structures,
+            measure=measure,
         )
         return choice.trace.copy()
 
     machine = dojoir.machine_for(target, cpu)
     check_sizes(kernel, sizes or {})
     changing = db is not None or folders or structures or os.environ.get(VARIABLE)
-    if changing:  # what these hold may be another the next time
+    if changing or measure:  # what these hold, and what is faster here, may be another the next time
         trace = made()
     else:
         facts = sorted(machine.facts.items()), machine.caches, sorted(machine.features)
@@ -141,10 +160,13 @@ def choose(
     cpu: str | None = None,
     db: HasBest | None = None,
     structures: Sequence[dojoir.Pass] = (),
+    measure: bool = False,
 ) -> Choice:
     """The result of `optimize`, with the reason for the choice. Raises as that does."""
     machine = dojoir.machine_for(target, cpu)
     check_sizes(kernel, sizes or {})
+    if measure:
+        return _measured(kernel, target, machine, sizes or {}, threads, folders, cpu, db, structures)
     plain = _without(kernel, target, machine, sizes, threads, folders, structures)
     if db is None or cpu is not None:
         return plain
@@ -156,6 +178,37 @@ def choose(
     if best is not None and best.start == kernel and best.is_safe:
         return Choice(best, machine, None, found=True)
     return plain
+
+
+def _measured(
+    kernel: dojoir.Kernel,
+    target: str,
+    machine: dojoir.Machine,
+    sizes: Mapping[str, int],
+    threads: int | None,
+    folders: Sequence[str | os.PathLike[str]],
+    cpu: str | None,
+    db: HasBest | None,
+    structures: Sequence[dojoir.Pass],
+) -> Choice:
+    """The fastest of the first way and those near it, timed here. What a database has is the first."""
+    on = bench(kernel, target, cpu, sizes, threads)
+
+    def model(trace: dojoir.Trace) -> float:
+        if machine.kind == "gpu":
+            from dojoir.passes.schedule.plan.planner import Planner  # not where each way says its seconds
+
+            return Planner(machine, sizes).cost(trace)
+        return dojoir.estimate(trace.kernel, on.sizes, on.target, dojoir.thread_count(threads))
+
+    best = None if db is None or cpu is not None else db.best(kernel, target, sizes, threads)
+    known: list[Way] = []
+    if best is not None and best.start == kernel and best.is_safe:
+        known.append(Way("the fastest of the database", best.copy))
+    all_ways = chain(known, ways(kernel, target, machine, sizes, threads, folders, structures))
+    found = fastest(all_ways, on, model)
+    way, is_known = found.way, found.way in known
+    return Choice(found.trace, machine, way.schedule, is_known, way.structures, way.name, found.timed)
 
 
 def check_sizes(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> None:
