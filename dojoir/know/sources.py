@@ -11,6 +11,7 @@ from pathlib import Path
 import dojoir
 from dojoir.codes import CODES, OBLIGATIONS
 from dojoir.know.document import MEASURED_HERE, WEIGHTS, Document, sections
+from dojoir.passes.schedule.cpu.structures import CPU_STRUCTURES
 from dojoir.passes.schedule.plan.parts import STRUCTURES
 
 MADE = {"moves", "api", "errors", "index"}
@@ -66,7 +67,8 @@ def _passes() -> Iterator[Document]:
 
 
 def _structures() -> Iterator[Document]:
-    for name, structure in STRUCTURES.items():
+    on_cpus = {name: one for name, (role, one) in CPU_STRUCTURES.items() if role.optional}
+    for name, structure in {**STRUCTURES, **on_cpus}.items():
         text = f"{inspect.cleandoc(structure.__doc__ or '')}\nmade by: structure(NEST, {name})"
         yield _of_docstring("structure", name, text)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import dojoir
 from dojoir.schedules.file import VARIABLE, Schedule, given_schedules, own_schedules
 from dojoir.schedules.measured import bench, fastest
-from dojoir.schedules.structures import chosen, for_planner, on_nests
+from dojoir.schedules.structures import fitting, for_planner, on_nests
 
 if TYPE_CHECKING:
     from dojoir.passes.schedule.plan.planner import Tried
@@ -167,7 +167,7 @@ def choose(
     check_sizes(kernel, sizes or {})
     if measure:
         return _measured(kernel, target, machine, sizes or {}, threads, folders, cpu, db, structures)
-    plain = _without(kernel, target, machine, sizes, threads, folders, structures)
+    plain = _by_itself(kernel, target, machine, sizes, threads, folders, structures)
     if db is None or cpu is not None:
         return plain
     faster = getattr(db, "faster", None)
@@ -222,7 +222,7 @@ def check_sizes(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> None:
             kernel.specialize(**{name: value})  # says what is wrong with it
 
 
-def _without(
+def _by_itself(
     kernel: dojoir.Kernel,
     target: str,
     machine: dojoir.Machine,
@@ -315,7 +315,7 @@ def _ruled(
     if machine.kind == "cpu":
         yield Way("default_schedule", partial(default_for(machine, sizes, threads).on, kernel))
         room = machine_of(machine, threads)
-        for name in chosen(kernel, room, sizes or {}, [] if tried is None else tried):
+        for name in fitting(kernel, room, sizes or {}, [] if tried is None else tried):
             rest = dojoir.PASSES["default_without"].given(name).for_sizes(sizes or {}).for_machine(room)
             yield Way(f"default_schedule without {name}", partial(rest.on, kernel))
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class Option:
     """One way to schedule a kernel: `name` says where it is from. `trace` are its moves (none where `refusal` says
     why it cannot be made, or its code cannot). `seconds` is what the model of the machine says that it takes, None
-    where no model is asked, as for CPUs and stored schedules."""
+    where none is asked: for stored schedules on a GPU, on a CPU where a size is open, and for what is refused."""
 
     name: str
     trace: dojoir.Trace
@@ -142,10 +143,11 @@ def plan(
     check_sizes(kernel, sizes or {})
     tried: list[Tried] = []
     found = ways(kernel, target, machine, sizes, threads, folders, structures, tried)
-    known = {size.name: size.value for size in kernel.sizes if size.value is not None} | dict(sizes or {})
     options = tuple(_option(way, kernel, target, machine) for way in found)
-    if machine.kind == "cpu" and all(name in known for name in kernel.runtime_sizes):
-        options = tuple(_costed(option, sizes or {}, target, threads) for option in options)
+    if machine.kind == "cpu":
+        where = target if cpu is None or "@" in target else f"{target}@{cpu}"
+        known = {name: value for name, value in (sizes or {}).items() if name in kernel.runtime_sizes}
+        options = tuple(_costed(option, known, where, dojoir.thread_count(threads)) for option in options)
     least = None
     if machine.kind == "gpu":
         from dojoir.passes.schedule.plan.planner import floor  # not where a schedule is kept
@@ -165,11 +167,13 @@ def _option(way: Way, kernel: dojoir.Kernel, target: str, machine: dojoir.Machin
     return option
 
 
-def _costed(option: Option, sizes: Mapping[str, int], target: str, threads: int | None) -> Option:
-    """An option for a CPU with the seconds of the estimate."""
-    if option.refusal:
+def _costed(option: Option, sizes: Mapping[str, int], target: str, threads: int) -> Option:
+    """An option for a CPU with the seconds of the estimate, where all sizes are known and can be such."""
+    if option.refusal or not all(name in sizes for name in option.trace.kernel.runtime_sizes):
         return option
-    return replace(option, seconds=dojoir.estimate(option.trace.kernel, sizes, target, threads))
+    with suppress(dojoir.ArgumentError):
+        return replace(option, seconds=dojoir.estimate(option.trace.kernel, sizes, target, threads))
+    return option
 
 
 def _finite(seconds: float | None) -> float | None:

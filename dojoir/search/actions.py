@@ -80,6 +80,9 @@ ACTIONS: Mapping[str, Space] = {
 }
 """The families of actions by name."""
 
+NAMED = frozenset({"simple", "without"})
+"""Those whose parameters are names: none is between two others."""
+
 
 def after(trace: dojoir.Trace, text: str, target: str) -> dojoir.Trace | None:
     """The trace after an action, given as the text of a pipeline; None where it changes nothing."""
@@ -96,12 +99,12 @@ def after(trace: dojoir.Trace, text: str, target: str) -> dojoir.Trace | None:
 
 
 def spread(target: str, threads: int, each: int) -> dict[str, str]:
-    """Up to `each` texts of every family, evenly spread over its parameters, the first among them, with the name of
-    the family: for a player who ranks all that can be done."""
+    """Up to `each` texts of every family, evenly spread over its parameters, the first among them, and all of one
+    that has names, with the name of the family: for a player who ranks all that can be done."""
     machine, found = dojoir.machine_for(target), dict[str, str]()
     for family, space in ACTIONS.items():
         texts = [*space(machine, threads)]
-        count = min(each, len(texts))
+        count = len(texts) if family in NAMED else min(each, len(texts))
         found.update((texts[number * len(texts) // count], family) for number in range(count))
     return found
 
@@ -112,9 +115,9 @@ def drawn(
     """The trace after an action that was drawn, first the family, then its parameters; None where no try changes
     the kernel."""
     machine = dojoir.machine_for(target)
+    families = [texts for space in ACTIONS.values() if (texts := [*space(machine, threads)])]
     for _ in range(tries):
-        texts = [*ACTIONS[rng.choice([*ACTIONS])](machine, threads)]
-        longer = after(trace, rng.choice(texts), target) if texts else None
+        longer = after(trace, rng.choice(rng.choice(families)), target)
         if longer is not None:
             return longer
     return None

@@ -65,8 +65,9 @@ def tune(
 
     `strategy` is a name of `dojoir.search.STRATEGIES`, `maxq:PATH`, `llm:…` (a language model), `module:class`,
     `file.py:class`, or a class of one's own, which is made with a `Play` and the `options`. `start` are traces of
-    the kernel to begin with, the first of which speeds are counted from; by default its text as it is, and
-    `default_schedule`. All of them are evaluated before anything is drawn. With several `sizes` the score is the
+    the kernel to begin with, the first of which speeds are counted from; by default its text as it is,
+    `default_schedule`, and for a CPU at most two of the same without one structure that may be as fast by the
+    estimate. All of them are evaluated before anything is drawn. With several `sizes` the score is the
     geometric mean of the ratios, and what is slower at one of them is no improvement. A state whose code is longer
     than an `Evaluator` takes, and than that of any start by a quarter, is not built.
     `timer="static"` ranks by `dojoir.estimate` and runs nothing. `cost_model="trees"` draws more than it tries,
@@ -99,7 +100,7 @@ def tune(
     play = Play(kernel, target, given, random.Random(seed), ledger, threads)
     play.hints = hints
     play.timer = timer if cluster is None else "cluster"
-    play.starts = _starts(kernel, target, start)
+    play.starts = _starts(play, start)
     remembered = None
     if db is not None:
         db = _database(db)
@@ -185,12 +186,16 @@ def code_limit(starts: Sequence[dojoir.Kernel], target: str) -> int:
     return max(dojoir.Evaluator.CODE_LIMIT, longest * 5 // 4)
 
 
-def _starts(
-    kernel: dojoir.Kernel, target: str, start: dojoir.Trace | Sequence[dojoir.Trace] | None
-) -> list[dojoir.Trace]:
+NEAR, MOST_NEAR = 1.3, 2
+"""Of the schedules by rule without one structure, so many are starts: those that the estimate says take at most so
+many times as long as the whole one."""
+
+
+def _starts(play: Play, start: dojoir.Trace | Sequence[dojoir.Trace] | None) -> list[dojoir.Trace]:
+    kernel, target = play.kernel, play.target
     if start is None:
         default = dojoir.PASSES["default_schedule"].for_machine(dojoir.machine_for(target)).on(kernel)
-        return [dojoir.Trace(kernel), default]
+        return [dojoir.Trace(kernel), default, *_near(play, default)]
     starts = [start] if isinstance(start, dojoir.Trace) else [*start]
     if not starts:
         raise dojoir.ArgumentError("start is empty: leave it out, or give at least one trace", "bad-arguments")
@@ -200,6 +205,17 @@ def _starts(
         if not trace.is_safe:
             raise dojoir.ArgumentError(f"start cannot be taken: {trace.unchecked}", "unsafe-trace")
     return starts
+
+
+def _near(play: Play, default: dojoir.Trace) -> list[dojoir.Trace]:
+    """For a CPU, the schedules by rule without one of their structures that may be as fast, by the estimate."""
+    if dojoir.machine_for(play.target).kind != "cpu":
+        return []
+    sizes = play.sizes[0]
+    most = NEAR * dojoir.estimate(default.kernel, sizes, play.target, play.threads)
+    options = dojoir.plan(play.kernel, play.target, sizes=sizes, threads=play.threads).options
+    near = [one for one in options if " without " in one.name and one.seconds is not None and one.seconds <= most]
+    return [one.trace for one in sorted(near, key=lambda one: one.seconds or 0.0)[:MOST_NEAR]]
 
 
 class _StrategyFailed(Exception):

@@ -16,13 +16,16 @@ from dojoir.passes.schedule.plan.planner import plan_grids
 def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Sizes = MappingProxyType({})) -> None:
     """Makes a decent kernel of any input, by structures that are recognised by facts, each where it is legal.
 
-    Sums that are written out become accumulations first, and what is dead, always true or runs once goes away. For
-    a CPU structures then come by their roles (`cpu/structures.py`), each on what those before it left:
+    Sums that are written out become accumulations first; dead temporaries and conditions that always hold go away.
+    For a CPU structures then come by their roles (`cpu/structures.py`), each on the kernel that those before it
+    made:
 
-    - *skew*: sweeps over rows that are made again and again, as of a stencil over time, go through the rows
-      together, unless a core's caches hold the arrays, or rows are independent and there are several cores. Rows
-      whose elements wait for the one before and for the row before come into flight together; recurrences are
-      turned.
+    - *skew*: a nest with a condition on a rest becomes one for each residue, and where something is clamped along a
+      row its ends are cut off. Then sweeps over rows that are made again and again, as of a stencil over time, go
+      through the rows together, unless a core's caches hold the arrays, or rows are independent and there are
+      several cores. Rows whose elements wait for the one before and for the row before come into flight together.
+    - *turn*: scopes of one iteration go away, and each nest gets scalars of its own. Then the two scopes of a
+      recurrence along a row are exchanged.
     - *cut*: triangles become blocks of rows. Before that, sums go inside of what they sum up for, along rows, and
       are counted from 0; each product gets a nest of its own, and other adjacent scopes are fused.
     - *tile*: products of matrices, convolutions and windows get a register tile, with the shared panel or the
@@ -31,14 +34,15 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     - *abreast*: rows that lie where data say are summed in registers. Rows go side by side whose sums share a
       factor, or whose elements wait for those before them, unless they are known to be few. What is computed once
       for a block of a row is computed for all blocks side by side.
-    - *collapse*, *registers*: what needs no storage has none, and small temporaries are in registers.
+    - *collapse*, *registers*: dimensions of temporaries whose elements are not needed at the same time are
+      collapsed, and small temporaries are in registers.
     - *parts*: sums into one element get parts, and running values, where there are cores to share them, blocks.
     - *interchange*: the innermost scope steps through memory by one element; what reads along one dimension and
       writes along another goes through a small square.
     - *lanes*: scopes that step by one element run in lanes, or those around the innermost ones if these do not, or
       only add up.
-    - *hints*: outputs that are larger than the last cache are streamed, by what is known or asked at the call, and
-      the next row is fetched in a pass that takes long for each element.
+    - *hints*: outputs that are larger than the last cache are streamed (where sizes are not known the kernel
+      asks for them when it runs), and the next row is fetched in a pass that takes long for each element.
     - *cores*: the outermost scope that allows it, and runs often enough, is shared out over the cores.
 
     For a GPU each nest of independent scopes becomes a grid, by the structure that the model of the machine says is

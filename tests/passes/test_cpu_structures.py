@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
@@ -9,11 +10,11 @@ from agreement import agree
 from few_elements import SIZES, few_elements_inputs, few_elements_kernel
 
 import dojoir
-from dojoir.passes.schedule.cpu.structures import ROLES, STRUCTURES, name_of, schedule_nests
+from dojoir.passes.schedule.cpu.structures import CPU_STRUCTURES, ROLES, name_of, schedule_nests
 from dojoir.passes.schedule.forms.settling import settle
 from dojoir.search.actions import WITHOUT
 
-CHOSEN = [name_of(one) for role in ROLES if role.is_chosen for one in role.structures]
+CHOSEN = [name_of(one) for role in ROLES if role.optional for one in role.structures]
 BOTH = """kernel both(N, M, K)
 in  a: f32[N, K]
 in  b: f32[K, M]
@@ -39,7 +40,7 @@ def by(name: str, *words: str, text: str = BOTH, machine: str = "avx512") -> doj
 
 
 def test_each_name_is_one_structure_and_all_are_told() -> None:
-    assert len(STRUCTURES) == sum(len(role.structures) for role in ROLES)
+    assert len(CPU_STRUCTURES) == sum(len(role.structures) for role in ROLES)
     assert list(WITHOUT) == CHOSEN
     told = dojoir.PASSES["structure"].documentation
     assert all(f"`{name}`" in told for name in CHOSEN)
@@ -65,17 +66,59 @@ def test_a_structure_may_be_left_out_at_one_place() -> None:
     ("words", "says"),
     [
         (("0", "sums_abreast"), "the nest at 0 is not of the structure sums_abreast"),
-        (("0", "large_tiles"), "there is no structure for avx512, 'large_tiles'"),
+        (
+            ("0", "large_tiles"),
+            "large_tiles is no structure for CPUs, as avx512 is one: give a machine such as",
+        ),
+        (("0", "lane"), "there is no structure 'lane' for avx512; did you mean 'lanes'"),
         (("0.0", "lanes"), "0.0 is inside of another scope"),
     ],
 )
 def test_a_structure_that_does_not_fit_says_so(words: tuple[str, ...], says: str) -> None:
     with pytest.raises(dojoir.ArgumentError, match=says):
         by("structure", *words)
-    with pytest.raises(dojoir.ArgumentError, match="no structure for avx512, 'lane'; did you mean 'lanes'"):
-        by("default_without", "lane")
-    with pytest.raises(dojoir.ArgumentError, match="is left out for a CPU, and cuda is none"):
+    with pytest.raises(dojoir.ArgumentError, match="default_without is for CPUs, and cuda is a GPU"):
         by("default_without", "lanes", machine="cuda")
+    with pytest.raises(dojoir.ArgumentError, match="lanes is no structure for GPUs, as cuda is one"):
+        by("structure", "0", "lanes", machine="cuda")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("lane",), "there is no structure 'lane' for avx512; did you mean 'lanes'"),
+        (("collapsed",), "there is no structure 'collapsed' for avx512"),
+        (("waves",), "waves does not fit: there is nothing to leave out"),
+        (("lanes", "7"), "lanes does not fit at 7: there is nothing to leave out; it fits at 0, 1"),
+        (("lanes", "@j"), "'@j' is no path as dojoir.plan prints one, such as 0.1"),
+    ],
+)
+def test_what_cannot_be_left_out_is_told(words: tuple[str, ...], says: str) -> None:
+    with pytest.raises(dojoir.ArgumentError, match=re.escape(says)):
+        by("default_without", *words)
+
+
+def test_a_plan_asks_the_estimate_for_its_processor_and_threads() -> None:
+    kernel, sizes = dojoir.kernels.load("softmax"), {"N": 512, "M": 2048}
+    for threads in (1, 4):
+        plan = dojoir.plan(kernel, sizes=sizes, threads=threads, cpu="westmere")
+        there = dojoir.estimate(plan.best.trace.kernel, sizes, "llvm@westmere", threads)
+        assert plan.best.seconds == there
+
+
+def test_a_plan_takes_the_sizes_that_optimize_takes() -> None:
+    softmax = dojoir.kernels.load("softmax").specialize(N=16)
+    assert dojoir.plan(softmax, sizes={"N": 16, "M": 2048}).best.seconds is not None
+    kernel = dojoir.parse(BOTH.replace("in  a", "where N <= M\nin  a"))
+    assert dojoir.plan(kernel, sizes={"N": 100, "M": 10, "K": 5}).best.seconds is None  # a fact is broken
+
+
+def test_structures_of_a_role_come_in_the_order_of_the_table() -> None:
+    """A product with one column is a sum over rows, and that is what a window tile is made of."""
+    column = dojoir.kernels.load("matmul")
+    plan = dojoir.plan(column, "avx512", sizes={"N": 2000, "M": 1, "K": 9000}, threads=1)
+    tiles = [one.structure for one in plan.tried if one.form == "tile"]
+    assert tiles == sorted(tiles, key=list(CPU_STRUCTURES).index)
 
 
 def test_a_structure_is_made_in_one_nest_alone() -> None:
@@ -99,7 +142,8 @@ def test_random_kernels_without_it(name: str) -> None:
     random = Random(f"without {name}")
     for _ in range(2):
         kernel = few_elements_kernel(random)
-        left = dojoir.PASSES["default_without"].given(name).for_machine(dojoir.machine_for("llvm")).on(kernel)
+        left = dojoir.Trace(kernel)
+        schedule_nests(left, dojoir.machine_for("llvm"), {}, lambda one, path: one == name)
         compiled = dojoir.compile(left.kernel, "llvm")
         for sizes in SIZES:
             inputs = few_elements_inputs(random, sizes["N"])

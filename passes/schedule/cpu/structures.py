@@ -1,9 +1,10 @@
 """The structures for CPUs by their roles, and what schedules a kernel by them.
 
-A structure is a pattern of facts and the moves that it allows (`fit.py`). Roles come one after the other, each on
-what those before it left: nests are skewed and cut before they are tiled, what is in no tile is brought abreast,
-and lanes and cores are given last. Of the structures of one role that fit the same place the one that is named
-first is taken. It is the more special one, and what it makes is marked, so that the others do not fit it any more.
+A structure is a pattern of facts and the moves that it allows (`steps/fit.py`). Roles come one after the other,
+each on the kernel that those before it made: nests are skewed and cut before they are tiled, what is in no tile is
+brought abreast, and lanes, hints and cores are given last. The structures of a role are tried in the order of the
+table, the more special ones first. What they make is marked, as a tile is, or of another form, so that later ones
+fit it only where they have more to do in it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from types import MappingProxyType
 from dojoir.backends.machine import Machine
 from dojoir.errors import DojoError
 from dojoir.ir.nodes import Path
+from dojoir.passes.base.move import Move
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.cpu.roles.cores import cores
 from dojoir.passes.schedule.cpu.roles.interchange import interchange
@@ -44,7 +46,7 @@ from dojoir.passes.schedule.forms.residues import split_residues
 from dojoir.passes.schedule.forms.scalars import own_scalars
 from dojoir.passes.schedule.forms.settling import remove_guards
 from dojoir.passes.schedule.forms.turning import sums_along_rows
-from dojoir.passes.schedule.steps.combinators import make
+from dojoir.passes.schedule.steps.combinators import make, tried
 from dojoir.passes.schedule.steps.fit import Structure
 from dojoir.passes.schedule.steps.simplify import delete_dead
 from dojoir.support.frozen import dataclass
@@ -55,19 +57,19 @@ Form = Callable[[Trace, Sizes], object]
 
 @dataclass(frozen=True)
 class Role:
-    """A role of structures in a schedule, and the form that a kernel is brought into before them, if any. Whether
-    its structures are worth leaving out is to be found out by a plan (`is_chosen`); else they cost nothing."""
+    """A role of structures in a schedule, and the form that a kernel is brought into before them, if any. Plans and
+    searches try a schedule without those that are `optional`."""
 
     name: str
     structures: tuple[Structure, ...]
     form: Form | None = None
-    is_chosen: bool = True
+    optional: bool = True
 
 
 @dataclass(frozen=True)
-class Made:
-    """A place that a structure of a role fitted: how many moves it made there, or the `refusal` that says why it
-    could not."""
+class Fitted:
+    """A place that a structure of a role fitted: how many moves were made there (0 where what goes through a nest
+    by itself found nothing to do), or the `refusal` of one."""
 
     role: Role
     structure: str
@@ -76,46 +78,49 @@ class Made:
     refusal: DojoError | None = None
 
 
-Left = Callable[[str, Path], bool]
-"""Whether a structure, by its name, is left out at a place."""
+Skips = Callable[[str, Path], bool]
+"""Whether a structure, by its name, is skipped at a place."""
 
 
-def _none(name: str, path: Path) -> bool:
+def _nowhere(name: str, path: Path) -> bool:
     return False
 
 
-def schedule_nests(trace: Trace, machine: Machine, sizes: Sizes, left: Left = _none) -> list[Made]:
-    """Schedules a kernel by all structures that fit it, but where they are left out. What is refused leaves the
-    kernel as it was. Returns what fitted, in the order in which it was tried."""
-    made: list[Made] = []
+def schedule_nests(trace: Trace, machine: Machine, sizes: Sizes, skips: Skips = _nowhere) -> list[Fitted]:
+    """Schedules a kernel by all structures that fit it, but where they are skipped. A refusal leaves the kernel as
+    it was. Returns what fitted, in the order in which it was tried."""
+    found: list[Fitted] = []
     for role in ROLES:
         if role.form is not None:
             role.form(trace, sizes)
         for structure in role.structures:
-            made += use(trace, name_of(structure), machine, sizes, left)
-    return made
+            found += use(trace, name_of(structure), machine, sizes, skips)
+    return found
 
 
-def use(trace: Trace, name: str, machine: Machine, sizes: Sizes, left: Left = _none) -> list[Made]:
-    """Schedules the places that a structure fits, but where it is left out, the last of the text first: so the
+def use(trace: Trace, name: str, machine: Machine, sizes: Sizes, skips: Skips = _nowhere) -> list[Fitted]:
+    """Schedules the places that a structure fits, but where it is skipped, the last of the text first: so the
     places of others stay as they are. Of several fits at one place the last that is legal is made. Raises KeyError
     for an unknown name."""
-    made: list[Made] = []
+    found: list[Fitted] = []
     done: set[Path] = set()
-    role, structure = STRUCTURES[name]
+    role, structure = CPU_STRUCTURES[name]
     for fit in reversed(list(structure(trace.kernel, machine, sizes))):
-        if fit.path in done or left(name, fit.path):
+        if fit.path in done or skips(name, fit.path):
             continue
-        before = trace.copy()
-        try:
-            make(trace, fit.step)
-        except DojoError as error:
-            take_over(trace, before)
-            made.append(Made(role, name, fit.path, refusal=error))
+        before, refusal = trace.copy(), None
+        if isinstance(fit.step, Move):
+            tried(trace, fit.step)  # of a move alone nobody asks why it is refused, which takes long to say
         else:
-            made.append(Made(role, name, fit.path, len(trace.steps) - len(before.steps)))
-            done |= {fit.path} - {()}
-    return made
+            try:
+                make(trace, fit.step)
+            except DojoError as error:
+                take_over(trace, before)
+                refusal = error
+        found.append(Fitted(role, name, fit.path, len(trace.steps) - len(before.steps), refusal))
+        if fit.path and refusal is None:  # without a path a fit is about one buffer, and others are about others
+            done.add(fit.path)
+    return found
 
 
 def name_of(structure: Structure) -> str:
@@ -124,12 +129,16 @@ def name_of(structure: Structure) -> str:
 
 
 # -- the table ---------------------------------------------------------------------------------------------
-def _scopes(trace: Trace, sizes: Sizes) -> None:
-    """A nest for each residue that a condition asks for, the ends of rows cut off where something is clamped there,
-    no scopes of one iteration, a scalar for each nest."""
+def _borders(trace: Trace, sizes: Sizes) -> None:
+    """A nest for each residue that a condition asks for, and the ends of rows cut off where something is
+    clamped."""
     if split_residues(trace):
         remove_guards(trace)
     cut_borders(trace, sizes)
+
+
+def _scalars(trace: Trace, sizes: Sizes) -> None:
+    """No scopes of one iteration, and a scalar for each nest."""
     take_units_away(trace)
     own_scalars(trace)
 
@@ -149,12 +158,13 @@ def _alive(trace: Trace, sizes: Sizes) -> None:
 
 
 ROLES: tuple[Role, ...] = (
-    Role("skew", (waves, turned_recurrences), _scopes),
+    Role("skew", (waves,), _borders),
+    Role("turn", (turned_recurrences,), _scalars),
     Role("cut", (triangles,), _contractions),
     Role("tile", (columns_alone, long_sums, register_tiles, channel_tiles, window_tiles)),
     Role("abreast", (gathered_rows, rows_in_lanes, sums_abreast, rows_abreast, blocks_apart), _alive),
-    Role("collapse", (collapsed,), is_chosen=False),
-    Role("registers", (registers,), is_chosen=False),
+    Role("collapse", (collapsed,), optional=False),
+    Role("registers", (registers,), optional=False),
     Role("parts", (sums_in_parts, blocks_of_scans)),
     Role("interchange", (interchange,)),
     Role("lanes", (lanes,)),
@@ -163,7 +173,7 @@ ROLES: tuple[Role, ...] = (
 )
 """All roles, in the order in which they are given."""
 
-STRUCTURES: Mapping[str, tuple[Role, Structure]] = MappingProxyType(
+CPU_STRUCTURES: Mapping[str, tuple[Role, Structure]] = MappingProxyType(
     {name_of(structure): (role, structure) for role in ROLES for structure in role.structures}
 )
 """All structures for CPUs, each with its role, by name."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ from dojoir.errors import ArgumentError, did_you_mean
 from dojoir.ir.nodes import Path, format_path, parse_path
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.cpu import structures
+from dojoir.passes.schedule.cpu.structures import CPU_STRUCTURES, schedule_nests, use
 from dojoir.passes.schedule.facts.sizes import Sizes
 from dojoir.passes.schedule.forms.settling import settle
 from dojoir.passes.schedule.plan import planner
@@ -27,7 +28,7 @@ FORMS: Mapping[str, Callable[[Trace], None]] = MappingProxyType(
 STRUCTURES: Mapping[str, planner.Structure] = MappingProxyType(
     {structure.__name__: structure for structure in planner.STRUCTURES}
 )
-"""The structures of nests for a GPU, by name; those for CPUs are in `structures.STRUCTURES`."""
+"""The structures of nests for a GPU, by name; those for CPUs are in `CPU_STRUCTURES`."""
 
 
 def arrange(trace: Trace, form: str) -> None:
@@ -73,14 +74,15 @@ def structure(
     ['split(0, 4096)', 'vectorize(0.0)']
     """
     planned = machine if isinstance(machine, Machine) else machine_named(machine)
-    what, path = f"structure for {planned.name},", trace.kernel.path(nest)
+    path = trace.kernel.path(nest)
     if len(path) != 1:
         raise ArgumentError(f"{nest} is inside of another scope: a nest is outermost", "bad-arguments")
     if planned.kind == "cpu":
-        _named(name, what, structures.STRUCTURES)
+        _check_name(name, _optional(), STRUCTURES, planned)
         _use(trace, path, name, planned, sizes)
         return
-    chosen = _named(name, what, STRUCTURES)
+    _check_name(name, STRUCTURES, _optional(), planned)
+    chosen = STRUCTURES[name]
     try:
         parts = chosen(trace, path, planned)
     except ArgumentError as error:
@@ -90,11 +92,29 @@ def structure(
         planner.rules(trace, part.path, planned)
 
 
+def _optional() -> list[str]:
+    """The names of the structures for CPUs that a user may ask for, or do without."""
+    return [name for name, (role, _) in CPU_STRUCTURES.items() if role.optional]
+
+
+def _check_name(name: str, known: Collection[str], others: Collection[str], machine: Machine) -> None:
+    """Raises ArgumentError for a structure that is not one of those `known` for a kind of machine."""
+    if name in known:
+        return
+    if name in others:
+        kind, other = ("CPUs", "cuda") if machine.kind == "cpu" else ("GPUs", "avx512")
+        message = f"{name} is no structure for {kind}, as {machine.name} is one: give a machine such as {other}"
+        raise ArgumentError(message, "bad-target")
+    near = did_you_mean(name, known)
+    message = f"there is no structure '{name}' for {machine.name}{near}: they are {', '.join(known)}"
+    raise ArgumentError(message, "bad-arguments")
+
+
 def _use(trace: Trace, nest: Path, name: str, machine: Machine, sizes: Sizes) -> None:
     """Schedules a nest by a structure for CPUs. Raises DojoError where it does not fit there."""
-    made = structures.use(trace, name, machine, sizes, lambda _, path: not is_inside(path, nest))
-    if not any(fit.moves for fit in made):
-        for fit in made:
+    fitted = use(trace, name, machine, sizes, lambda _, path: not is_inside(path, nest))
+    if not any(fit.moves for fit in fitted):
+        for fit in fitted:
             if fit.refusal is not None:
                 raise fit.refusal
         raise ArgumentError(f"the nest at {format_path(nest)} is not of the structure {name}", "bad-arguments")
@@ -110,7 +130,7 @@ def default_without(
 ) -> None:
     """Schedules a kernel for a CPU as `default_schedule` does, without one of its structures: nowhere, or not at a
     `place` where it would fit, as `dojoir.plan` names it. Others may fit in its place. Raises ArgumentError for
-    an unknown name, and for a GPU, whose structures are tried by themselves (`structure`).
+    an unknown name, where it would not fit, and for a GPU, whose structures are tried by themselves (`structure`).
 
     >>> import dojoir
     >>> trace = dojoir.PASSES["default_without"].given("lanes", "", "avx512").on(dojoir.kernels.load("relu"))
@@ -119,13 +139,27 @@ def default_without(
     """
     planned = machine if isinstance(machine, Machine) else machine_named(machine)
     if planned.kind == "gpu":
-        raise ArgumentError(f"what is left out is left out for a CPU, and {planned.name} is none", "bad-target")
-    _named(name, f"structure for {planned.name},", structures.STRUCTURES)
+        message = f"default_without is for CPUs, and {planned.name} is a GPU: use structure(NEST, NAME) there"
+        raise ArgumentError(message, "bad-target")
+    _check_name(name, _optional(), STRUCTURES, planned)
+    if place and not re.fullmatch(r"[0-9]+(\.[0-9]+)*", place):
+        message = f"'{place}' is no path as dojoir.plan prints one, such as 0.1"
+        raise ArgumentError(message, "bad-arguments")
     where = parse_path(place) if place else None
+    skipped: list[Path] = []
+
+    def skips(one: str, path: Path) -> bool:
+        is_skipped = one == name and where in (None, path)
+        skipped.extend([path] * is_skipped)
+        return is_skipped
+
     settle(trace)
-    structures.schedule_nests(
-        trace, planned, sizes, lambda one, path: one == name and (where is None or path == where)
-    )
+    fitted = schedule_nests(trace, planned, sizes, skips)
+    if not skipped:
+        places = ", ".join(sorted(format_path(fit.path) for fit in fitted if fit.structure == name))
+        at, others = f" at {place}" if place else "", f"; it fits at {places}" if places else ""
+        message = f"{name} does not fit{at}: there is nothing to leave out{others}"
+        raise ArgumentError(message, "bad-arguments")
 
 
 def _named(name: str, what: str, known: Mapping[str, _T]) -> _T:

@@ -66,7 +66,8 @@ MOST_PARTS = 6
 @dataclass(frozen=True)
 class Tried:
     """A structure that was tried on an outermost nest of a form: the seconds of the nest by the model, or None and
-    why it is not of that structure."""
+    why it is not of that structure. For a CPU, one that fitted a place: `form` is its role, `nest` the place, and
+    no seconds are known."""
 
     form: str
     nest: str

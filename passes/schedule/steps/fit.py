@@ -14,7 +14,8 @@ from dojoir.support.frozen import dataclass
 @dataclass(frozen=True)
 class Fit:
     """A place that a structure fits by its facts: the path of the node there, empty where it is about the kernel as
-    a whole, and what schedules it. That raises DojoError where a move is refused."""
+    a whole, and what schedules it. That raises DojoError where a move is refused; what goes through a nest by
+    itself, as lanes do, makes what is legal there instead."""
 
     path: Path
     step: Step

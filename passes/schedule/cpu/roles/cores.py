@@ -16,7 +16,7 @@ from dojoir.passes.schedule.facts.tree import children
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
 
-FEW = 4
+FEW_ITERATIONS = 4
 """How many iterations are too few to share out, whatever the number of cores."""
 
 
@@ -63,5 +63,5 @@ def _cores_inside(trace: Trace, path: Path, cores: int, sizes: Sizes) -> bool:
 def _is_uneven(scope: Scope, cores: int, sizes: Sizes) -> bool:
     """Whether a scope is known to run so seldom that cores would wait for each other: less often than there are
     cores, or a few times but not as often for each."""
-    count = count_of(scope.extent, sizes) or FEW
-    return count < max(cores, FEW) or (count < FEW * cores and count % cores != 0)
+    count = count_of(scope.extent, sizes) or FEW_ITERATIONS
+    return count < max(cores, FEW_ITERATIONS) or (count < FEW_ITERATIONS * cores and count % cores != 0)

@@ -24,7 +24,7 @@ from dojoir.passes.schedule.steps.fit import Fit
 TRANSPOSED = 32
 """The side of the blocks in which what is read along one dimension is written along another."""
 
-FEW = 4
+FEW_ROWS = 4
 """How many rows are too few for squares."""
 
 
@@ -53,8 +53,8 @@ def _order(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
             return
         here, there = strided(kernel, path), strided(kernel, inner)
         across = here and there and streamed(kernel, path) and streamed(kernel, inner)
-        outside = is_short(node.extent, sizes, FEW)
-        if across and (outside or is_short(node.body[0].extent, sizes, FEW)):  # a few rows: no squares
+        outside = is_short(node.extent, sizes, FEW_ROWS)
+        if across and (outside or is_short(node.body[0].extent, sizes, FEW_ROWS)):  # a few rows: no squares
             if not outside:
                 tried(trace, SwapScopes(place_of(path)))
         elif there > here:
