@@ -146,7 +146,8 @@ class _Launches(Arrays):
                 most = max(most, min(bound.evaluate(self.sizes, place) for bound in bounds))
             means.append(most)
         trips = sum(means) / len(means)
-        return Loop(ceil(trips) if trips < 1 else round(trips), scope.marks, not asked)
+        most = (scope.constant_bound or 0) if THREADS.intersection(scope.marks) else 0
+        return Loop(ceil(trips) if trips < 1 else round(trips), scope.marks, not asked, most)
 
     def samples(self, around: Sequence[Loop], depths: Sequence[int]) -> list[dict[int, int]]:
         """Values of the iterators of some loops, evenly spaced, together with each other's."""

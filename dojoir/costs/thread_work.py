@@ -61,6 +61,9 @@ class Loop:
     fixed: bool = True
     """Whether that is so in all iterations of the loops around it."""
 
+    most: int = 0
+    """How often a scope over threads runs at most, by a constant bound: a launch has so many for it. Else 0."""
+
     def has(self, marks: frozenset[str]) -> bool:
         return not marks.isdisjoint(self.marks)
 
@@ -90,6 +93,23 @@ def operations_of(statement: Statement) -> int:
     return max(1, sum(SLOW.get(op.name, 1) for op in ops))
 
 
+FASTEST = ("lane", "bx", "by", "bz")
+"""The marks of scopes over threads, from the one whose threads are neighbours in a warp on."""
+
+
+def warps_of(loops: Iterable[Loop]) -> int:
+    """How many warps of a block have something to do in some scopes over threads. Where the threads of a row of the
+    block fill warps, those are counted of each row that run; the others end at once."""
+    width, warps = 1, 1
+    for loop in sorted(loops, key=lambda loop: min(FASTEST.index(m) for m in loop.marks if m in FASTEST)):
+        if width >= 32:
+            warps *= max(1, loop.trips)
+        elif width * max(loop.most, loop.trips) > 32:
+            warps = ceil(width * max(1, loop.trips) / 32)
+        width *= max(loop.most, loop.trips, 1)
+    return warps
+
+
 class Work:
     """The work of one statement in a block: issue cycles of its warps, sectors, the dependence chain of a
     thread."""
@@ -108,7 +128,7 @@ class Work:
         self.own = [d for d in inside if not loops[d].has(GRID_MARKS | THREADS)]
         shared = [d for d in inside if loops[d].has(THREADS)]
         self.threads = max(1, prod(loops[d].trips for d in shared))
-        self.warps = ceil(self.threads / 32)
+        self.warps = warps_of([loops[d] for d in shared])
         self.resident = self.threads * max(1, min(32, RESIDENT // max(32, self.threads)))
         if self.blocks < arrays.machine.multiprocessors:
             self.resident = self.threads
@@ -213,7 +233,7 @@ class Work:
             return requests * rates.near / rates.ahead
         itemsize = buffer.dtype.itemsize
         item = vector * itemsize
-        lanes = min(32, self.threads)
+        lanes = min(32, ceil(self.threads / self.warps))
         step = self.step(access, self.thread) if self.thread is not None else 0
         apart = SECTOR if step is None else abs(step)
         sectors = max(1.0, min(lanes * ceil(item / SECTOR), ((lanes - 1) * apart + item) / SECTOR))

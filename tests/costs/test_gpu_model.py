@@ -8,7 +8,7 @@ import pytest
 
 import dojoir
 from dojoir.costs.launches import launch_seconds
-from dojoir.costs.thread_work import Work
+from dojoir.costs.thread_work import Loop, Work, warps_of
 from dojoir.ir.nodes import Condition
 
 SUM = "(x[{r}, {c}] + 2 * x[{r}, {c} + 1] + x[{r}, {c} + 2] + 2 * x[{r} + 1, {c}] + x[{r} + 2, {c} + 1]) / 16"
@@ -60,7 +60,36 @@ tmp t: f32[65536~, 16] reg
 | | | c[256*{0} + {1}, {2}] = t[256*{0} + {1}, {2}]
 """
 
+SHUFFLED = """kernel shuffled(C = 256)
+in  x: f32[256, 2, 2, 224, 224]
+out y: f32[256, 224, 2, 224, 2]
+
+256 : gx
+| 224 : gy
+| | 2 : gz
+| | | 28
+| | | | 1
+| | | | | min(8, -8*{3} + 224) : by
+| | | | | | min(32, -32*{4} + 2) : bx
+| | | | | | | y[{0}, {1}, {2}, 8*{3} + {5}, {6}] = x[{0}, {2}, {6}, {1}, 8*{3} + {5}]
+"""
+"""1,547 us: each warp has two threads with something to do."""
+
+WHOLE = """kernel shuffled(C = 256)
+in  x: f32[256, 2, 2, 224, 224]
+out y: f32[256, 224, 2, 224, 2]
+
+256 : gx
+| 224 : gy
+| | 14
+| | | min(8, 2) : by
+| | | | 32 : bx
+| | | | | y[{0}, {1}, {3}, 16*{2} + {4} // 2, {4} % 2] = x[{0}, {3}, {4} % 2, {1}, 16*{2} + {4} // 2]
+"""
+"""109 us."""
+
 PAIRS = {
+    "warps of which all threads work, and warps of which two do": (WHOLE, SHUFFLED),
     "threads side by side, and threads of parts of a row": (NEIGHBOURS, PARTS),
     "lanes that are aligned, and lanes that are not": (
         QUANTISED.replace("LANES", "16").replace("STEP", "16"),
@@ -98,3 +127,19 @@ def test_no_condition_is_looked_at_for_each_of_many_lanes(monkeypatch: pytest.Mo
         kernel = dojoir.parse(text + "| if {0} >= 3\n| | y[{0}] = 0\n")
         assert launch_seconds(kernel, dojoir.machine_for("cuda"), {}) > 0
         assert len(asked) == (2 * size if size == 16 else 0)
+
+
+@pytest.mark.parametrize(
+    ("loops", "warps"),
+    [
+        ([Loop(256, ("bx",), most=256)], 8),
+        ([Loop(2, ("bx",), most=32), Loop(8, ("by",), most=8)], 8),  # two threads of each warp
+        ([Loop(2, ("bx",), most=2), Loop(8, ("by",), most=8)], 1),
+        ([Loop(40, ("bx",), most=256)], 2),  # the other six end at once
+        ([Loop(4, ("bx",), most=4), Loop(32, ("lane",), most=32)], 4),
+        ([Loop(100, ("bx",)), Loop(3, ("by",))], 12),
+        ([], 1),
+    ],
+)
+def test_warps_are_those_with_something_to_do(loops: list[Loop], warps: int) -> None:
+    assert warps_of(loops) == warps
