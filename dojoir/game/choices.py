@@ -10,21 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import dojoir
-from dojoir.search.actions import spread
+from dojoir.search.actions import FORMS, NESTS, STRUCTURES, spread
 
 EACH = 12
 """Of a family of passes so many parameters are choices, evenly spread."""
-
-FORMS = ("joined", "products", "apart", "sunk", "residues", "ends")
-STRUCTURES = (
-    "rows_in_warps", "rows_in_blocks", "rules", "elements_in_threads", "blocks_in_threads", "rows_as_one",
-    "sum_along", "sum_across", "partial_sums", "partial_products", "large_tiles", "small_tiles", "quad_tiles",
-    "scaled_tiles", "adds_at_data", "copies_in_blocks", "assigns_at_data", "columns_in_threads",
-)  # fmt: skip
-"""The arguments of the passes `arrange` (FORMS) and `structure` (STRUCTURES)."""
-
-NESTS = 6
-"""For so many nests of a kernel the structures of a GPU are choices."""
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,25 @@ def _simple(machine: dojoir.Machine, threads: int) -> Iterator[str]:
     yield from ("simplify", "join_all", "default_schedule")
 
 
+FORMS = ("joined", "products", "apart", "sunk", "residues", "ends")
+STRUCTURES = (
+    "rows_in_warps", "rows_in_blocks", "rules", "elements_in_threads", "blocks_in_threads", "rows_as_one",
+    "sum_along", "sum_across", "partial_sums", "partial_products", "large_tiles", "small_tiles", "quad_tiles",
+    "scaled_tiles", "adds_at_data", "copies_in_blocks", "assigns_at_data", "columns_in_threads",
+)  # fmt: skip
+"""For GPUs, the arguments of the passes `arrange` (FORMS) and `structure` (STRUCTURES): what the planner tries."""
+
+NESTS = 6
+"""For so many nests of a kernel the structures of a GPU are tried."""
+
+
+def _planned(machine: dojoir.Machine, threads: int) -> Iterator[str]:
+    """What the planner for GPUs tries: a form of the kernel, a structure of one nest."""
+    if machine.kind == "gpu":
+        yield from (f"arrange({form})" for form in FORMS)
+        yield from (f"structure({nest}, {name})" for nest in range(NESTS) for name in STRUCTURES)
+
+
 WITHOUT = (
     "waves", "turned_recurrences", "triangles", "columns_alone", "long_sums", "register_tiles", "channel_tiles",
     "window_tiles", "gathered_rows", "rows_in_lanes", "sums_abreast", "rows_abreast", "blocks_apart",
@@ -77,6 +96,7 @@ ACTIONS: Mapping[str, Space] = {
     "rows": _rows,
     "simple": _simple,
     "without": _without,
+    "planned": _planned,
 }
 """The families of actions by name."""
 

@@ -17,9 +17,10 @@ from gymnasium.utils.env_checker import check_env
 
 from dojoir.game import KernelEnv
 from dojoir.game.actions import NOT_COUNTED, WAYS
-from dojoir.game.choices import FORMS, STRUCTURES, choices
+from dojoir.game.choices import choices
 from dojoir.game.observing import WAYS as SEEN
 from dojoir.passes.schedule.plan import parts
+from dojoir.search.actions import ACTIONS, FORMS, STRUCTURES, after
 
 SIZES = {"N": 4096}
 
@@ -151,3 +152,15 @@ def test_a_part_of_a_plan_that_cannot_be_made_is_told(text: str) -> None:
     assert isinstance(element, dojoir.Pass)
     with pytest.raises((dojoir.ArgumentError, dojoir.IllegalMove)):
         element(trace)
+
+
+def test_a_search_draws_what_the_planner_tries() -> None:
+    """For a GPU a form or a structure, for a CPU the rules without one: made as moves, all of them legal."""
+    kernel = dojoir.kernels.load("softmax").specialize(N=64, M=256)
+    for target, family in (("cuda", "planned"), ("avx512", "without")):
+        texts = [*ACTIONS[family](dojoir.machine_for(target), 1)]
+        other = "avx512" if target == "cuda" else "cuda"
+        assert texts and not [*ACTIONS[family](dojoir.machine_for(other), 1)]
+        made = {text: trace for text in texts if (trace := after(dojoir.Trace(kernel), text, target)) is not None}
+        assert len(made) >= 2 and all(dojoir.certify(trace) for trace in made.values())
+        assert len({trace.kernel for trace in made.values()}) >= 2
