@@ -70,7 +70,7 @@ NESTS = 6
 
 
 def _planned(machine: dojoir.Machine, threads: int) -> Iterator[str]:
-    """What the planner for GPUs tries: a form of the kernel, a structure of one nest."""
+    """A form of the kernel or a structure of one nest, as the planner for GPUs tries them."""
     if machine.kind == "gpu":
         yield from (f"arrange({form})" for form in FORMS)
         yield from (f"structure({nest}, {name})" for nest in range(NESTS) for name in STRUCTURES)
