@@ -73,7 +73,7 @@ def moves_page() -> str:
                 lines += [f"### {kind.name}", "", *_prose_and_example(inspect.cleandoc(kind.__doc__ or "")), ""]
     lines += ["## Passes", "", "A pass picks moves; what it did stands in the trace as moves.", ""]
     for name, chosen in dojoir.PASSES.items():
-        lines += [f"### {name}", "", *_prose_and_example(inspect.cleandoc(chosen.__doc__ or "")), ""]
+        lines += [f"### {name}", "", *_prose_and_example(chosen.documentation), ""]
     return "\n".join(lines)
 
 

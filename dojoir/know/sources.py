@@ -63,7 +63,7 @@ def _moves() -> Iterator[Document]:
 
 def _passes() -> Iterator[Document]:
     for name, chosen in dojoir.PASSES.items():
-        yield _of_docstring("pass", name, inspect.cleandoc(chosen.__doc__ or ""))
+        yield _of_docstring("pass", name, chosen.documentation)
 
 
 def _structures() -> Iterator[Document]:

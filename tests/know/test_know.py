@@ -60,8 +60,9 @@ def test_every_move_rule_pass_and_code_is_a_document() -> None:
     assert of["move"] == {move.name for move in dojoir.MOVES}
     assert of["rule"] == set(dojoir.rules.names())
     assert of["pass"] == set(dojoir.PASSES)
+    assert len({one.title for one in documents() if one.kind == "pass"}) == len(dojoir.PASSES)
     assert of["code"] == set(CODES)
-    assert {"gx", "p", "lane"} <= of["mark"] and "rows_in_warps" in of["structure"]
+    assert {"gx", "p", "lane"} <= of["mark"] and {"rows_in_warps", "lanes"} <= of["structure"]
     assert "language" in of["doc"] and len(of["schedule"]) > 40
     assert all(one.text.strip() and one.title for one in documents())
     assert {one.weight for one in documents() if one.kind == "schedule"} <= {MEASURED_HERE, WEIGHTS["schedule"]}

@@ -128,9 +128,10 @@ def default_without(
     *,
     sizes: Sizes = MappingProxyType({}),
 ) -> None:
-    """Schedules a kernel for a CPU as `default_schedule` does, without one of its structures: nowhere, or not at a
-    `place` where it would fit, as `dojoir.plan` names it. Others may fit in its place. Raises ArgumentError for
-    an unknown name, where it would not fit, and for a GPU, whose structures are tried by themselves (`structure`).
+    """Schedules a kernel for a CPU as `default_schedule` does, but without one of its structures: at no place that
+    it fits, or at all but one `place`, which `dojoir.plan` names. Others may fit there then. Raises ArgumentError
+    for an unknown name, where it would not fit, and for a GPU, whose structures are tried by themselves
+    (`structure`).
 
     >>> import dojoir
     >>> trace = dojoir.PASSES["default_without"].given("lanes", "", "avx512").on(dojoir.kernels.load("relu"))
