@@ -91,11 +91,12 @@ def optimize(
     each nest: for a CPU the first that fits goes before all that comes with dojoir, and `default_schedule` goes on
     from there; for a GPU they are candidates of the planner, by the model.
 
-    With `measure` the first option and those that the model says take at most 1.3 times as long, the text as it
-    stands among them, are built, compared with the reference at small sizes, and timed here in turn: at most four,
-    for some seconds. The first is returned unless another is faster beyond noise. One that cannot be built or is
-    wrong is left out. All sizes must be known, and nothing is kept for the next time. A kernel whose sizes are
-    fixed has no small ones: where they are large, the comparison takes long, and `sizes` is the place for them.
+    With `measure` the first option, those that the model says take at most 1.3 times as long, and the text as it
+    stands, unless the model says that it takes 30 times as long, are built, compared with the reference at small
+    sizes, and timed here in turn: at most four, for some seconds. The first is returned unless another is faster
+    beyond noise. One that cannot be built or is wrong is left out. All sizes must be known, and nothing is kept for
+    the next time. A kernel whose sizes are fixed has no small ones: where they are large, the comparison takes
+    long, and `sizes` is the place for them.
 
     Raises KernelError for an ill-formed kernel, ArgumentError for a size that the kernel does not have or that is
     below 1, for an unknown target or processor, a number of threads that there cannot be, a stored schedule that

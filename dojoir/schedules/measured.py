@@ -1,4 +1,5 @@
-"""The fastest of several ways to schedule a kernel: those that the model says are near the first are run here."""
+"""The fastest of several ways to schedule a kernel: the first, those that the model says are near it, and the last,
+the text as it stands, are run here."""
 
 from __future__ import annotations
 
@@ -13,6 +14,10 @@ import dojoir
 
 NEAR = 1.3
 """How many times the seconds of the first way another may take, by the model, to be timed beside it."""
+
+TEXT_NEAR = 30
+"""The same for the last way, the text as it stands. What compilers make of it the model of a CPU underrates up to
+ten times; on a GPU it may run on one thread, and take minutes."""
 
 MOST_TIMED = 4
 """How many ways are timed at most, the nearest to the first."""
@@ -137,8 +142,9 @@ def bench(
 
 
 def fastest(ways: Iterable[W], on: Bench, model: Model) -> Fastest[W]:
-    """The fastest of the first way and of those that the model says are near it. All that are timed were run and
-    are right; what cannot be made or built, or is wrong, is left out. One is kept unless another is faster beyond
+    """The fastest of the first way, of those that the model says are near it, and of the last, which is the text as
+    it stands: so what is returned is never measured to be slower than that. All that are timed were run and are
+    right; what cannot be made or built, or is wrong, is left out. One is kept unless another is faster beyond
     noise. Raises the error of a first way that is given and cannot be made; where none is right, that of the
     first."""
     coming = iter(ways)
@@ -146,8 +152,10 @@ def fastest(ways: Iterable[W], on: Bench, model: Model) -> Fastest[W]:
     first = next(_right(_that_can_be_made(coming, errors), on, errors), None)
     if first is None:
         raise errors[0]
-    near = _right(_near(coming, first, model), on, errors)
-    timed = [first, *islice(near, MOST_TIMED - 1)]
+    *others, text = [*coming] or [first.way]
+    near = [first, *islice(_right(_near(others, first, model, NEAR), on, errors), MOST_TIMED - 2)]
+    last = _right(_near([text], first, model, TEXT_NEAR), on, errors)
+    timed = [*near, *(one for one in last if one.trace.kernel not in {other.trace.kernel for other in near})]
     if len(timed) == 1:
         return Fastest(first.way, first.trace)
     times = zip(timed, on.in_turn([one.trace.kernel for one in timed]), strict=True)
@@ -183,14 +191,14 @@ def _right(made: Iterable[Made[W]], on: Bench, errors: list[dojoir.DojoError]) -
             yield one
 
 
-def _near(ways: Iterable[W], first: Made[W], model: Model) -> list[Made[W]]:
-    """The ways that are near the first by the model and other kernels than that, the fastest first. Where both say
-    their seconds, what is not near is not made."""
+def _near(ways: Iterable[W], first: Made[W], model: Model, most: float) -> list[Made[W]]:
+    """The ways that take at most so many times the seconds of the first by the model, and are other kernels than
+    that, the fastest first. Where both say their seconds, what takes longer is not made."""
     seen = {first.trace.kernel}
     found: list[tuple[float, Made[W]]] = []
     for way in ways:
         share = _share(way.seconds, first.way.seconds)
-        if share is not None and share > NEAR:
+        if share is not None and share > most:
             continue
         with suppress(dojoir.DojoError):
             one = Made(way, way.make())
@@ -199,7 +207,7 @@ def _near(ways: Iterable[W], first: Made[W], model: Model) -> list[Made[W]]:
             seen.add(one.trace.kernel)
             if share is None:
                 share = _share(model(one.trace), model(first.trace))
-            if share is not None and share <= NEAR:
+            if share is not None and share <= most:
                 found.append((share, one))
     return [one for _, one in sorted(found, key=lambda each: each[0])]
 
