@@ -246,7 +246,8 @@ def _by_itself(
 class Way:
     """A way to schedule a kernel: its name, what makes its moves (and may raise), and the stored schedule that
     they are from, if any. Then the seconds that the model of the machine says it takes, whether it is the caller's
-    own, of which an error is the caller's to see, and the structures of the caller in it."""
+    own, of which an error is the caller's to see, the structures of the caller in it, and the structure for CPUs
+    that it is `without`."""
 
     name: str
     make: Callable[[], dojoir.Trace]
@@ -254,6 +255,7 @@ class Way:
     seconds: float | None = None
     given: bool = False
     structures: tuple[str, ...] = ()
+    without: str = ""
 
 
 def ways(
@@ -318,7 +320,7 @@ def _ruled(
         room = machine_of(machine, threads)
         for name in fitting(kernel, room, sizes or {}, [] if tried is None else tried):
             rest = dojoir.PASSES["default_without"].given(name).for_sizes(sizes or {}).for_machine(room)
-            yield Way(f"default_schedule without {name}", partial(rest.on, kernel))
+            yield Way(f"default_schedule without {name}", partial(rest.on, kernel), without=name)
         return
     from dojoir.passes.schedule.forms.settling import settle  # what is kept needs no planner
     from dojoir.passes.schedule.plan.planner import STRUCTURES, Planner

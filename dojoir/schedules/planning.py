@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 class Option:
     """One way to schedule a kernel: `name` says where it is from. `trace` are its moves (none where `refusal` says
     why it cannot be made, or its code cannot). `seconds` is what the model of the machine says that it takes, None
-    where none is asked: for stored schedules on a GPU, on a CPU where a size is open, and for what is refused."""
+    where none is asked: for stored schedules on a GPU, on a CPU where a size is open, and for what is refused.
+    `without` is the structure for CPUs that the schedule by rule leaves out, if it is such a one."""
 
     name: str
     trace: dojoir.Trace
     seconds: float | None
     refusal: str = ""
+    without: str = ""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ def plan(
 
 def _option(way: Way, kernel: dojoir.Kernel, target: str, machine: dojoir.Machine) -> Option:
     """A way, made and emitted once."""
-    option = Option(way.name, dojoir.Trace(kernel), way.seconds)
+    option = Option(way.name, dojoir.Trace(kernel), way.seconds, without=way.without)
     try:
         option = replace(option, trace=way.make())
         emitted(option.trace, target, machine)

@@ -214,7 +214,7 @@ def _near(play: Play, default: dojoir.Trace) -> list[dojoir.Trace]:
     sizes = play.sizes[0]
     most = NEAR * dojoir.estimate(default.kernel, sizes, play.target, play.threads)
     options = dojoir.plan(play.kernel, play.target, sizes=sizes, threads=play.threads).options
-    near = [one for one in options if " without " in one.name and one.seconds is not None and one.seconds <= most]
+    near = [one for one in options if one.without and one.seconds is not None and one.seconds <= most]
     return [one.trace for one in sorted(near, key=lambda one: one.seconds or 0.0)[:MOST_NEAR]]
 
 

@@ -132,6 +132,8 @@ def test_a_plan_says_what_fitted_and_what_is_without_it() -> None:
     names = [option.name for option in plan.options]
     assert names[0] == plan.best.name == "default_schedule"
     assert "default_schedule without register_tiles" in names and names[-1] == "the text as it stands"
+    assert {"register_tiles", "sums_abreast"} <= {option.without for option in plan.options}
+    assert plan.best.without == plan.options[-1].without == ""
     assert all(option.seconds is not None and option.seconds > 0 for option in plan.options)
     assert {("tile", "register_tiles"), ("abreast", "sums_abreast")} <= {(t.form, t.structure) for t in plan.tried}
     assert "role" in str(plan) and "sums_abreast" in str(plan)

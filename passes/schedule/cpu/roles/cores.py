@@ -26,11 +26,12 @@ def cores(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     if machine.cores != 1:
         for n in range(len(kernel.body)):
             if not is_little(kernel, (n,), sizes):
-                yield Fit((n,), partial(_share, path=(n,), cores=machine.cores, sizes=sizes))
+                yield Fit((n,), partial(_share, path=(n,), count=machine.cores, sizes=sizes))
 
 
-def _share(trace: Trace, path: Path, cores: int, sizes: Sizes) -> None:
-    _cores(trace, path, cores, sizes)
+def _share(trace: Trace, path: Path, count: int, sizes: Sizes) -> None:
+    """Shares what is at a node, or below it, out over so many cores."""
+    _cores(trace, path, count, sizes)
 
 
 def _cores(trace: Trace, path: Path, cores: int, sizes: Sizes) -> bool:
