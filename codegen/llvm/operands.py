@@ -50,7 +50,8 @@ class Operands(ABC):
         return self.code.value(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
 
     def shuffled(self, kind: Type, left: str, right: str, which: Sequence[int | None]) -> str:
-        """Lanes of two vectors of a type, those of the right one counted on; None for what does not matter."""
+        """A shuffle of two vectors of one type. Lane numbers go on from the left vector into the right one; a lane that is
+        None is undefined."""
         spelled = text.spelled(kind)
         order = ", ".join(f"i32 {'poison' if lane is None else lane}" for lane in which)
         return self.code.value(f"shufflevector {spelled} {left}, {spelled} {right}, <{len(which)} x i32> <{order}>")

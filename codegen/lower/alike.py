@@ -16,7 +16,9 @@ Body = tuple[Stmt, ...]
 
 
 def computed_once(lanes: Sequence[Body]) -> tuple[list[Stmt], list[Body]]:
-    """What iterations of as many statements compute alike, and the iterations without it."""
+    """Hoists the statements that are equal in all unrolled iterations: (the hoisted ones, the rest of each iteration).
+
+    All iterations have the same number of statements."""
     changed = changed_by(tuple(stmt for body in lanes for stmt in body))
     own: list[dict[Value, Value]] = [{} for _ in lanes]
     once: list[Stmt] = []

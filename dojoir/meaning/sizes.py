@@ -116,7 +116,7 @@ def _integer_of(value: object) -> int:
 
 
 def undivided(extent: Affine, facts: tuple[Condition, ...]) -> tuple[Affine, int]:
-    """An extent and 1, or what it is half of and 2, where it is half of what the facts say is even."""
+    """`(E, 2)` for an extent `E // 2` where the facts say that E is even, else `(extent, 1)`."""
     match extent:
         case Affine(((FloorDiv(whole, 2), 1),), 0) if is_even(whole, facts):
             return whole, 2

@@ -373,8 +373,8 @@ class _Search:
         return [self.known[t.kernel.hash] for t in traces if t.kernel.hash in self.known]
 
     def wait_until(self, end: float, lease_end: float) -> None:
-        """Has the evaluator give up at a time what is under way then, and at another one what waits for others that
-        time, where it can."""
+        """Sets the evaluator's two deadlines, if it has them: for work under way, and for waiting on the timing
+        lease."""
         timing = self.evaluator.evaluator if isinstance(self.evaluator, Remembering) else self.evaluator
         if hasattr(timing, "until"):
             timing.until, timing.lease_until = end, lease_end

@@ -137,8 +137,8 @@ def _domain_among(reads: isl.UnionSet) -> Callable[[isl.UnionMap], isl.UnionSet]
 
 
 def _shared_dims(schedule: isl.UnionMap) -> int | None:
-    """How many dimensions of time come before the first in which each of the accesses has a number of its own, or
-    None where there is no such."""
+    """The number of leading time dimensions before the first one that is a constant for every access; None if none
+    is."""
     maps: list[isl.Map] = []
     schedule.foreach_map(maps.append)
     for d in range(maps[0].dim(isl.dim_type.out) if maps else 0):

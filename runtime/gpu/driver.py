@@ -76,8 +76,8 @@ class Driver(Protocol):
         ...
 
     def resources(self, function: int, name: str, threads: int, shared_bytes: int) -> Resources:
-        """The resources of a loaded kernel, in blocks of so many threads that ask for so much shared memory beside
-        what it declares."""
+        """Registers, local memory and occupancy of a loaded kernel, for a number of threads a block and of bytes of
+        dynamic shared memory."""
         ...
 
     def launch(

@@ -59,8 +59,8 @@ class Sweep:
     touches: tuple[Touch, ...]
 
     def conflicts(self, other: Sweep) -> Iterator[int]:
-        """By how much the row of this sweep is further than that of another where both touch one element, of which
-        one of them writes."""
+        """The row distances of the dependences between this sweep and another: how much further the row of this one
+        is where both touch one element and at least one of them writes it."""
         for mine, its in product(self.touches, other.touches):
             if mine.buffer == its.buffer and (mine.writes or its.writes):
                 own, others = mine.offset, its.offset
@@ -69,11 +69,6 @@ class Sweep:
                 if other.rows is None and self.rows is not None and others - own < 0:
                     continue
                 yield others - own
-
-    @property
-    def is_serial(self) -> bool:
-        """Whether a row may wait for another one of the same sweep."""
-        return any(self.conflicts(self))
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,8 @@ BLOCKS = 4
 
 
 def sum_along(trace: Trace, path: Path, machine: Machine) -> None:
-    """A result a block, or a warp where sums are short: its threads go along what lies side by side."""
+    """One block per result, or one warp where a result has at most `WARP_SUM` terms; its threads stride along the
+    contiguous dimension."""
     found = sum_at(trace, path)
     nest = [*found.summed]
     beside = runs_along(trace.kernel, found.site, nest[-1])
