@@ -19,8 +19,8 @@ class Operands(ABC):
     changes, `cells` the address of each that does, `arrays` the address and element type of each buffer. `x86`
     and `ternary` say that the machine has the instructions of x86, and those of AVX-512 on three operands.
     `dots` is how many lanes a register has for sums of products of bytes, `vnni` whether it has one instruction
-    for four of them. `register` is how many bits a vector register has (0: there are none), and `on_stack` are the
-    arrays of the function itself."""
+    for four of them. `register` is how many bits a vector register has (0: there are none), `registers` how many
+    there are, and `on_stack` are the arrays of the function itself."""
 
     code: Code
     fast: bool
@@ -29,6 +29,7 @@ class Operands(ABC):
     dots: int = 0
     vnni: bool = False
     register: int = 0
+    registers: int = 0
     names: dict[str, str] = field(default_factory=dict)
     cells: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, tuple[str, DType]] = field(default_factory=dict)
@@ -50,8 +51,8 @@ class Operands(ABC):
         return self.code.value(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
 
     def shuffled(self, kind: Type, left: str, right: str, which: Sequence[int | None]) -> str:
-        """A shuffle of two vectors of one type. Lane numbers go on from the left vector into the right one; a lane that is
-        None is undefined."""
+        """A shuffle of two vectors of one type. Lane numbers go on from the left vector into the right one; a lane
+        that is None is undefined."""
         spelled = text.spelled(kind)
         order = ", ".join(f"i32 {'poison' if lane is None else lane}" for lane in which)
         return self.code.value(f"shufflevector {spelled} {left}, {spelled} {right}, <{len(which)} x i32> <{order}>")

@@ -53,6 +53,8 @@ class _Printer:
             attributes + " }",
             "!0 = !{i32 1}",
             '!1 = !{!"branch_weights", i32 1, i32 100000}',
+            "!2 = distinct !{!2, !3}",
+            '!3 = !{!"llvm.loop.unroll.disable"}',
         ]
         return "\n".join([notes, *functions, *reversed(self.outlined), main, *tail]) + "\n"
 
@@ -62,7 +64,15 @@ class _Printer:
         vnni |= target.architecture == "aarch64" and "dotprod" in target.features
         lanes = target.vector_bits // 32 if target.dots else 0
         return Values(
-            code, fast, self.x86, target.scales, lanes, vnni, target.vector_bits, functions=self.functions
+            code,
+            fast,
+            self.x86,
+            target.scales,
+            lanes,
+            vnni,
+            target.vector_bits,
+            target.registers,
+            functions=self.functions,
         )
 
     # -- functions -------------------------------------------------------------------------------------------

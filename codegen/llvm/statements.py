@@ -47,13 +47,15 @@ MOST_ELEMENTS = 1 << 56
 @dataclass
 class Statements:
     """Prints statements into one function. `status` is the address of the status of the program, which other
-    threads write too where it is `shared`. `heap` are the blocks of memory to free on the way out."""
+    threads write too where it is `shared`. `heap` are the blocks of memory to free on the way out, `kept` the bits
+    of each array of its own."""
 
     values: Values
     status: str
     parallel: Callable[[Statements, Parallel], None]
     shared: bool = False
     heap: list[str] = field(default_factory=list)
+    kept: dict[str, int] = field(default_factory=dict)
     stack: dict[Array, str] = field(default_factory=dict)
     leave: str | None = None
 
@@ -108,6 +110,7 @@ class Statements:
                 values.arrays[array.name] = (self._allocate(array), array.dtype)
                 if array.lives != "heap":
                     values.on_stack.add(array.name)
+                    self.kept[array.name] = 8 * array.dtype.itemsize * (known(array.elements) or 0)
             case For(kind="unroll"):
                 self._unrolled(statement)
             case For():
@@ -213,8 +216,18 @@ class Statements:
         self.block(loop.body)
         code.do(f"{after} = add nsw i64 {name}, {loop.step}")
         code.lines[phi] = f"  {name} = phi i64 [ {start}, %{before} ], [ {after}, %{code.label} ]"
-        code.do(f"br label %{head}")
+        rolled = ", !llvm.loop !2" if self._fills_registers(loop) else ""
+        code.do(f"br label %{head}{rolled}")
         code.start(done)
+
+    def _fills_registers(self, loop: For) -> bool:
+        """Whether a loop stores to arrays that fit in the vector registers and take more than half of them, as the
+        tile of a convolution does. Written out, its iterations would share what they read, and each value that is
+        kept for the next iteration takes a register from the tile, which is then spilled."""
+        stored = {stmt.buffer for stmt in statements(loop.body) if isinstance(stmt, Store)}
+        bits = sum(self.kept.get(name, 0) for name in stored)
+        room = self.values.register * self.values.registers
+        return room // 2 < bits <= room
 
     def _stop_without_memory(self, parallel: Parallel) -> None:
         """Ends the program where a scope on the cores had no memory."""

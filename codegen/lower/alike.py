@@ -16,7 +16,7 @@ Body = tuple[Stmt, ...]
 
 
 def computed_once(lanes: Sequence[Body]) -> tuple[list[Stmt], list[Body]]:
-    """Hoists the statements that are equal in all unrolled iterations: (the hoisted ones, the rest of each iteration).
+    """Hoists the statements that are equal in all unrolled iterations: (the hoisted ones, the rest of each).
 
     All iterations have the same number of statements."""
     changed = changed_by(tuple(stmt for body in lanes for stmt in body))

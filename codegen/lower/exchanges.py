@@ -144,8 +144,8 @@ class Exchanges:
 
 
 def _told(index: Affine, told: set[int], bounds: Sequence[Sequence[int | None]]) -> set[int]:
-    """The iterators that the value of an index determines, given those of `told`. It determines all of its own if it
-    is a mixed-radix number: each takes larger steps than all smaller ones reach together."""
+    """The iterators that the value of an index determines, given those of `told`. It determines all of its own if
+    it is a mixed-radix number: each takes larger steps than all smaller ones reach together."""
     steps: list[tuple[int, int]] = []
     for atom, coefficient in index.terms:
         if isinstance(atom, Iter):

@@ -89,8 +89,8 @@ def _used(options: argparse.Namespace, name: str, tuned: dojoir.Tuned) -> str:
 
 
 def _written(options: argparse.Namespace, trace: dojoir.Trace) -> int:
-    """Writes the requested files; returns 1 if one of them failed. The others are written, and the result is on stdout
-    already."""
+    """Writes the requested files; returns 1 if one of them failed. The others are written, and the result is on
+    stdout already."""
     status = 0
     writers = (
         (options.save_trace, trace.save),

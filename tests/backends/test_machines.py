@@ -112,6 +112,34 @@ def test_a_schedule_has_the_vectors_of_its_machine(cpu: str, name: str) -> None:
         assert min(loop.spills for loop in loops if loop.multiplies == whole) == 0, chosen
 
 
+WINDOWS = """
+kernel windows(C, O, H, W)
+in  x: f32[C, H + 2, W + 2]
+in  f: f32[O, C, 3, 3]
+out y: f32[O, H, W]
+
+O
+| H
+| | W
+| | | y[{0}, {1}, {2}] = 0
+| | | C
+| | | | 3
+| | | | | 3
+| | | | | | y[{0}, {1}, {2}] += x[{3}, {1} + {4}, {2} + {5}] * f[{0}, {3}, {4}, {5}]
+"""
+
+
+@pytest.mark.parametrize("cpu", ["sapphirerapids", "znver4"])
+def test_windows_that_share_what_they_read_leave_the_tile_in_registers(cpu: str) -> None:
+    """The three columns of a window read the same elements but for one. LLVM would keep all of them for the next
+    column, and spill the tile."""
+    sizes = {"C": 64, "O": 64, "H": 56, "W": 56}
+    loops = [*innermost_loops(assembly(dojoir.optimize(dojoir.parse(WINDOWS), f"llvm@{cpu}", sizes=sizes), cpu))]
+    whole = max(loop.multiplies for loop in loops)
+    assert whole == 28
+    assert all(loop.spills == 0 for loop in loops if loop.multiplies == whole)
+
+
 def test_the_loops_of_machine_code() -> None:
     text = "f:\n.L1:\n\tvmovups %ymm1, 32(%rsp)\n.L2:\n\tvfmadd231ps %ymm1, %ymm2, %ymm3\n\tjne .L2\n\tjmp .L1\n"
     (loop,) = innermost_loops(text)
