@@ -27,6 +27,7 @@ def op(
     cuda: dojoir.Kernel | dojoir.Trace | None = None,
     dtypes: Sequence[object] = (),
     autocast: object = None,
+    schedule: str | None = "auto",
 ) -> Operator:
     """A kernel, what a trace made of one, or versions of one by size (`dojoir.versions`), as the operator `name`
     of PyTorch (`"namespace::name"`), which is returned: `y = softmax(x)`, and `torch.ops.namespace.name` too.
@@ -42,6 +43,9 @@ def op(
       gradients of its results (`grad_y`), and whose results are called `grad_x`; as a function on tensors alone;
     - or a function with parameters of such names. It returns the gradient of the only floating-point tensor that
       the operator takes, or a tuple with one for each, in declared order, or a mapping from `grad_x`.
+
+    A text is scheduled by `dojoir.optimize` when the operator is made; with `schedule=None`, or where it has marks,
+    it runs as it is written. What a trace made, and versions, run as they are.
 
     `dtypes` are types besides the declared one that its floating-point tensors may have (`("bf16",
     torch.float16)`). The results then have the type of the call, what is computed in between stays f32 (f64 for
@@ -66,7 +70,7 @@ def op(
     _need("op")
     from dojoir.torch.operator import define
 
-    return define(kernel, name, backward, threads, cuda, dtypes, autocast)
+    return define(kernel, name, backward, threads, cuda, dtypes, autocast, schedule)
 
 
 def onnx_table(*operators: Operator) -> dict[Operator, Callable[..., Any]]:

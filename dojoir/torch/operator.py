@@ -32,7 +32,14 @@ _recipes: dict[str, tuple[Any, ...]] = {}
 
 
 def define(
-    kernel: object, name: str, backward: object, threads: int | None, cuda: object, dtypes: object, autocast: object
+    kernel: object,
+    name: str,
+    backward: object,
+    threads: int | None,
+    cuda: object,
+    dtypes: object,
+    autocast: object,
+    schedule: object,
 ) -> Operator:
     """Registers the operator: see `dojoir.torch.op`."""
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
@@ -41,13 +48,16 @@ def define(
         raise dojoir.ArgumentError(
             f'an operator of PyTorch is called "namespace::name", not {shown}', "bad-operator-name"
         )
+    if schedule not in ("auto", None):
+        message = f"schedule is 'auto', or None for a text that runs as it is written, not {schedule!r}"
+        raise dojoir.ArgumentError(message, "bad-operator")
     given = _given(kernel, "op")
     own = None if cuda is None else _given(cuda, "cuda=")
-    form = _form(name, given, own, threads, type_names(dtypes))
     hint_about_temporaries(given)
-    rules = no_rules(name) if backward is None else _rules(form, backward, threads)
+    form = _form(name, _scheduled(given, threads, schedule), own, threads, type_names(dtypes))
+    rules = no_rules(name) if backward is None else _rules(form, backward, threads, schedule)
     operator = register(form, rules, _autocast(form, autocast))
-    _recipes[name] = kernel, name, backward, threads, cuda, dtypes, autocast
+    _recipes[name] = kernel, name, backward, threads, cuda, dtypes, autocast, schedule
     copyreg.pickle(torch._ops.OpOverload, _reduced)  # PyTorch's own operators are pickled by name, as in a graph
     return operator
 
@@ -85,7 +95,16 @@ def _form(name: str, given: Given, own: Given | None, threads: int | None, dtype
     return Form(name, variants.compiled().kernel, variants, dtypes)
 
 
-def _rules(form: Form, backward: object, threads: int | None) -> Rules:
+def _scheduled(given: Given, threads: int | None, schedule: object) -> Given:
+    """The input of an operator, a text with what `dojoir.optimize` makes of it; one that has marks has a schedule."""
+    if schedule is None or not isinstance(given, dojoir.Kernel):
+        return given
+    if any(getattr(node, "marks", ()) for _, node in given.walk()):
+        return given
+    return dojoir.optimize(given, threads=threads)
+
+
+def _rules(form: Form, backward: object, threads: int | None, schedule: object) -> Rules:
     """The derivatives: of the text, of a function of the user's, or of an operator made of a kernel."""
     if backward == "auto":
         found = Auto(form, threads, register)
@@ -97,7 +116,8 @@ def _rules(form: Form, backward: object, threads: int | None) -> Rules:
         raise dojoir.ArgumentError(
             f"backward takes 'auto', a kernel, a trace or a function, not {type(backward).__name__}", "bad-backward"
         )
-    own = _form(f"{form.name}_backward", _given(backward, "backward"), None, threads, form.dtypes)
+    given = _scheduled(_given(backward, "backward"), threads, schedule)
+    own = _form(f"{form.name}_backward", given, None, threads, form.dtypes)
     operator = register(own, no_rules(own.name))
     return gradients_of(form, form.name, operator, own)
 

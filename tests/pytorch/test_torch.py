@@ -198,8 +198,32 @@ def test_no_gradients_without_a_backward() -> None:
     refused("no-backward", lambda: y.sum().backward(), "dojoir_test::forward_only", "backward=")
 
 
+def test_a_text_is_scheduled_and_what_has_a_schedule_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+    compile = dojoir.compile
+
+    def seen(kernel: Any, *given: Any, **options: Any) -> dojoir.Compiled:
+        compiled.append(kernel)
+        return compile(kernel, *given, **options)
+
+    monkeypatch.setattr(dojoir, "compile", seen)
+    kernel = dojoir.parse(SILU)
+    marked = dojoir.apply(kernel, "vectorize(0.0)")
+    fast = dojoir.optimize(kernel).kernel
+    assert fast != kernel
+    for given, schedule, runs in (
+        (kernel, "auto", fast),
+        (kernel, None, kernel),
+        (marked, "auto", marked),
+        (dojoir.Trace(kernel), "auto", kernel),
+    ):
+        dojoir.torch.op(given, "dojoir_test::scheduled", schedule=schedule)
+        assert compiled.pop() == runs
+
+
 def test_wrong_operators_are_refused() -> None:
     kernel = dojoir.parse(SILU)
+    refused("bad-operator", lambda: dojoir.torch.op(kernel, "a::b", schedule=True), "True", "None")  # type: ignore[arg-type]
     for name in ("silu", "a::b::c", "a:b", "", 3):
         refused("bad-operator-name", lambda n=name: dojoir.torch.op(kernel, n), "namespace::name")
     refused("not-a-kernel", lambda: dojoir.torch.op(SILU, "dojoir_test::x"), "dojoir.parse")
