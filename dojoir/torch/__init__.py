@@ -44,6 +44,9 @@ def op(
     - or a function with parameters of such names. It returns the gradient of the only floating-point tensor that
       the operator takes, or a tuple with one for each, in declared order, or a mapping from `grad_x`.
 
+    `threads` is how many threads a call has on the CPU. By default each call has as many as PyTorch has then
+    (`torch.set_num_threads`), or `$DOJOIR_THREADS`; what is scheduled is so for as many as there are at first.
+
     A text is scheduled by `dojoir.optimize` when the operator is made; with `schedule=None`, or where it has marks,
     it runs as it is written. What a trace made, and versions, run as they are.
 

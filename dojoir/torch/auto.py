@@ -15,6 +15,7 @@ from dojoir.torch.derivatives import Rules, no_rules
 from dojoir.torch.device import last
 from dojoir.torch.form import Form
 from dojoir.torch.kept import with_results, worth_keeping
+from dojoir.torch.threads import threads_now
 from dojoir.torch.variants import NAMES, WIDE, Variants
 
 Register = Callable[[Form, Rules], Any]
@@ -118,7 +119,9 @@ class Auto:
         return {f"{self._prefix}{b.name}": r for r, b in enumerate(self._form.results)}
 
     def _made(self, name: str, kernel: dojoir.Kernel) -> Form:
-        variants = Variants(lambda: dojoir.optimize(kernel, threads=self._threads), None, self._threads)
+        variants = Variants(
+            lambda: dojoir.optimize(kernel, threads=threads_now(self._threads)()), None, self._threads
+        )
         return Form(name, kernel, variants, self._form.dtypes)
 
     def rules(self) -> Rules:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import dojoir
 from dojoir.torch.device import Given, last
+from dojoir.torch.threads import threads_now
 from dojoir.torch.variants import WIDE
 
 
@@ -55,4 +56,4 @@ def with_results(given: Given, names: tuple[str, ...], threads: int | None) -> G
             return own
         except dojoir.DojoError:
             pass
-    return dojoir.optimize(made, threads=threads)
+    return dojoir.optimize(made, threads=threads_now(threads)())

@@ -17,6 +17,7 @@ from dojoir.torch.device import Given
 from dojoir.torch.form import Form
 from dojoir.torch.gradients import gradients_of
 from dojoir.torch.running import fake, on_cpu, on_device
+from dojoir.torch.threads import threads_now
 from dojoir.torch.variants import TYPES, Variants, hint_about_temporaries, type_names
 
 Operator = Any
@@ -96,12 +97,12 @@ def _form(name: str, given: Given, own: Given | None, threads: int | None, dtype
 
 
 def _scheduled(given: Given, threads: int | None, schedule: object) -> Given:
-    """The input of an operator, a text with what `dojoir.optimize` makes of it; one that has marks has a schedule."""
+    """The input of an operator; of a text without marks what `dojoir.optimize` makes of it."""
     if schedule is None or not isinstance(given, dojoir.Kernel):
         return given
     if any(getattr(node, "marks", ()) for _, node in given.walk()):
         return given
-    return dojoir.optimize(given, threads=threads)
+    return dojoir.optimize(given, threads=threads_now(threads)())
 
 
 def _rules(form: Form, backward: object, threads: int | None, schedule: object) -> Rules:

@@ -39,16 +39,17 @@ def _runner(form: Form, name: str | None, otherwise: Callable[[tuple[Any, ...], 
     """The function that runs the kernel on tensors of one type, and leaves the others to `otherwise`."""
     alone, order, copied, positions = len(form.results) == 1, form.order, form.copied, form.tensors
     checked, types, empty_strided = form.checked_as(name), form.types_of(name), torch.empty_strided
-    compiled: list[Any] = []
+    variants, threads = form.variants, form.variants.threads
+    compiled: list[Any] = []  # the threads of a call, the callable for as many and, in `run_plain`, its layouts
 
     def run(*given: Any, **sizes: Any) -> Any:
         for i, dtype, rank, plain in checked:
             tensor = given[i]
             if tensor.dtype != dtype or tensor.dim() != rank or (plain and not tensor.is_contiguous()):
                 return otherwise(given, sizes)
-        if not compiled:
-            compiled.append(form.variants.compiled(name))
-        call = compiled[0]
+        if not compiled or compiled[0] != threads():
+            compiled[:] = threads(), variants.compiled(name)
+        call = compiled[1]
         try:
             layouts = call.results([given[i].shape for i in positions], sizes)
             made = [
@@ -69,10 +70,10 @@ def _runner(form: Form, name: str | None, otherwise: Callable[[tuple[Any, ...], 
             tensor = given[i]
             if tensor.dtype != dtype or tensor.dim() != rank or (plain and not tensor.is_contiguous()):
                 return otherwise(given, _NONE)
-        if not compiled:
-            call = form.variants.compiled(name)
-            compiled.extend((call, call.results))
-        call, results = compiled
+        if not compiled or compiled[0] != threads():
+            call = variants.compiled(name)
+            compiled[:] = threads(), call, call.results
+        _, call, results = compiled
         try:
             ((shape, strides),) = results([tensor.shape for tensor in given], _NONE)
             made = empty_strided(shape, strides, dtype=types[0])

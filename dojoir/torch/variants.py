@@ -10,6 +10,7 @@ import torch
 
 import dojoir
 from dojoir.torch.device import Given, OnDevice, last, to_compile
+from dojoir.torch.threads import threads_now
 
 TYPES: dict[str, torch.dtype] = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
@@ -42,14 +43,14 @@ def type_names(dtypes: object) -> tuple[str, ...]:
 
 class Variants:
     """The callables of a kernel: by the type of its floating-point arguments (None for those that it declares),
-    and whether rows of its inputs may be apart."""
+    whether rows of its inputs may be apart, and the number of threads."""
 
     def __init__(self, make: Callable[[], Given], own: Given | None, threads: int | None) -> None:
         """`make` gives the kernel, trace or versions when it is first needed; `own` is what is asked for on a
-        GPU."""
-        self._make, self._own, self._threads = make, own, threads
+        GPU. `threads` of what is made says how many threads a call has now."""
+        self._make, self._own, self.threads = make, own, threads_now(threads)
         self._given: dict[str | None, Given] = {}
-        self._compiled: dict[tuple[str | None, bool], dojoir.Compiled | None] = {}
+        self._compiled: dict[tuple[str | None, bool, int | None], dojoir.Compiled | None] = {}
         self._devices: dict[str | None, OnDevice] = {}
 
     @property
@@ -65,20 +66,20 @@ class Variants:
         return found
 
     def compiled(self, name: str | None = None) -> dojoir.Compiled:
-        found = self._compiled.get((name, False))
-        if found is None:
-            found = dojoir.compile(to_compile(self.given(name)), threads=self._threads)
-            self._compiled[name, False] = found
+        found = self._for_now(name, False)
+        assert found is not None
         return found
 
     def strided(self, name: str | None) -> dojoir.Compiled | None:
         """The form whose inputs may have rows apart; None where there is no such form."""
-        key = name, True
+        return self._for_now(name, True)
+
+    def _for_now(self, name: str | None, apart: bool) -> dojoir.Compiled | None:
+        key = name, apart, self.threads()
         if key not in self._compiled:
-            self._compiled[key] = None
-            given = strided(self.given(name))
-            if given is not None:
-                self._compiled[key] = dojoir.compile(to_compile(given), threads=self._threads)
+            given = strided(self.given(name)) if apart else self.given(name)
+            made = None if given is None else dojoir.compile(to_compile(given), threads=key[-1])
+            self._compiled[key] = made
         return self._compiled[key]
 
     def on_device(self, name: str | None) -> OnDevice:

@@ -221,6 +221,38 @@ def test_a_text_is_scheduled_and_what_has_a_schedule_is_kept(monkeypatch: pytest
         assert compiled.pop() == runs
 
 
+def test_calls_have_the_threads_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is given, or the environment, goes before it."""
+    asked = []
+    compile = dojoir.compile
+
+    def seen(*given: Any, threads: int | None = None, **options: Any) -> dojoir.Compiled:
+        asked.append(threads)
+        return compile(*given, threads=threads, **options)
+
+    monkeypatch.setattr(dojoir, "compile", seen)
+    monkeypatch.delenv("DOJOIR_THREADS", raising=False)
+    x, before = torch.randn(3, 4), torch.get_num_threads()
+    kernel = dojoir.parse(SILU)
+
+    def threads_of(call: Callable[[Any], Any]) -> list[int | None]:
+        asked.clear()
+        for count in (1, 2, 1):
+            torch.set_num_threads(count)
+            assert torch.allclose(call(x), torch.nn.functional.silu(x), atol=1e-6)
+        return asked.copy()
+
+    try:
+        torch.set_num_threads(2)
+        assert threads_of(dojoir.torch.op(kernel, "dojoir_test::threads")) == [1]  # 2: when it was made
+        assert threads_of(dojoir.torch.from_module(torch.nn.SiLU(), (x,))) == [1, 2]
+        assert threads_of(dojoir.torch.op(kernel, "dojoir_test::threads", threads=1)) == []
+        monkeypatch.setenv("DOJOIR_THREADS", "1")
+        assert threads_of(dojoir.torch.from_module(torch.nn.SiLU(), (x,))) == [None]
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_wrong_operators_are_refused() -> None:
     kernel = dojoir.parse(SILU)
     refused("bad-operator", lambda: dojoir.torch.op(kernel, "a::b", schedule=True), "True", "None")  # type: ignore[arg-type]

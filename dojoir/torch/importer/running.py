@@ -17,6 +17,7 @@ from dojoir.torch.importer.plans import Plan, empty_on_cpu, fitted, planned
 from dojoir.torch.importer.printing import kernel_text
 from dojoir.torch.importer.results import Lowered, buffers_of
 from dojoir.torch.places import places
+from dojoir.torch.threads import threads_now
 
 MOST_NESTS = 24
 """How many nests a kernel has at most: what takes longer to plan is shared out to several."""
@@ -119,10 +120,11 @@ class Runner:
     ) -> None:
         """Raises KernelError where a text is not what a kernel may be."""
         self.lowered, self.optimize, self.threads = lowered, optimize, threads
+        self._threads = threads_now(threads)
         self.parts = share_out(lowered, name, facts or {})
         for part in self.parts:
             _ = part.kernel
-        self._calls: dict[str, list[_Call]] = {}
+        self._calls: dict[tuple[str, int | None], list[_Call]] = {}
         self._made: dict[str, list[dojoir.Kernel]] = {}
         self._plans: dict[tuple[int, ...], Plan] = {}
         self._launches: dict[tuple[int, tuple[int, ...]], Launches | None] = {}
@@ -145,18 +147,21 @@ class Runner:
     def _scheduled(self, part: Part, target: str) -> dojoir.Kernel:
         if not self.optimize and target == "llvm":
             return part.kernel
-        return dojoir.optimize(part.kernel, target, threads=self.threads).kernel
+        threads = self._threads() if target == "llvm" else self.threads
+        return dojoir.optimize(part.kernel, target, threads=threads).kernel
 
     def calls(self, target: str) -> list[_Call]:
-        """The compiled kernels for a target. Raises what `dojoir.compile` raises."""
-        found = self._calls.get(target)
+        """The compiled kernels for a target, with the threads that PyTorch has now. Raises what `dojoir.compile`
+        raises."""
+        threads = self._threads() if target == "llvm" else None
+        found = self._calls.get((target, threads))
         if found is None:
             found = []
             for part, kernel in zip(self.parts, self.kernels(target), strict=True):
-                compiled = dojoir.compile(kernel, target, threads=self.threads if target == "llvm" else None)
+                compiled = dojoir.compile(kernel, target, threads=threads)
                 names = tuple(buffer for buffer, _ in part.arguments)
                 found.append(_Call(compiled, names, compiled.open_sizes))
-            self._calls[target] = found
+            self._calls[target, threads] = found
         return found
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
