@@ -16,7 +16,7 @@ import islpy as isl
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import expr_accesses
-from dojoir.ir.nodes import MAY_ASSIGN, Access, Kernel, Node, Path, Scope, Site, Statement, format_path
+from dojoir.ir.nodes import MAY_ASSIGN, Access, Commuting, Kernel, Node, Path, Scope, Site, Statement, format_path
 from dojoir.ir.paths import is_inside
 from dojoir.ir.text import format_access
 from dojoir.ir.where import place
@@ -342,13 +342,13 @@ class Threads:
         Raises KernelError where it is not proved that there is only one thread."""
         kernel, target = self.kernel, sites[0].statement.target
         sets, numbers = sets_of(kernel), {site.path: number for number, site in enumerate(kernel.sites)}
-        operator = sites[0].statement.accumulation
+        alike = sites[0].statement.commuting
         used = [
             (site, access)
             for site in kernel.sites if is_inside(site.path, nest.path)
-            for access in _used(site.statement, operator) if access.buffer == target.buffer
+            for access in _used(site.statement, alike) if access.buffer == target.buffer
         ]  # fmt: skip
-        differ = len({site.statement.op for site in sites}) > 1
+        differ = len({site.statement.commuting for site in sites}) > 1
         if not used and not differ:
             return False
         dims = [
@@ -400,10 +400,10 @@ class Threads:
         return KernelError(Diagnostic(code, f"the scope at {format_path(path)} {what}", span, source))
 
 
-def _used(statement: Statement, operator: str | None) -> Iterator[Access]:
-    """What a statement reads and writes, but for what it accumulates into by an operator: such accumulations may
+def _used(statement: Statement, alike: Commuting | None) -> Iterator[Access]:
+    """What a statement reads and writes, but for what it accumulates into as others do: such accumulations may
     come in any order."""
-    if statement.accumulation != operator:
+    if statement.commuting != alike:
         yield statement.target
     yield from expr_accesses(statement.value)
     for index in statement.target.indices:

@@ -32,10 +32,12 @@ from dojoir.ir.rewriting.substitution import (
     substitute_iterators,
 )
 from dojoir.ir.tree import (
-    APART,
     DEEPEST,
     MAY_ASSIGN,
     RELATIONS,
+    Accumulated,
+    Apart,
+    Commuting,
     Condition,
     Extent,
     Guard,
@@ -53,7 +55,6 @@ from dojoir.ir.tree import (
 from dojoir.ir.words import ATTRIBUTES, MARKS, STORAGES
 
 __all__ = [
-    "APART",
     "ATTRIBUTES",
     "DEEPEST",
     "DEEPEST_EXPRESSION",
@@ -64,8 +65,11 @@ __all__ = [
     "RELATIONS",
     "STORAGES",
     "Access",
+    "Accumulated",
+    "Apart",
     "Buffer",
     "Cast",
+    "Commuting",
     "Condition",
     "Const",
     "Dim",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from dojoir.errors import Span
 from dojoir.ir.affine import Affine, Iter, SizeVar
@@ -20,10 +20,6 @@ from dojoir.support.kept import cached_property
 MAY_ASSIGN = "?="
 """Stands for the operator of an assignment that may leave its target as it was: one at an index from data, or under
 a condition on data. The order of such assignments always counts."""
-
-APART = "distinct "
-"""The prefix of the operator of a statement at an index from data that is known to touch each element once.
-At most one of several into one element does something, so they may run in any order."""
 
 RELATIONS = ("==", "!=", "<=", ">=", "<", ">")
 
@@ -59,6 +55,32 @@ class Extent:
 
 @hash_once
 @dataclass(frozen=True)
+class Accumulated:
+    """Accumulations by one operator, which is associative and commutative."""
+
+    operator: str
+
+
+@hash_once
+@dataclass(frozen=True)
+class Apart:
+    """Writes at indices from data of which it is proved that no two change one element (`dojoir.sets.apart`), all
+    those into a buffer together that have an equal value. `kind` says how it is known: the index in the one of
+    `dimensions` is an element of `array`, a distinct argument; or the statement compares an element of `array`, at
+    its indices in `dimensions`, with a number of its own. At most one of them does something to an element."""
+
+    kind: Literal["distinct", "compared"]
+    array: str
+    dimensions: tuple[int, ...]
+    operator: str
+
+
+Commuting = Accumulated | Apart
+"""What statements have in common whose instances may write one element in any order: the equal value of this."""
+
+
+@hash_once
+@dataclass(frozen=True)
 class Statement:
     """`target op value`: op is `=` or an accumulation (`+=`, `*=`, `max=`, `min=`).
 
@@ -67,12 +89,16 @@ class Statement:
 
     `x = fma(a, b, x)`, with the target itself as what the product is added to, is a *fused* accumulation: it does
     `x += a * b` and rounds once. What reads `accumulation` and `term` sees no difference.
+
+    No text says `apart`: the checker writes it where it has proved it. An assignment has the operator MAY_ASSIGN
+    there, so one that loses the fact is ordered.
     """
 
     target: Access
     op: str
     value: Expr
     loc: Span | None = field(default=None, compare=False, repr=False)
+    apart: Apart | None = field(default=None, kw_only=True, repr=False)
 
     @cached_property
     def fused(self) -> bool:
@@ -133,9 +159,18 @@ class Statement:
         return frozenset().union(*(affine.divided for affine in self.affine_parts))
 
     @property
-    def apart(self) -> bool:
-        """Whether no two instances of it, and of others by the same operator, change one element (`APART`)."""
-        return self.op.startswith(APART)
+    def way(self) -> tuple[str, Apart | None]:
+        """How it writes its value: statements of one way, with equal targets and values, are equal."""
+        return self.op, self.apart
+
+    @cached_property
+    def commuting(self) -> Commuting | None:
+        """What it has in common with the statements whose instances, where the order of those by it is free, may
+        change places with its own in one element. None where it assigns."""
+        if self.apart is not None:
+            return self.apart
+        operator = self.accumulation
+        return None if operator in (None, MAY_ASSIGN) else Accumulated(operator)
 
     @property
     def condition(self) -> Expr | None:
@@ -167,8 +202,12 @@ class Statement:
     def onto(self, target: Access) -> Statement:
         """The statement with another target, which a fused accumulation adds to as well."""
         if self.fused and isinstance(self.value, Op):
-            return Statement(target, self.op, Op("fma", (*self.value.args[:2], target)))
-        return Statement(target, self.op, self.value)
+            return self.made_of(target, Op("fma", (*self.value.args[:2], target)))
+        return self.made_of(target, self.value)
+
+    def made_of(self, target: Access, value: Expr, loc: Span | None = None) -> Statement:
+        """The statement with another target and value, that does with them what it does."""
+        return Statement(target, self.op, value, loc, apart=self.apart)
 
 
 @hash_once

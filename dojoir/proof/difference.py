@@ -178,7 +178,7 @@ def _names_of(old: Node, new: Node, names: set[str]) -> bool:
         return True
     match old, new:
         case Statement(), Statement():
-            same = old.op == new.op and _accesses_in(old.target, new.target, names)
+            same = old.way == new.way and _accesses_in(old.target, new.target, names)
             return same and _accesses_in(old.value, new.value, names)
         case Scope(), Scope():
             same = (old.extent, old.marks, old.hints) == (new.extent, new.marks, new.hints)

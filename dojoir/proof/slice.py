@@ -36,7 +36,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar
 
-from dojoir.ir.nodes import Buffer, Dim, Guard, Kernel, Node, Scope, Statement
+from dojoir.ir.nodes import Buffer, Commuting, Dim, Guard, Kernel, Node, Scope, Statement
 from dojoir.proof.certificate import InstanceMap, Origin, Substitution
 from dojoir.proof.difference import Change
 from dojoir.support.frozen import dataclass, hash_once
@@ -272,9 +272,9 @@ def _used(statements: Iterable[Statement]) -> set[str]:
     return {name for statement in statements for name in (statement.target.buffer, *statement.buffers_read)}
 
 
-def _operators(statements: Iterable[Statement], buffer: str) -> set[str]:
-    """The operators with which some statements accumulate into a buffer."""
-    return {s.accumulation for s in statements if s.accumulation is not None and s.target.buffer == buffer}
+def _operators(statements: Iterable[Statement], buffer: str) -> set[Commuting | None]:
+    """How some statements accumulate into a buffer."""
+    return {s.commuting for s in statements if s.accumulation is not None and s.target.buffer == buffer}
 
 
 @lru_cache(maxsize=1024)

@@ -22,36 +22,33 @@ import islpy as isl
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
-from dojoir.ir.nodes import APART, Access, Condition, Expr, Index, Kernel, Op, Scope, Statement
+from dojoir.ir.nodes import Access, Apart, Condition, Expr, Index, Kernel, Op, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.ranges import is_nonnegative
 
 
 class Told(NamedTuple):
-    """How it is told which instance writes an element: by the operator that a statement then has, what two
-    instances that write one element have in common, and the array that is compared with it, which nothing may
-    write between them ("" for none)."""
+    """How it is told which instance of a statement writes an element, and what two instances that write one have in
+    common."""
 
-    operator: str
+    apart: Apart
     common: tuple[Affine, ...]
-    compared: str = ""
 
 
-def apart(kernel: Kernel) -> Mapping[int, str]:
-    """The statements, by number, that write at distinct indices from data, no two instances of those by one
-    operator at the same: and that operator."""
-    sets, named = sets_of(kernel), dict[tuple[str, str, str], dict[int, Told]]()
+def apart(kernel: Kernel) -> Mapping[int, Apart]:
+    """The statements, by number, that write at distinct indices from data, no two instances of those with equal
+    values at the same: and that value."""
+    sets, named = sets_of(kernel), dict[tuple[str, Apart], dict[int, Told]]()
     for number, site in enumerate(kernel.sites):
         told = _told(kernel, site.statement)
-        if told is not None and (not told.compared or _is_exact(sets, number, told.common)):
-            key = site.statement.target.buffer, told.operator, told.compared
-            named.setdefault(key, {})[number] = told
-    found: dict[int, str] = {}
-    for (_, operator, compared), numbers in named.items():
-        around = _steady(kernel, compared, [*numbers]) if compared else 0
+        if told is not None and (told.apart.kind == "distinct" or _is_exact(sets, number, told.common)):
+            named.setdefault((site.statement.target.buffer, told.apart), {})[number] = told
+    found: dict[int, Apart] = {}
+    for (_, alike), numbers in named.items():
+        around = _steady(kernel, alike.array, [*numbers]) if alike.kind == "compared" else 0
         if around is not None and _are_apart(sets, numbers, around):
-            found |= dict.fromkeys(numbers, operator)
+            found |= dict.fromkeys(numbers, alike)
     return found
 
 
@@ -90,12 +87,12 @@ def _told(kernel: Kernel, statement: Statement) -> Told | None:
         match statement.target.indices[dim]:
             case Access(name, at) if kernel.buffer(name).distinct and {*map(type, at)} == {Affine}:
                 common = tuple(index for index in at if isinstance(index, Affine))
-                return Told(f"{APART}{name} {dim} {statement.op}", common)
+                return Told(Apart("distinct", name, (dim,), statement.op), common)
     for part in _conjuncts(statement.condition):
         match part:
             case Op("eq", (Access(last, at), Index(value))) if _is_own(kernel, statement, last, at):
-                dims = "_".join(str(statement.target.indices.index(index)) for index in at)
-                return Told(f"{APART}{last} {dims} {statement.op}", (value,), last)
+                dims = tuple(statement.target.indices.index(index) for index in at)
+                return Told(Apart("compared", last, dims, statement.op), (value,))
     return None
 
 

@@ -14,7 +14,7 @@ from functools import reduce
 
 import islpy as isl
 
-from dojoir.ir.nodes import Buffer, Guard, Kernel, Path, Scope, Site
+from dojoir.ir.nodes import Buffer, Commuting, Guard, Kernel, Path, Scope, Site
 from dojoir.sets.flow_check import Accesses, compute_flow, without_equal_dims
 from dojoir.sets.flow_maps import Flow
 from dojoir.sets.kernel_sets import KernelSets, Read
@@ -264,12 +264,12 @@ def dependences(sets: KernelSets, among: range | None = None) -> isl.UnionMap:
 def _buffer_dependences(sets: KernelSets, buffer: str, among: range) -> isl.UnionMap:
     users = Users.among(sets, tuple(k for k in users_of(sets, buffer) if k in among))
     assigned: list[str] = []
-    accumulated: dict[str | None, list[str]] = {}  # by operator: those of one commute
+    accumulated: dict[Commuting | None, list[str]] = {}
     read: list[str] = []
     for k in users.numbers:
         statement = sets.kernel.sites[k].statement
         if statement.target.buffer == buffer:
-            among_others = accumulated.setdefault(statement.accumulation, []) if sets.is_free(k) else assigned
+            among_others = accumulated.setdefault(statement.commuting, []) if sets.is_free(k) else assigned
             among_others.append(users.named(sets.write_text(k)))
         read += [users.named(sets.read_by_statement(r)) for r in sets.reads[k] if r.access.buffer == buffer]
     times = [users.time(k) for k in users.numbers]

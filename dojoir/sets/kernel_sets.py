@@ -17,9 +17,10 @@ import islpy as isl
 
 from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import (
-    MAY_ASSIGN,
     Access,
+    Accumulated,
     Buffer,
+    Commuting,
     Condition,
     Extent,
     Guard,
@@ -403,23 +404,24 @@ class KernelSets:
         that of statements which touch elements `apart` never.
         """
         statement = self.kernel.sites[number].statement
-        if statement.accumulation == MAY_ASSIGN:
-            return True
-        if statement.accumulation is None or statement.apart or not strict:
-            return False
-        dtype = self.kernel.buffer(statement.target.buffer).dtype
-        if statement.accumulation in {"max=", "min="}:
-            return dtype.is_float and FORMATS[dtype.name].overflow == "max"
-        return dtype.is_float
+        match statement.commuting:
+            case None:
+                return statement.accumulation is not None
+            case Accumulated(operator) if strict:
+                dtype = self.kernel.buffer(statement.target.buffer).dtype
+                if operator in {"max=", "min="}:
+                    return dtype.is_float and FORMATS[dtype.name].overflow == "max"
+                return dtype.is_float
+        return False
 
-    def ordered(self, strict: bool, free: str | None = None) -> frozenset[int]:
-        """The statements whose accumulations count in order; with an operator that is left `free`, those by every
-        other as well."""
+    def ordered(self, strict: bool, free: Commuting | None = None) -> frozenset[int]:
+        """The statements whose accumulations count in order; where those of one kind are left `free`, every other
+        as well."""
         sites, others = self.kernel.sites, {None, free}
         return frozenset(
             k
             for k in self.numbers
-            if self.is_ordered(k, strict) or (free is not None and sites[k].statement.accumulation not in others)
+            if self.is_ordered(k, strict) or (free is not None and sites[k].statement.commuting not in others)
         )
 
     def is_free(self, number: int) -> bool:
@@ -430,5 +432,5 @@ class KernelSets:
     def commute(self, one: int, other: int) -> bool:
         """Whether two statements may accumulate into one element in either order: in an order that is free, and by
         the same operator. Those of two operators do not commute: `(c * 2) + 1` is not `(c + 1) * 2`."""
-        first, second = (self.kernel.sites[number].statement for number in (one, other))
-        return first.accumulation == second.accumulation and self.is_free(one) and self.is_free(other)
+        first, second = (self.kernel.sites[number].statement.commuting for number in (one, other))
+        return first is not None and first == second and self.is_free(one) and self.is_free(other)

@@ -17,6 +17,7 @@ from typing import ClassVar
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import (
     Buffer,
+    Commuting,
     Condition,
     Kernel,
     Node,
@@ -48,7 +49,7 @@ class ChildrenKey:
     header: tuple[tuple[Size, ...], tuple[Condition, ...], str]
     nodes: tuple[Node, ...]
     labels: tuple[str | None, ...]
-    buffers: tuple[tuple[Buffer, bool, bool, frozenset[str]], ...]
+    buffers: tuple[tuple[Buffer, bool, bool, frozenset[Commuting | None]], ...]
     """Those used, in declared order; whether they are used before and after, and with which operators other
     children accumulate there."""
 
@@ -63,7 +64,7 @@ class _Child:
     and whether it has marks or hints."""
 
     used: frozenset[str]
-    operators: frozenset[tuple[str, str]]
+    operators: frozenset[tuple[str, Commuting | None]]
     labels: tuple[str | None, ...]
     marked: bool
 
@@ -182,13 +183,13 @@ def _children_of(kernel: Kernel) -> _Children:
 
 @once_for_each
 def _child(node: Node) -> _Child:
-    operators: set[tuple[str, str]] = set()
+    operators: set[tuple[str, Commuting | None]] = set()
     labels: list[str | None] = []
 
     def visit(inner: Node) -> None:
         if isinstance(inner, Statement):
             if inner.accumulation is not None:
-                operators.add((inner.target.buffer, inner.accumulation))
+                operators.add((inner.target.buffer, inner.commuting))
             return
         if isinstance(inner, Scope):
             labels.append(inner.label)

@@ -140,7 +140,7 @@ def _mapped(statement: Statement, new: Callable[[int, Affine], Affine]) -> State
         return access(old) if isinstance(old, Access) else old
 
     target = access(statement.target)
-    return Statement(target, statement.op, map_leaves(statement.value, leaf), statement.loc)
+    return statement.made_of(target, map_leaves(statement.value, leaf), statement.loc)
 
 
 MOVES = (SetIndex,)

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
 
 import numpy as np
+import numpy.typing as npt
 from agreement import random_arguments
 from races import TooLong, race
 
@@ -34,6 +36,7 @@ from dojoir.ir.nodes import (
     Op,
     Scope,
     Statement,
+    index_value,
     substitute,
     substitute_iterators,
 )
@@ -85,7 +88,7 @@ class Maker:
         roles = {"x": "in", "v": "in", "y": random.choice(("inout", "out")), "t": "tmp", "c": "tmp", "z": "tmp"}
         dims = {name: shape if name in "xvy" or random.random() < 0.5 else "" for name in self.names}
         header += [f"{roles[name]} {name}: {self.dtype}{dims[name]}" for name in self.names]
-        self.data = self.looped and random.random() < 0.35
+        self.data = self.looped and random.random() < 0.45
         header += ["in p: i64[N + 2] distinct", "in q: i64[N + 2]"] if self.data else []
         self.header = "\n".join(header)
         self.dims = {name: 1 if dims[name] else 0 for name in self.names}
@@ -175,7 +178,25 @@ class Maker:
                 first = Statement(Access(name, (Affine.iterator(0),)), "=", Const(self.random.randint(0, 2)))
                 begin.append(Block(Scope(whole, ()), (Line(first, None),)))
         end = Line(Statement(self.access("y", 0), "=", self.access(self.random.choice("tcz"), 0)), None)
-        return (*begin, *self.body(0, self.random.randint(2, 6)), end)
+        met = (self.meeting(),) if self.data and self.chance(0.5) else ()
+        return (*begin, *self.body(0, self.random.randint(0 if met else 2, 6)), *met, end)
+
+    def meeting(self) -> Block:
+        """A loop of several statements that write one buffer at indices from data, some of them where an element of
+        an argument, one that is distinct or one that is not, is the number of the iteration."""
+        name = self.random.choice([name for name in "yyyytcz" if self.dims[name]])
+        own, extent = Affine.iterator(0), Affine.size("N") + (2 if self.chance(0.4) else 0)
+        lines, alike = list[Line](), self.random.choice(("=", "=", *self.ops))
+        for number in range(self.random.choice((1, 2, 2, 2, 3))):
+            place = Access(self.random.choice("pq"), (own if self.chance(0.9) else self.index(1),))
+            op = alike if self.chance(0.9) else self.random.choice(("=", *self.ops))
+            value: Expr = Const(number + 1) if self.chance(0.6) else self.access(self.random.choice("xv"), 1)
+            if self.chance(0.6):
+                at = place if self.chance(0.9) else Access(self.random.choice("pq"), (own,))
+                asked, turn = Access(self.random.choice("pq"), (at,)), own if self.chance(0.9) else self.index(1)
+                value = Op("when", (Op("eq", (asked, index_value(turn))), value))
+            lines.append(Line(Statement(Access(name, (place,)), op, value), None))
+        return Block(Scope(Extent((extent,)), ()), tuple(lines))
 
     # -- edits ---------------------------------------------------------------------------------------------
     def edited(self, tree: Tree) -> Tree:
@@ -183,6 +204,9 @@ class Maker:
         if adding and self.chance(0.2):
             at = self.random.choice(adding)
             return (*tree[: at + 1], *self._doubled(tree[at], tree[at + 1 :], 0))
+        loops = [at for at, node in enumerate(tree) if isinstance(node, Block) and len(node.body) > 1]
+        if self.data and loops and self.chance(0.6):
+            return self._edit(tree, loops[-1], 0, self.random.choice((8, 9, 14)))
         for _ in range(self.random.choice((0, 1, 1, 2, 2, 3, 4))):
             tree = self._within(tree, 0)
         return tree
@@ -198,9 +222,10 @@ class Maker:
             return (*tree[:at], replace(node, body=inner), *tree[at + 1 :])
         return self._edit(tree, at, depth)
 
-    def _edit(self, tree: Tree, at: int, depth: int) -> Tree:
+    def _edit(self, tree: Tree, at: int, depth: int, kind: int | None = None) -> Tree:
+        """An edit of the child of a tree that has the number `at`, of a `kind` if given."""
         before, node, after = tree[:at], tree[at], tree[at + 1 :]
-        match self.random.randrange(16):
+        match self.random.randrange(16) if kind is None else kind:
             case 0 if after:
                 return (*before, after[0], node, *after[1:])
             case 1:
@@ -401,13 +426,19 @@ def _moved(block: Block, depth: int, at: Affine) -> Block:
 Results = Mapping[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]
 
 
-def results(kernel: Kernel, size: int, seed: int) -> Results | None:
+def arguments(kernel: Kernel, size: int, seed: int) -> dict[str, npt.NDArray[np.generic]]:
+    """Random arguments. Where there are indices, those in `q` are, at odd sizes, the inverse of those in `p`."""
+    drawn = random_arguments(kernel, {"N": size}, Random(seed))
+    if "q" in drawn and size % 2:
+        drawn["q"] = np.argsort(drawn["p"]).astype(drawn["q"].dtype)
+    return drawn
+
+
+def results(kernel: Kernel, size: int, given: Results) -> Results | None:
     """What the interpreter gives, or None where it finds an error."""
-    random = Random(seed)
-    inputs = random_arguments(kernel, {"N": size}, random)
     try:
         with np.errstate(all="ignore"):
-            return dojoir.interpret(kernel, inputs, N=size)
+            return dojoir.interpret(kernel, {**given}, N=size)
     except dojoir.DojoError:
         return None
 
@@ -419,19 +450,18 @@ def same(one: Results, other: Results) -> bool:
 def judged(claim: Claim) -> str | None:
     """How the new kernel of a claim differs from the old one at some size, or None."""
     for size in SIZES if any(isinstance(node, Scope) for _, node in claim.before.walk()) else SIZES[:1]:
-        was = results(claim.before, size, size)
+        given = arguments(claim.before, size, size)
+        was = results(claim.before, size, given)
         if was is None:
             continue
-        now = results(claim.after, size, size)
+        now = results(claim.after, size, given)
         if now is None:
             return f"at N = {size}: an error"
         if not same(was, now):
             return f"at N = {size}: another result"
-        try:
-            inputs = random_arguments(claim.after, {"N": size}, Random(size))
-            found = race(claim.after, {"N": size}, inputs)
-        except TooLong:
-            continue
+        found = None
+        with suppress(TooLong):
+            found = race(claim.after, {"N": size}, given)
         if found is not None:
             return f"at N = {size}: {found}"
     return None

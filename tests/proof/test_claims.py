@@ -9,6 +9,8 @@ import blurred
 import claims
 import pytest
 
+from dojoir.sets.apart import apart
+
 
 @pytest.mark.parametrize("block", range(4))
 def test_no_false_claim_is_legal(block: int) -> None:
@@ -18,6 +20,16 @@ def test_no_false_claim_is_legal(block: int) -> None:
     assert counts["legal, right"] >= 20
     assert counts["illegal, wrong"] >= 15
     assert counts["legal, right"] > counts["illegal, right"]
+
+
+def test_statements_apart_for_two_reasons_are_drawn() -> None:
+    """One array is distinct and says so, and is compared by another statement of the same buffer."""
+    found = 0
+    for number in range(600):
+        claim = claims.Maker(Random(f"v {number}")).claim()
+        told = [] if claim is None else {(a.array, a.operator, a.kind) for a in apart(claim.before).values()}
+        found += any((array, op, "compared") in told for array, op, kind in told if kind == "distinct")
+    assert found >= 3
 
 
 @pytest.mark.parametrize("block", range(2))

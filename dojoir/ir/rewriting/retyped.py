@@ -54,7 +54,7 @@ def _retyped_node(node: Node, old: DType, new: DType) -> Node:
     """With casts to the type that is computed in changed as well."""
     if isinstance(node, Statement):
         value = _expr(node.value, old, new)
-        return node if value is node.value else Statement(node.target, node.op, value, node.loc)
+        return node if value is node.value else node.made_of(node.target, value, node.loc)
     return with_body(node, tuple(_retyped_node(child, old, new) for child in node.body))
 
 

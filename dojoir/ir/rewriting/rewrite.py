@@ -29,9 +29,9 @@ def map_accesses(node: Node, new: Rename) -> Node:
     """The node with `new` applied to every access in it, to those in its indices first; the very node where that
     changes none."""
     match node:
-        case Statement(target, op, value, loc):
+        case Statement(target, value=value, loc=loc):
             to, what = _access(target, new), _expr(value, new)
-            return node if to is target and what is value else Statement(to, op, what, loc)
+            return node if to is target and what is value else node.made_of(to, what, loc)
         case Scope() | Guard():
             return with_body(node, tuple(map_accesses(child, new) for child in node.body))
 
@@ -73,9 +73,9 @@ def map_indices(node: Node, new: Callable[[Affine], Affine], constants: bool = F
         return map_leaves(old, leaf, normal=True)
 
     match node:
-        case Statement(target, op, value):
+        case Statement(target, value=value):
             to, what = access(target), expr(value)
-            return node if to is target and what is value else Statement(to, op, what)
+            return node if to is target and what is value else node.made_of(to, what)
         case Scope(extent, body):
             bounds = tuple(map(affine, extent.bounds))
             inner = tuple(map_indices(child, new, constants) for child in body)

@@ -96,7 +96,7 @@ def _substituted(statement: Statement, new: Replace) -> Statement:
         return found[1]
     target, value = substitute_access(statement.target, new), substitute_expr(statement.value, new)
     same = target is statement.target and value is statement.value
-    moved = statement if same else Statement(target, statement.op, value, statement.loc)
+    moved = statement if same else statement.made_of(target, value, statement.loc)
     return _kept.put(key, (statement, moved))[1]
 
 

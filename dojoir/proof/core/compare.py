@@ -11,6 +11,7 @@ from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Index, Kernel, Op, Site, Statement, substitute_expr
 from dojoir.ir.text import format_statement
+from dojoir.ir.tree import MAY_ASSIGN, Commuting
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.certificate import identity, stand_for
 from dojoir.proof.claim import Claim
@@ -80,15 +81,15 @@ class Correspondence:
         if found is None or not _is_mixed(found):
             return found
         first = found
-        for operator in sorted({site.statement.accumulation or "" for site in self.after.sites} - {""}):
-            found = self._compared(operator)
+        for kind in dict.fromkeys(c for s in self.after.sites if (c := s.statement.commuting) is not None):
+            found = self._compared(kind)
             if found is None:
                 return None
             first = found if _is_mixed(first) else first
         return first
 
-    def _compared(self, free: str | None) -> Difference | None:
-        """The first difference, where accumulations by all operators are free, or by the one that is given."""
+    def _compared(self, free: Commuting | None) -> Difference | None:
+        """The first difference, where all accumulations are free, or those of the kind that is given."""
         self.old_graph, self.new_graph = (
             Graph(sets, sets.ordered(self.strict, free), self.settled) for sets in (self.old, self.new)
         )
@@ -137,7 +138,7 @@ class Correspondence:
             site, old = self.after.sites[k], self.before.sites[origin.site]
             was, now = self.old_graph.values[origin.site], self.new_graph.values[k]
             same = (
-                old.statement.accumulation == site.statement.accumulation
+                old.statement.commuting == site.statement.commuting
                 and self._same_rounding(old.statement, site.statement)
                 and self._same_type(old.statement.target, site.statement.target)
                 and self._same_value(substitute_expr(was, origin.replace), now, site)
@@ -301,7 +302,8 @@ def settled(claim: Claim, alike: frozenset[str]) -> frozenset[str]:
 
 def _spelled(statement: Statement, term: Expr) -> Statement:
     """The statement with another term, as a person would write it."""
-    return Statement(statement.target, statement.accumulation or "=", term)
+    op = "=" if statement.op == MAY_ASSIGN else statement.accumulation or "="
+    return Statement(statement.target, op, term)
 
 
 def _affine(value: Const | Index) -> Affine | None:

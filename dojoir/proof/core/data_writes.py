@@ -20,11 +20,11 @@ names, whether or not that holds, and an assignment that may leave an element is
 
 *Distinct indices.* Where no two elements of `at` are equal (an argument that is `distinct`: a call checks it), and
 the instances of `h[at[i]] = v` each read another element of it, no two of them change one element of `h`. What they
-write there is then a set, of which at most one counts for an element, as sums are sets. An operator of its own,
-named for `at`, whose order is free and which iterations share (`dojoir.sets.apart`). Against what else touches `h`
-they count as touching all of it.
+write there is then a set, of which at most one counts for an element, as sums are sets. They are `apart`, their
+order is free, and iterations share them (`dojoir.sets.apart`). Against what else touches `h`, statements apart for
+another reason too, they count as touching all of it.
 
-    h[{1}] distinct at 0 = select(i64(at[{0}]) == {1}, v, 0)
+    h[{1}] = select(i64(at[{0}]) == {1}, v, 0)    apart: Apart("distinct", "at", (0,), "=")
 
 Both kernels of a claim are brought into this form, and the certificate with them: an instance of a scatter for the
 element `g` stands for that of the old one for the same `g`. Nothing else in the core knows that there are such
@@ -41,9 +41,10 @@ from dojoir import rules
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Extent, Guard, Index, Kernel, Node, Op, Scope, Statement
+from dojoir.ir.tree import MAY_ASSIGN, Apart
 from dojoir.proof.certificate import InstanceMap, LastWriter, Origin, Substitution
 from dojoir.proof.claim import Claim
-from dojoir.sets.apart import apart
+from dojoir.sets.apart import apart as told_apart
 from dojoir.support.kept import once_for_each
 from dojoir.types.identities import neutral_value
 
@@ -54,9 +55,9 @@ def without_data_writes(kernel: Kernel) -> Kernel:
     where it has none. Statements keep their numbers, and scopes their paths."""
     if not any(decided(site.statement) for site in kernel.sites):
         return kernel
-    known = apart(kernel)
-    operators = iter([known.get(number) for number in range(len(kernel.sites))])
-    return replace(kernel, body=tuple(_node(kernel, node, 0, operators) for node in kernel.body))
+    known = told_apart(kernel)
+    told = iter([known.get(number) for number in range(len(kernel.sites))])
+    return replace(kernel, body=tuple(_node(kernel, node, 0, told) for node in kernel.body))
 
 
 def decided(statement: Statement) -> bool:
@@ -64,18 +65,18 @@ def decided(statement: Statement) -> bool:
     return bool(statement.scatters) or statement.condition is not None
 
 
-def _node(kernel: Kernel, node: Node, depth: int, operators: Iterator[str | None]) -> Node:
+def _node(kernel: Kernel, node: Node, depth: int, told: Iterator[Apart | None]) -> Node:
     match node:
         case Scope():
-            return replace(node, body=tuple(_node(kernel, child, depth + 1, operators) for child in node.body))
+            return replace(node, body=tuple(_node(kernel, child, depth + 1, told) for child in node.body))
         case Guard():
-            return replace(node, body=tuple(_node(kernel, child, depth, operators) for child in node.body))
+            return replace(node, body=tuple(_node(kernel, child, depth, told) for child in node.body))
         case Statement():
-            operator = next(operators)
-            return _chosen(kernel, node, depth, operator or node.op) if decided(node) else node
+            apart = next(told)
+            return _chosen(kernel, node, depth, apart) if decided(node) else node
 
 
-def _chosen(kernel: Kernel, statement: Statement, depth: int, op: str) -> Node:
+def _chosen(kernel: Kernel, statement: Statement, depth: int, apart: Apart | None) -> Node:
     buffer, target, value = kernel.buffer(statement.target.buffer), statement.target, statement.value
     indices, tests, extents = list(target.indices), list[Expr](), list[Affine]()
     for dim in statement.scatters:
@@ -88,11 +89,12 @@ def _chosen(kernel: Kernel, statement: Statement, depth: int, op: str) -> Node:
         case Op("when", (condition, value)):
             tests.append(condition)
     element = replace(target, indices=tuple(indices))
-    alone = element if op == "=" else Cast(buffer.dtype, Const(0))
+    alone = element if apart is None else Cast(buffer.dtype, Const(0))
     otherwise = alone if statement.op == "=" else neutral_value(statement.op, buffer.dtype)
+    op = MAY_ASSIGN if apart is not None and statement.op == "=" else statement.op
     assert otherwise is not None, "what accumulates has a neutral value"
-    chosen = reduce(lambda one, other: Op("and", (one, other)), tests)
-    inner: Node = replace(statement, target=element, op=op, value=Op("select", (chosen, value, otherwise)))
+    chosen = Op("select", (reduce(lambda one, other: Op("and", (one, other)), tests), value, otherwise))
+    inner: Node = replace(statement, target=element, op=op, value=chosen, apart=apart)
     for extent in reversed(extents):
         inner = Scope(Extent((extent,)), (inner,), loc=statement.loc)
     return inner

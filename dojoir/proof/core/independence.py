@@ -16,7 +16,7 @@ from functools import reduce
 
 import islpy as isl
 
-from dojoir.ir.nodes import Access, Kernel, Path, Scope
+from dojoir.ir.nodes import Access, Commuting, Kernel, Path, Scope
 from dojoir.ir.packing import in_halves
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import siblings
@@ -76,7 +76,7 @@ def may_share(sets: KernelSets, number: int, depth: int, mark: str) -> bool:
     share under `mark`. Those that touch elements apart share none, whatever the mark."""
     kernel = sets.kernel
     statement = kernel.sites[number].statement
-    if statement.apart:
+    if statement.apart is not None:
         return True
     if not sets.is_free(number) or not is_uniform(kernel, statement.target, depth):
         return False
@@ -139,13 +139,13 @@ def _shared_conflict(
 ) -> Conflict | None:
     kernel = sets.kernel
     numbers = [k for k in sets.numbers if is_inside(kernel.sites[k].path, path)]
-    writes: dict[str, dict[str | None, list[str]]] = {}  # by operator, or None where iterations may not share them
+    writes: dict[str, dict[Commuting | None, list[str]]] = {}  # None where iterations may not share them
     reads: dict[str, list[str]] = {}
     for k in numbers:
         statement = kernel.sites[k].statement
         if statement.target.buffer not in ignored:
-            op = statement.accumulation if may_share(sets, k, depth, mark) else None
-            writes.setdefault(statement.target.buffer, {}).setdefault(op, []).append(sets.write_text(k))
+            alike = statement.commuting if may_share(sets, k, depth, mark) else None
+            writes.setdefault(statement.target.buffer, {}).setdefault(alike, []).append(sets.write_text(k))
         for read in sets.reads[k]:
             if read.access.buffer not in ignored:
                 reads.setdefault(read.access.buffer, []).append(sets.read_by_statement(read))
@@ -155,8 +155,8 @@ def _shared_conflict(
     prefix = _prefixes(sets, numbers, depth, reads=False)
     apart = prefix.apply_range(sets.map(_pairs(depth, same_run))).apply_range(prefix.reverse())
     for name in sorted(writes):
-        for op, mine in writes[name].items():
-            others = (texts for other, texts in writes[name].items() if other != op or op is None)
+        for alike, mine in writes[name].items():
+            others = (texts for other, texts in writes[name].items() if other != alike or alike is None)
             both = reduce(list.__add__, others, reads.get(name, []))
             if both:
                 touching = sets.map(*mine).apply_range(sets.map(*both).reverse())

@@ -24,6 +24,7 @@ from dojoir.ir.nodes import (
     Access,
     Buffer,
     Cast,
+    Commuting,
     Const,
     Expr,
     Index,
@@ -248,10 +249,10 @@ class Graph:
             mine = self.sets.map(f"{self.tuple_text(k)} -> {self.tuple_text(k)}").domain()
             if entering.intersect_domain(mine).is_empty():
                 continue
-            op, value = other.statement.accumulation, self.values[k]
+            value, op = self.values[k], other.statement.accumulation
             if op is None and isinstance(value, Const) and value.value == begin:
                 entering = entering.subtract_domain(mine)
-            elif op != statement.op or k in self.ordered:
+            elif other.statement.commuting != statement.commuting or k in self.ordered:
                 raise NotTransparent(f"partial results of {op or '='} are accumulated with {statement.op}", site)
         return entering
 
@@ -295,9 +296,9 @@ class Graph:
     def mixes_operators(self, sources: isl.UnionMap) -> bool:
         """Whether free accumulations by several operators reach one reader: the set of them does not say in which
         order they apply. `sources` is from statements of this kernel to readers of any."""
-        numbers: dict[str | None, list[int]] = {}
+        numbers: dict[Commuting | None, list[int]] = {}
         for k, site in enumerate(self.sets.kernel.sites):
-            numbers.setdefault(site.statement.accumulation, []).append(k)
+            numbers.setdefault(site.statement.commuting, []).append(k)
         reached = [sources.intersect_domain(self.accumulations(some)).range() for some in numbers.values()]
         return any(not some.is_disjoint(others) for some, others in combinations(reached, 2))
 

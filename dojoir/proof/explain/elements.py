@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from dojoir.errors import Diagnostic, Note
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Buffer, Condition, Kernel, Op
+from dojoir.ir.nodes import MAY_ASSIGN, Access, Buffer, Condition, Kernel, Op
 from dojoir.ir.text import format_access, format_condition
 from dojoir.ir.where import place
 from dojoir.proof.core.bounds import OutOfBounds, index_and_dim
@@ -68,8 +68,8 @@ def read_before_write(failure: ReadBeforeWrite) -> Diagnostic:
     name = spelling(kernel, use.site.scopes)
     start = occasion(found.sizes, found.left.iteration(kernel), name)
     element, text = _element_name(buffer, found.right), format_access(use.access, name)
-    op = (use.site.statement.accumulation or "=").split()[-1]  # that of distinct indices begins with their name
-    if use.own and op != "=":
+    op = use.site.statement.accumulation or "="
+    if use.own and op not in ("=", MAY_ASSIGN):
         known = buffer.dtype.is_float or (buffer.dtype.is_integer and op in {"+=", "*=", "^=", "|="})
         first = f"`{text} = {_NEUTRAL[op]}`" if known else "it"
         message = f"{start}`{op}` accumulates into {element}, which has no value yet: assign {first} before"

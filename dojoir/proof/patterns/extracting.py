@@ -44,7 +44,7 @@ def is_extracted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     if given is None:
         return False
     was = old.statement
-    return (was.target, was.op, was.fused) == (statement.target, statement.op, statement.fused) and (
+    return (was.target, was.way, was.fused) == (statement.target, statement.way, statement.fused) and (
         was.value == replace_read(value, step.ordinal, given)
     )
 

@@ -126,7 +126,7 @@ def _gives_the_part(
     after: Kernel, definition: Statement, reader: Statement, was: Statement, step: Substitution
 ) -> bool:
     """Whether a statement is what it was, once what is assigned stands where it reads that."""
-    if reader.fused or definition.op != "=" or (was.target, was.op, was.fused) != (reader.target, reader.op, False):
+    if reader.fused or was.fused or definition.op != "=" or (was.target, was.way) != (reader.target, reader.way):
         return False
     reads = list(expr_accesses(reader.value))
     if not 0 <= step.ordinal < len(reads):

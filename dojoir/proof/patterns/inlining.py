@@ -69,7 +69,7 @@ def _replaced(kernel: Kernel, reader: Site, definition: Site, steps: tuple[Subst
         if new == value:  # it is an index
             return None
         value = new
-    return Statement(statement.target, statement.op, value, statement.loc)
+    return statement.made_of(statement.target, value, statement.loc)
 
 
 def _says_which(definition: Site, outer: int) -> bool:

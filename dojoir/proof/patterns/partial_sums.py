@@ -11,7 +11,7 @@ The element is now touched when the scope does not run as well: it must be in bo
 from __future__ import annotations
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Const, Extent, Kernel, Scope, Statement
+from dojoir.ir.nodes import Access, Accumulated, Const, Extent, Kernel, Scope, Statement
 from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.proof.certificate import InstanceMap, identity
 from dojoir.proof.core.bounds import prove_bounds
@@ -65,7 +65,7 @@ def _adds_alone(after: Kernel, change: Change, copy: str, target: Access, op: st
     for number in inside:
         statement = after.sites[number].statement
         adds = statement.target.buffer == copy
-        if adds and (statement.accumulation != op or not sets.is_free(number)):
+        if adds and (statement.commuting != Accumulated(op) or not sets.is_free(number)):
             return False
         read = {r.access.buffer for r in sets.reads[number]}
         if copy in read or any(access.buffer == target.buffer for access in statement.accesses):

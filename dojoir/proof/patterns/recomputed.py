@@ -173,7 +173,7 @@ def _repeats(change: Change, copy: Buffer, one: _Again, shared: int) -> bool:
             for place, depth in enumerate(others, inner)
         )
         and new.statement.target == Access(copy.name, tuple(map(Affine.iterator, range(change.depth, inner))))
-        and (new.statement.op, new.statement.value) == (one.moved.op, one.moved.value)
+        and (new.statement.way, new.statement.value) == (one.moved.way, one.moved.value)
         and old.statement.target.buffer not in one.moved.buffers_read
     )
 

@@ -319,7 +319,7 @@ class _Match:
         if self.sets.kernel.fp == "strict" or not isinstance(old, Statement) or not isinstance(new, Statement):
             return False
         buffers = {buffer.name: buffer for buffer in self.sets.kernel.buffers}
-        if (old.target, old.accumulation) != (new.target, new.accumulation):
+        if (old.target, old.commuting, old.accumulation) != (new.target, new.commuting, new.accumulation):
             return False
         if old.fused != new.fused:
             return old.term == new.term and may_fuse(old, buffers)

@@ -43,5 +43,5 @@ def are_apart(kernel: Kernel, one: str, other: str) -> bool:
     if len(tops) == 2 and tops[0][1] >= tops[1][0] and tops[1][1] >= tops[0][0]:
         return False
     statements = (kernel.sites[k].statement for life in lives for k in life)
-    operators = {s.accumulation for s in statements if s.target.buffer in (one, other)} - {None}
-    return len(operators) < 2
+    added = (s for s in statements if s.target.buffer in (one, other) and s.accumulation is not None)
+    return len({s.commuting for s in added}) < 2

@@ -15,7 +15,7 @@ def write_one_element(kernel: Kernel, path: Path, mark: str) -> bool:
     depth, private = kernel.depth_of(path), private_buffers(kernel, path, mark)
     for site in kernel.sites:
         target = site.statement.target
-        if site.statement.apart:
+        if site.statement.apart is not None:
             continue  # no two instances change one element
         if is_inside(site.path, path) and target.buffer not in private and is_uniform(kernel, target, depth):
             first = (0,) * len(site.scopes)
