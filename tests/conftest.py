@@ -1,10 +1,18 @@
-"""`-m quick`: the tests to run while one works, in under a minute on two cores."""
+"""The tiers of the tests (`tests/helpers/tiers.py`), `-m quick`, and a GPU that is none."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import re
+import shlex
+from collections.abc import Generator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import tiers
+
+import dojoir
 
 if TYPE_CHECKING:
     from fake_gpu import FakeDriver
@@ -17,10 +25,112 @@ QUICK = {
 """The files of which every test is quick, without `test_`."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+SKIPPED = "dojoir/skipped"
+"""Where pytest's cache has the tests and files that the last run skipped."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tiers", "which cases run (docs/testing.md)")
+    group.addoption("--seed", metavar="N", help="draw the cases of this number (default: of the commits)")
+    group.addoption("--share", metavar="X", help="the share of each family that is drawn (default: 1/8); 1 is all")
+    group.addoption("--costs", metavar="FILE", help="append the CPU seconds of each test to this file")
+    group.addoption("--last-skipped", action="store_true", help="run what the last run skipped, and nothing else")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Reads the options, which the workers get from here as they are."""
+    option = config.option
+    try:
+        if option.seed is None:
+            number, option.seed_of = tiers.seed_of_tree()
+            option.seed = str(number)
+        tiers.parsed_seed(option.seed)
+        if re.search(r"\bthorough\b", option.markexpr):
+            option.share = "1"
+        tiers.parsed_share(option.share or str(tiers.SHARE))
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+    if hasattr(config, "cache"):  # what one worker compiles is there for the others, and for the next run
+        os.environ.setdefault("DOJOIR_CACHE", str(config.cache.mkdir("dojoir")))
+
+
+def _share(config: pytest.Config) -> Fraction:
+    return tiers.parsed_share(config.option.share or str(tiers.SHARE))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    cases = []
     for item in items:
+        item.add_marker(pytest.mark.thorough)
         if item.path.stem.removeprefix("test_") in QUICK:
             item.add_marker(pytest.mark.quick)
+        call = item.callspec if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+        values = tiers.values_of(call.params, call.indices) if call else ()
+        cases.append(tiers.Case(item.nodeid, values))
+    long = tiers.families_that_take_long()
+    names = tiers.chosen(cases, long, tiers.parsed_seed(config.option.seed), _share(config))
+    names |= {item.nodeid for item in items if _is_named(config, item)}
+    if config.option.last_skipped:
+        before = set(config.cache.get(SKIPPED, [])) if hasattr(config, "cache") else set()
+        names = {name for name in names if before & {name, name.partition("::")[0]}}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in names])
+    items[:] = [item for item in items if item.nodeid in names]
+
+
+def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
+    """Whether the command line names the test or its file: then all of its cases run."""
+    named = (config.invocation_params.dir / word.partition("::")[0] for word in config.args)
+    return item.path in {path.resolve() for path in named}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, Any]:
+    """A file that imports what needs a package of an extra is skipped where that is not there, and says which."""
+    report = yield
+    call = vars(report)["call"]
+    if call.excinfo and _lacks(call.excinfo.value):
+        report.outcome, report.longrepr = "skipped", (str(collector.path), 0, f"Skipped: {call.excinfo.value}")
+        vars(report)["call"] = None
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    before = tiers.cpu_seconds()
+    done = yield
+    if item.config.option.costs is not None:
+        with open(item.config.option.costs, "a", encoding="utf-8") as file:
+            file.write(f"{tiers.cpu_seconds() - before:.3f} {item.nodeid}\n")
+    return done
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """So is a test."""
+    try:
+        return (yield)
+    except dojoir.ToolchainError as error:
+        if _lacks(error):
+            pytest.skip(str(error))
+        raise
+
+
+def _lacks(error: BaseException | None) -> bool:
+    return isinstance(error, dojoir.ToolchainError) and error.diagnostic.code == "missing-package"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """What was drawn, and for each failure the one command that runs it again."""
+    seed, share = config.option.seed, _share(config)
+    for report in (*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")):
+        terminalreporter.write_line(f"again: python -m pytest --seed {seed} {shlex.quote(report.nodeid)}")
+    skipped = {report.nodeid for report in terminalreporter.getreports("skipped")}
+    if hasattr(config, "cache"):
+        config.cache.set(SKIPPED, sorted(skipped))
+    if share < 1:
+        of = getattr(config.option, "seed_of", "")
+        said = f"--seed {seed}{f' ({of})' if of else ''} --share {share}; -m thorough runs all"
+        terminalreporter.write_line(f"drawn by {said}")
 
 
 @pytest.fixture

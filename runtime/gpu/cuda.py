@@ -211,7 +211,9 @@ def _binding() -> Any:
     try:
         return import_module("cuda.bindings.driver")
     except (ImportError, RuntimeError, OSError) as error:
-        raise nvrtc.missing("cuda.bindings", error) from None
+        raise _none(
+            f"cuda.bindings cannot be loaded ({type(error).__name__}): pip install 'dojoir[cuda]'"
+        ) from None
 
 
 def _none(reason: str) -> ToolchainError:

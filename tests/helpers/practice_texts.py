@@ -4,7 +4,7 @@ say: lengths that lie within other arrays, places that all differ."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from random import Random
 from runpy import run_path
@@ -27,17 +27,34 @@ def practice() -> Mapping[str, Any]:
     return run_path(str(BENCHMARKS / "practice.py"))
 
 
-@cache
-def _texts() -> Mapping[str, Any]:
-    texts: Callable[[str], Mapping[str, Any]] = practice()["texts"]
-    return {**texts("practice"), **texts("unseen")}
+class Texts(Mapping[str, Any]):
+    """The texts of folders of benchmarks by their names. Each is read when it is first asked for."""
+
+    def __init__(self, *folders: str) -> None:
+        paths = (path for folder in folders for path in sorted((BENCHMARKS / folder).glob("*.dojo")))
+        self._paths = {path.stem: path for path in paths}
+        self._texts: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._texts:
+            self._texts[name] = practice()["_read"](self._paths[name])
+        return self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
+TEXTS = Texts("practice", "unseen")
 
 
 def arguments_of(
     kernel: dojoir.Kernel, sizes: Mapping[str, int], random: Random
 ) -> dict[str, npt.NDArray[np.generic]]:
     """Random arguments of a kernel, made as the comments of a text say if it is one of that name."""
-    text = _texts().get(kernel.name)
+    text = TEXTS.get(kernel.name)
     if text is not None and text.made:
         fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
         made: dict[str, npt.NDArray[np.generic]] = text.inputs({**fixed, **sizes})

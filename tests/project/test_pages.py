@@ -105,16 +105,17 @@ def texts() -> list[Path]:
 
 
 def is_there(dotted: str) -> bool:
-    """Whether a dotted name is a module, or something in one."""
+    """Whether a dotted name is a module, or something in one. A name that needs an extra is asked for without it:
+    the last word is not loaded where its module lists it."""
     words = dotted.split(".")
     for n in range(len(words), 0, -1):
         with contextlib.suppress(ImportError):
             value: Any = importlib.import_module(".".join(words[:n]))
-            for word in words[n:]:
+            for word in words[n:-1]:
                 if not hasattr(value, word):
                     return False
                 value = getattr(value, word)
-            return True
+            return n == len(words) or words[-1] in dir(value) or hasattr(value, words[-1])
     return False
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from folders import ROOT
-from practice_texts import practice
+from practice_texts import TEXTS
 
 from dojoir.meaning.interpreter import Interpreter
 from dojoir.meaning.packed import unpacked
@@ -20,8 +20,6 @@ sys.path.append(str(ROOT / "benchmarks"))
 from emulated_targets import calls_of
 
 STATEMENTS = 8_000
-
-TEXTS = {**practice()["texts"]("practice"), **practice()["texts"]("unseen")}
 
 
 @pytest.mark.parametrize("name", TEXTS)

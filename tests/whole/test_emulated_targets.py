@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from folders import ROOT
-from practice_texts import practice
+from practice_texts import TEXTS
 
 import dojoir
 
@@ -18,8 +18,6 @@ sys.path.append(str(ROOT / "benchmarks"))
 
 import emulated_targets
 from emulated_targets import STATEMENTS, calls_of, examined
-
-TEXTS = {**practice()["texts"]("practice"), **practice()["texts"]("unseen")}
 
 
 @pytest.mark.parametrize("name", Random(3).sample(sorted(TEXTS), 12))

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from agreement import small_sizes
 from folders import ROOT
-from practice_texts import practice
+from practice_texts import Texts, practice
 
 import dojoir
 from dojoir.records.likeness import lines
 
-TEXTS = practice()["texts"]("unseen")
+TEXTS = Texts("unseen")
 FAR = 5e-6
 """How far results may be apart at small sizes, as a share of the largest."""
 
