@@ -13,6 +13,7 @@ import pytest
 import tiers
 
 import dojoir
+from dojoir.backends.host import detected
 
 if TYPE_CHECKING:
     from fake_gpu import FakeDriver
@@ -48,7 +49,9 @@ def pytest_configure(config: pytest.Config) -> None:
         if re.search(r"\bthorough\b", option.markexpr):
             option.share = "1"
         tiers.parsed_share(option.share or str(tiers.SHARE))
-    except ValueError as error:
+        if os.environ.get("DOJOIR_HOST"):
+            detected()
+    except (ValueError, dojoir.ArgumentError) as error:
         raise pytest.UsageError(str(error)) from None
     if hasattr(config, "cache"):  # what one worker compiles is there for the others, and for the next run
         os.environ.setdefault("DOJOIR_CACHE", str(config.cache.mkdir("dojoir")))

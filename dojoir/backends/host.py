@@ -20,6 +20,10 @@ from dojoir.support.public import public
 VARIABLE = "DOJOIR_CPU"
 """The processor that code is made for where none is named, by LLVM's name. This one by default."""
 
+HOST = "DOJOIR_HOST"
+"""A processor, by LLVM's name, that this machine passes for: code for that one alone is made and run here. It has
+nothing that this machine lacks."""
+
 _ALIASES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 _DEFAULT_CACHES = (32 << 10, 1 << 20)
 
@@ -34,10 +38,9 @@ def architecture() -> str:
 @cache
 def detected() -> Machine:
     """This machine: what LLVM finds of its processor, and the system of its caches and cores."""
-    llvm = import_module("llvmlite.binding")
-    found: Mapping[str, bool] = llvm.get_host_cpu_features()
+    name, found = processor_here()
     features = frozenset(name for name, present in found.items() if present)
-    machine = machine_with(str(llvm.get_host_cpu_name()), architecture(), features)
+    machine = machine_with(name, architecture(), features)
     known = PROCESSORS.get(machine.name)
     found_caches = _caches()
     caches = tuple(size for level, size in found_caches.items() if level <= OWN)
@@ -45,6 +48,43 @@ def detected() -> Machine:
     line = known.line if known is not None else 64
     last = max((size for level, size in found_caches.items() if level > OWN), default=0)
     return replace(machine, caches=caches, cores=_cores(), line=line, last_cache=last)
+
+
+@cache
+def processor_here() -> tuple[str, Mapping[str, bool]]:
+    """The name of the processor by LLVM, and of each feature that LLVM knows whether it has it. Of the one that
+    DOJOIR_HOST names, its features in `PROCESSORS` and those that this machine lacks: of others its name says it.
+    Raises ArgumentError for one that is not known, or that has what this machine lacks."""
+    llvm = import_module("llvmlite.binding")
+    found: Mapping[str, bool] = llvm.get_host_cpu_features()
+    name = os.environ.get(HOST, "").strip()
+    if not name:
+        return str(llvm.get_host_cpu_name()), found
+    try:
+        wanted = typical(name, PROCESSORS)
+    except ArgumentError as error:
+        raise ArgumentError(f"{HOST}: {error.diagnostic.message}", "unknown-machine") from None
+    present = frozenset(feature for feature, is_there in found.items() if is_there)
+    lacking = sorted(wanted.features - machine_with(name, architecture(), present).features)
+    same = wanted.architecture == architecture()
+    if lacking or not same:
+        lack = f"has no {', '.join(lacking)}" if same else f"is no {wanted.architecture}"
+        here = sorted(known for known, one in PROCESSORS.items() if not one.features - present)
+        raise ArgumentError(f"{HOST}={name}: this machine {lack}; it passes for {', '.join(here)}", "bad-target")
+    told = {feature: feature in wanted.features for feature in found}
+    return name, {feature: has for feature, has in told.items() if has or not found[feature]}
+
+
+def llvm_features() -> str:
+    """The features of the processor as LLVM takes them beside its name, each with `+` or `-`."""
+    return ",".join(
+        f"{'+' if present else '-'}{feature}" for feature, present in sorted(processor_here()[1].items())
+    )
+
+
+def native() -> str:
+    """What a C compiler calls the processor: `native`, or the one that DOJOIR_HOST names."""
+    return os.environ.get(HOST, "").strip() or "native"
 
 
 def chosen_cpu(cpu: str | None = None) -> str | None:

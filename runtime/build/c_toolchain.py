@@ -20,7 +20,7 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from dojoir.backends.host import architecture
+from dojoir.backends.host import architecture, native
 from dojoir.errors import Diagnostic, Note, RunError, ToolchainError
 from dojoir.support.frozen import dataclass
 from dojoir.support.temporary import no_room, temporary_folder
@@ -41,7 +41,7 @@ _SHARED = ("-shared", "-fPIC")
 # an iteration stores to elements that a later one stores to again, it keeps the last ones in registers, and stores
 # behind the loop what it had read before it of those that this thread never reaches. Each is given where the
 # compiler takes it.
-_OPTIONAL = ("-march=native", "-fno-math-errno", "-fno-trapping-math", "-fno-predictive-commoning")
+_OPTIONAL = (f"-march={native()}", "-fno-math-errno", "-fno-trapping-math", "-fno-predictive-commoning")
 _OPENMP = ("-fopenmp", "-fopenmp-simd")
 
 _PROBE = """\
@@ -87,7 +87,7 @@ class Toolchain:
         if cpu is None:
             return self
         word = "-march=" if architecture() == "x86_64" else "-mcpu="
-        return replace(self, options=(*(o for o in self.options if o != "-march=native"), word + cpu))
+        return replace(self, options=(*(o for o in self.options if o != _OPTIONAL[0]), word + cpu))
 
     def compilation(self, out: Path, *sources: Path) -> tuple[str, ...]:
         """The command that compiles `sources` into the shared library `out`."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 
+from dojoir.backends.host import llvm_features, processor_here
 from dojoir.errors import ToolchainError
 from dojoir.runtime.build.llvm_passes import Processor, binding, object_of
 from dojoir.support.cache import Cache, content_key
@@ -53,8 +54,8 @@ def host(cpu: str | None = None) -> Host:
         return replace(host(), cpu=cpu, features="")
     return Host(
         triple=str(llvm.get_process_triple()),
-        cpu=str(llvm.get_host_cpu_name()),
-        features=str(llvm.get_host_cpu_features().flatten()),
+        cpu=processor_here()[0],
+        features=llvm_features(),
         llvm=".".join(str(part) for part in llvm.llvm_version_info),
     )
 

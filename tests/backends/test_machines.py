@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import subprocess
+import sys
 
 import llvmlite.binding as llvm
 import pytest
@@ -233,3 +236,33 @@ def test_a_plan_is_by_the_rates_of_its_machine() -> None:
     gpu = dojoir.machine_for("cuda")
     slow = dataclasses.replace(gpu, rates=dojoir.Rates(memory=gpu.rates.memory / 4))
     assert 3 < floor_seconds(kernel, slow, {}) / floor_seconds(kernel, gpu, {}) < 4
+
+
+PLAIN = {"x86_64": "x86-64", "aarch64": "cortex-a72"}.get(host.architecture(), "")
+PASSES_FOR = """import dojoir
+from dojoir.backends.host import detected
+from dojoir.runtime.build import c_toolchain, llvm_engine
+print(detected().name, detected().vector_bytes, llvm_engine.host().cpu, llvm_engine.host().vector_bits)
+print([word for word in c_toolchain._OPTIONAL if word.startswith("-march")])
+kernel = dojoir.optimize(dojoir.kernels.load("softmax")).kernel
+print(dojoir.verify(kernel).ok)
+"""
+
+
+@pytest.mark.skipif(not PLAIN, reason="no processor of this architecture is known")
+def test_a_machine_passes_for_a_lesser_one() -> None:
+    """For LLVM, for C compilers and for schedules, whatever else it has."""
+    said = as_host(PLAIN, PASSES_FOR).stdout.splitlines()
+    assert said == [f"{PLAIN} 16 {PLAIN} 128", f"['-march={PLAIN}']", "True"]
+
+
+def test_it_does_not_pass_for_one_that_has_more_or_that_nobody_knows() -> None:
+    other = "cortex-a72" if host.architecture() == "x86_64" else "x86-64"
+    assert f"DOJOIR_HOST={other}: this machine is no " in as_host(other, PASSES_FOR).stderr
+    assert "DOJOIR_HOST: no machine is known for 'nonsense'" in as_host("nonsense", PASSES_FOR).stderr
+
+
+def as_host(name: str, code: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"DOJOIR_HOST": name}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

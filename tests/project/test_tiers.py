@@ -91,6 +91,14 @@ def test_a_wrong_option_is_one_line(given: tuple[str, ...], told: str) -> None:
     assert (done.stdout + done.stderr).split("\n\n")[0].strip() == f"ERROR: {told}"
 
 
+def test_a_wrong_host_is_one_line() -> None:
+    environment = os.environ | {"DOJOIR_HOST": "znver33"}
+    command = [sys.executable, "-m", "pytest", "--collect-only", "tests/project/test_packages.py"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    (line,) = [line for line in (done.stdout + done.stderr).splitlines() if line]
+    assert "DOJOIR_HOST: no machine is known for 'znver33'; did you mean 'znver3'?" in line
+
+
 FAMILY = """import pytest
 @pytest.mark.parametrize("n", range(40))
 def test_family(n): assert n != 7
