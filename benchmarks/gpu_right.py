@@ -62,10 +62,10 @@ EAGER_TOLERANCE = 2e-3
 # -- cases: by name, made where they run ---------------------------------------------------------------------------
 def cases() -> Iterator[str]:
     """The names of all cases."""
-    from practice import texts
+    from practice import names
 
     yield from (f"library {name} {mode}" for name in dojoir.kernels.names() for mode in ("open", "fixed"))
-    yield from (f"practice {name} {mode}" for name in texts() for mode in ("open", "fixed", "sized"))
+    yield from (f"practice {name} {mode}" for name in names() for mode in ("open", "fixed", "sized"))
     yield from (f"type {t} {form}" for t in TYPES for form in (OF_BOOL if t == "bool" else OF_TYPES))
     yield from (f"random {number}" for number in range(RANDOM))
 

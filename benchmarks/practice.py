@@ -135,12 +135,17 @@ class Row:
         return f"{max(self.memory, self.arithmetic):4.0%} of {kind}"
 
 
-def texts(folder: str = FOLDER) -> dict[str, Text]:
-    """All texts of a folder, in the order of their names. Raises ValueError where it has none."""
-    found = {path.stem: _read(path) for path in sorted((FOLDERS / folder).glob("*.dojo"))}
+def names(folder: str = FOLDER) -> list[str]:
+    """The names of all texts of a folder, in order. Raises ValueError where it has none."""
+    found = sorted(path.stem for path in (FOLDERS / folder).glob("*.dojo"))
     if not found:
         raise ValueError(f"no texts are in {FOLDERS / folder}")
     return found
+
+
+def texts(folder: str = FOLDER) -> dict[str, Text]:
+    """All texts of a folder, in the order of their names. Raises ValueError where it has none."""
+    return {name: _read(FOLDERS / folder / f"{name}.dojo") for name in names(folder)}
 
 
 def folder_options() -> argparse.ArgumentParser:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 import dojoir
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.runtime.build import host
 from dojoir.runtime.build.c_toolchain import find
+
+
+def needs(package: str, extra: str) -> None:
+    """Skips a file where a package of an extra is not there. The package is not loaded for that."""
+    if find_spec(package) is None:
+        pytest.skip(f"needs the extra {extra}", allow_module_level=True)
 
 
 def runs(target: str) -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from able import needs
 from fake_models import KEY, STOP, Brain, Cut, Does, Raw, Request, Say, Silence, Status, events, plans, serving
 
 import dojoir
 from dojoir.llm.models import asking
 
-pytest.importorskip("openai", reason="needs the extra llm")
-pytest.importorskip("anthropic", reason="needs the extra llm")
+needs("openai", "llm")
+needs("anthropic", "llm")
 
 SOFTMAX = dojoir.kernels.load("softmax")
 SIZES = {"N": 64, "M": 96}

@@ -233,6 +233,7 @@ def test_tests_stand_in_rooms() -> None:
                     "hip_words.h",
                     "PRECISION.md",
                     "GPU.md",
+                    "MUTANTS.md",
                     "long.txt",
                 }
                 fits = len(below) == 1 and is_script and not path.match("test_*")
