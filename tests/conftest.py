@@ -75,7 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     names |= {item.nodeid for item in items if _is_named(config, item)}
     if config.option.last_skipped:
         before = set(config.cache.get(SKIPPED, [])) if hasattr(config, "cache") else set()
-        names = {name for name in names if before & {name, name.partition("::")[0]}}
+        names = before | {name for name in names if name.partition("::")[0] in before}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in names])
     items[:] = [item for item in items if item.nodeid in names]
 

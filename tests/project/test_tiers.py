@@ -123,11 +123,34 @@ def test_a_failure_tells_the_command_that_runs_it_again(tmp_path: Path) -> None:
         assert "1 failed, 80 passed" in pytest_here(*whole, folder=tmp_path).stdout
 
 
-def pytest_here(*words: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+LACKING = """import os, pytest
+import dojoir
+{top}
+@pytest.mark.parametrize("n", range(24))
+def test_some(n):
+    if "HAS_IT" not in os.environ: raise dojoir.ToolchainError("needs it", "missing-package")
+def test_other(): pass
+"""
+
+
+def test_what_an_extra_is_missing_for_is_skipped_and_run_later(tmp_path: Path) -> None:
+    """Also a whole file, of which then a part is drawn; and nothing else."""
+    top = "if 'HAS_IT' not in os.environ: raise dojoir.ToolchainError('needs it', 'missing-package')"
+    (tmp_path / "test_inside.py").write_text(LACKING.format(top=""))
+    (tmp_path / "test_file.py").write_text(LACKING.format(top=top))
+    first = pytest_here("-rs", "--seed", "0", folder=tmp_path).stdout
+    assert "1 passed, 4 skipped" in first and first.count("error[missing-package]: needs it") == 2
+    second = pytest_here("--last-skipped", "--seed", "0", folder=tmp_path, HAS_IT="1").stdout
+    assert "7 passed, 43 deselected" in second
+
+
+def pytest_here(*words: str, folder: Path = ROOT, **more: str) -> subprocess.CompletedProcess[str]:
     """pytest, in the checkout, or in a folder with the tiers of the checkout."""
-    plugin = () if folder == ROOT else ("-p", "conftest", "-c", os.devnull, "--rootdir", ".")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *words]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(TESTS), str(HELPERS)))}
+    plugin = ("-p", "no:cacheprovider") if folder == ROOT else ("-p", "conftest", "-c", "pytest.ini")
+    if folder != ROOT:
+        (folder / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-q", *plugin, *words]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(TESTS), str(HELPERS)))} | more
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
