@@ -1,13 +1,13 @@
 """Whether a GPU computes what the texts say: `python benchmarks/gpu_right.py --results right.jsonl --minutes 8.5`.
 
-The library, all texts of practice, the types and random kernels, each as `optimize(kernel, "cuda")` schedules
-it, with open sizes and with fixed ones. At small sizes the interpreter says what is right; texts of practice
-also run at the sizes that they are timed at and at odd ones, beside the same mathematics in PyTorch and, where
-that takes no such sizes, dojoir's own `llvm`. Each case is a line of JSON in `--results`, and the next run goes
-on behind it. Cases run in processes of their own, as many as `--processes` says, each with its compilers and a
-context of the GPU: one that crashes or hangs is a wrong case, not the end. At the end those that were wrong are
-listed, with status 1 where there is one, and those that were refused: a target has no room for what the rules
-made of them.
+The library, all texts of practice, the types, accumulations at data by every operator and random kernels, each as
+`optimize(kernel, "cuda")` schedules it, with open sizes and with fixed ones. At small sizes the interpreter says
+what is right; texts of practice also run at the sizes that they are timed at and at odd ones, beside the same
+mathematics in PyTorch and, where that takes no such sizes, dojoir's own `llvm`. Each case is a line of JSON in
+`--results`, and the next run goes on behind it. Cases run in processes of their own, as many as `--processes`
+says, each with its compilers and a context of the GPU: one that crashes or hangs is a wrong case, not the end. At
+the end those that were wrong are listed, with status 1 where there is one, and those that were refused: a target
+has no room for what the rules made of them.
 
 `--emulated` runs small sizes only, with no GPU; `--compile` runs nothing and asks NVRTC alone.
 """
@@ -42,7 +42,7 @@ import numpy as np  # noqa: E402
 
 import dojoir  # noqa: E402
 
-RANDOM, CASE_SECONDS = 300, 150.0
+RANDOM, SCATTERED, CASE_SECONDS = 300, 200, 150.0
 FLOATS = ("f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "f8e8m0")
 TYPES = (*FLOATS, "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool")
 OF_TYPES = {
@@ -67,13 +67,19 @@ def cases() -> Iterator[str]:
     yield from (f"library {name} {mode}" for name in dojoir.kernels.names() for mode in ("open", "fixed"))
     yield from (f"practice {name} {mode}" for name in names() for mode in ("open", "fixed", "sized"))
     yield from (f"type {t} {form}" for t in TYPES for form in (OF_BOOL if t == "bool" else OF_TYPES))
+    yield from (f"atdata {t} {mode}" for t in TYPES for mode in ("open", "fixed", "told", "threads"))
+    yield from (f"scattered {number}" for number in range(SCATTERED))
     yield from (f"random {number}" for number in range(RANDOM))
 
 
 def run_case(name: str, how: str) -> dict[str, Any]:
     """What a case gives: how many calls were compared, and what was wrong with which."""
     kind, *rest = name.split()
-    found = {"library": _library, "practice": _practice, "type": _type, "random": _random}[kind](how, *rest)
+    families: dict[str, Callable[..., Iterator[tuple[str, str]]]] = {
+        "library": _library, "practice": _practice, "type": _type, "random": _random, "atdata": _at_data,
+        "scattered": _scattered,
+    }  # fmt: skip
+    found = families[kind](how, *rest)
     calls, wrong, notes = 0, [], []
     for label, outcome in found:
         calls += 1
@@ -102,6 +108,28 @@ def _type(how: str, t: str, form: str) -> Iterator[tuple[str, str]]:
             else None
         )
         yield from _compared(kernel, kernel, how, {"N": size}, random, inputs)
+
+
+def _at_data(how: str, t: str, mode: str) -> Iterator[tuple[str, str]]:
+    """Every operator of a type, at data: as it is scheduled, or as its threads stand in the text."""
+    from scattered import arguments, every_operator
+
+    threads, fixed = mode == "threads", mode == "fixed"
+    text = dojoir.parse(every_operator(t, threads))
+    told = {"N": 100_000, "B": 50_000} if mode == "told" else {}
+    for size, rows in ((1, 2), (70, 5), (5000, 300)):
+        sizes, random = {"N": size, "B": rows}, Random(f"{t} {size}")
+        given = arguments(text, sizes, random)
+        kernel = text.specialize(**sizes) if fixed else text
+        yield from _compared(text, kernel, how, {} if fixed else sizes, random, given, told, not threads)
+
+
+def _scattered(how: str, number: str) -> Iterator[tuple[str, str]]:
+    from scattered import arguments, scattered_text
+
+    random = Random(f"gpu_right scattered {number}")
+    kernel = dojoir.parse(scattered_text(random))
+    yield from _compared(kernel, kernel, how, {}, random, arguments(kernel, {}, random), by_rule=False)
 
 
 def _random(how: str, number: str) -> Iterator[tuple[str, str]]:
@@ -138,9 +166,10 @@ def _called(
     sizes: Mapping[str, int],
     how: str,
     told: Mapping[str, int] = MappingProxyType({}),
+    by_rule: bool = True,
 ) -> Any:
-    """The results of the schedule by rule; None where nothing is to run."""
-    made = _scheduled(kernel, told)
+    """The results of the schedule by rule, or of the kernel as it stands; None where nothing is to run."""
+    made = _scheduled(kernel, told) if by_rule else kernel
     if how == "compile":
         from gpu_compile import nvrtc_error
 
@@ -159,6 +188,8 @@ def _compared(
     sizes: Mapping[str, int],
     random: Random,
     inputs: Mapping[str, Any] | None = None,
+    told: Mapping[str, int] = MappingProxyType({}),
+    by_rule: bool = True,
 ) -> Iterator[tuple[str, str]]:
     from practice_texts import arguments_of
 
@@ -172,7 +203,7 @@ def _compared(
             except dojoir.DojoError as error:  # a text that fails there says nothing
                 yield label, f"note not compared: {str(error).splitlines()[0]}"
                 return
-        found = _called(kernel, inputs, sizes, how)
+        found = _called(kernel, inputs, sizes, how, told, by_rule)
         if found is None:
             yield label, ""
             return

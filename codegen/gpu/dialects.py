@@ -44,7 +44,7 @@ class Language:
     header: str = ""
 
 
-ATOMICS = ("add", "max", "min", "and", "or", "xor")
+ATOMICS = ("add", "max", "min", "and", "or", "xor", "cas")
 """The operations that threads do to memory in one step."""
 
 CUDA = Language(
@@ -59,7 +59,7 @@ CUDA = Language(
     "__syncthreads()",
     "__syncwarp",
     "__shfl{how}_sync",
-    {name: f"atomic{name.title()}" for name in ATOMICS},
+    {name: f"atomic{name.title() if name != 'cas' else 'CAS'}" for name in ATOMICS},
     48 << 10,
 )
 HIP = Language(

@@ -92,6 +92,21 @@ static __device__ inline int dot4_{kinds}(int a, int b, int c)  // c and four pr
 _DOTS = {"i8_i8": "s32.s32", "u8_u8": "u32.u32", "u8_i8": "u32.s32"}
 """The sums of four products of bytes, by the types of these, and those of the instruction of NVIDIA GPUs."""
 
+_SWAPPED = """\
+template <class W, class T> static __device__ inline bool swapped(T *at, T &seen, T made)  // if it is as `seen`
+{{
+    union {{ T value; W bits; }} before, after;
+    before.value = seen;
+    after.value = made;
+    const W bits = {cas}((W *)at, before.bits, after.bits);
+    const bool done = bits == before.bits;
+    before.bits = bits;
+    seen = before.value;
+    return done;
+}}
+
+"""
+
 _LOADED = """\
 static __device__ inline {kind} loaded_{dtype}({kind} a)  // a compiler loads it where this stands, and not later
 {{
@@ -99,6 +114,8 @@ static __device__ inline {kind} loaded_{dtype}({kind} a)  // a compiler loads it
     asm volatile("" : "+{cuda}"(a));
 #elif defined(__HIP_DEVICE_COMPILE__)
     asm volatile("" : "+v"(a));
+#elif defined(DOJOIR_HARNESS)
+    asm volatile("" : "+m"(a));
 #endif
     return a;
 }}
@@ -113,6 +130,8 @@ static __device__ inline {kind} loaded_{dtype}({kind} a)  // a compiler loads it
     asm volatile("" : "+r"(held));
 #elif defined(__HIP_DEVICE_COMPILE__)
     asm volatile("" : "+v"(held));
+#elif defined(DOJOIR_HARNESS)
+    asm volatile("" : "+m"(held));
 #endif
     return ({kind})held;
 }}
@@ -169,6 +188,8 @@ def _typed(code: str) -> str:
 def support(code: str, language: Language) -> Iterator[str]:
     """The lines that `code` needs before it."""
     used = set(re.findall(r"[A-Za-z_]\w*", code))
+    if "swapped" in used:
+        used.add(language.atomics["cas"])
     if language.header:
         yield from (GUARD, language.header, "#endif", "")
     yield "typedef long long i64;"
@@ -189,6 +210,8 @@ def support(code: str, language: Language) -> Iterator[str]:
     for name, (harness, words) in _APPROXIMATE.items():
         if name in used:
             yield from _FUNCTION.format(name=name, harness=harness, text=words[language.name]).splitlines()
+    if "swapped" in used:
+        yield from _SWAPPED.format(cas=language.atomics["cas"]).splitlines()
     for dtype, register in _REGISTERS.items():
         if f"loaded_{dtype}" in used:
             yield from _LOADED.format(kind=TYPES[dtype], dtype=dtype, cuda=register).splitlines()
@@ -297,5 +320,18 @@ template <class T> static __device__ inline T shuffle(u64, T a, unsigned from, u
     *(
         (f"atomic_{op}", f"atomic_{op}(at, value) atomic{op.title()}(at, value)", _ATOMIC.format(op=op))
         for op in ATOMICS
+        if op != "cas"
+    ),
+    (
+        "atomic_cas",
+        "atomic_cas(at, seen, made) atomicCAS(at, seen, made)",
+        """\
+template <class T> static __device__ inline T atomic_cas(T *at, T seen, T made)
+{
+    __hip_atomic_compare_exchange_strong(
+            at, &seen, made, __ATOMIC_RELAXED, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    return seen;
+}
+""",
     ),
 )

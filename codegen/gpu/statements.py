@@ -19,6 +19,7 @@ from dojoir.codegen.lir.device import (
     Pack,
     Phase,
     Shuffle,
+    Swap,
     ThreadNumber,
 )
 from dojoir.codegen.lir.program import Array, Const, Dot, For, Load, Prefetch, Quads, Stmt, Store, Type, Value
@@ -134,6 +135,10 @@ class DeviceStatements(Statements):
                 yield f"{word};  {comment(f'barrier: {names}')}"
             case Atomic(op, buffer, offset, value):
                 yield self._atomic(op, self.values.place(buffer, offset), value)
+            case Swap(seen, buffer, offset, value):
+                word = "unsigned" if seen.type.dtype.bits == 32 else "unsigned long long"
+                own, made = self.values.text(seen), self.values.text(value)
+                yield f"while (!swapped<{word}>(&{self.values.place(buffer, offset)}, {own}, {made}));"
             case Prefetch():
                 return
             case _:

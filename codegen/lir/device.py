@@ -15,6 +15,7 @@ from dojoir.codegen.lir.program import (
     Pack,
     Phase,
     Shuffle,
+    Swap,
     ThreadNumber,
 )
 
@@ -25,7 +26,7 @@ ATOMICS = {
     "add": _WORDS | {"f32", "f64"},
     **dict.fromkeys(("max", "min", "bitand", "bitor", "bitxor"), _WORDS),
 }
-"""The elements of which GPUs have an atomic, by its operation."""
+"""The elements of which GPUs have an instruction, by its operation; other ones of 4 and 8 bytes are swapped."""
 
 __all__ = [
     "ATOMICS",
@@ -38,5 +39,6 @@ __all__ = [
     "Pack",
     "Phase",
     "Shuffle",
+    "Swap",
     "ThreadNumber",
 ]

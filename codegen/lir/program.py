@@ -236,6 +236,18 @@ class Atomic:
 
 
 @dataclass(frozen=True)
+class Swap:
+    """Assigns `value` to the element of `buffer` at `offset`, of 4 or 8 bytes, in one step for all threads of the
+    grid: by compare and swap. In `value` the variable `seen` is the element as it was; before, it has a guess at
+    that."""
+
+    seen: Var
+    buffer: str
+    offset: Value
+    value: Value
+
+
+@dataclass(frozen=True)
 class Launch:
     """Runs `body` in every thread of a grid: `grid` are its extents along the AXES, outermost last; a launch of
     which one is 0 or less does nothing. `shared` are the arrays that each block has one of; `captures` and
@@ -277,6 +289,7 @@ Stmt = (
     | Barrier
     | Phase
     | Atomic
+    | Swap
 )
 
 
@@ -363,6 +376,7 @@ __all__ = [
     "Stmt",
     "Store",
     "Stream",
+    "Swap",
     "ThreadNumber",
     "Type",
     "Unary",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dojoir.codegen.lir.device import Atomic, BlockNumber, Launch, Phase, ThreadNumber
+from dojoir.codegen.lir.device import Atomic, BlockNumber, Launch, Phase, Swap, ThreadNumber
 from dojoir.codegen.lir.program import (
     INDEX,
     AddressOf,
@@ -151,7 +151,7 @@ def statement_positions(stmt: Stmt, positions: frozenset[str]) -> Iterator[tuple
             yield stop, True
         case Launch(grid=grid):
             yield from ((extent, True) for extent in grid)
-        case Atomic(offset=offset, value=value):
+        case Atomic(offset=offset, value=value) | Swap(offset=offset, value=value):
             yield offset, True
             yield value, False
         case If(condition=condition) | Fail(condition=condition):

@@ -14,6 +14,7 @@ from dojoir.codegen.lir.device import (
     Pack,
     Phase,
     Shuffle,
+    Swap,
     ThreadNumber,
 )
 from dojoir.codegen.lir.program import (
@@ -77,7 +78,7 @@ def mapped(stmt: Stmt, change: Callable[[Value], Value]) -> Stmt:
             return Fail(change(condition), status)
         case Allocate(array):
             return Allocate(replace(array, elements=change(array.elements)))
-        case Atomic(offset=offset, value=value):
+        case Atomic(offset=offset, value=value) | Swap(offset=offset, value=value):
             return replace(stmt, offset=change(offset), value=change(value))
         case Launch(grid=grid):
             return replace(stmt, grid=tuple(map(change, grid)))
@@ -105,6 +106,8 @@ def changed_by(body: tuple[Stmt, ...]) -> set[str]:
                 found.add(var.name)
             case Store(buffer) | Atomic(buffer=buffer):
                 found.add(buffer)
+            case Swap(seen, buffer):
+                found.update((seen.name, buffer))
             case Instruct():
                 found.update(*written_by(stmt))
             case Stream(buffer):
@@ -219,7 +222,7 @@ def values(stmt: Stmt) -> tuple[Value, ...]:
             return (condition,)
         case Launch(grid=grid):
             return grid
-        case Atomic(offset=offset, value=value):
+        case Atomic(offset=offset, value=value) | Swap(offset=offset, value=value):
             return (offset, value)
         case Comment() | Fence() | Barrier() | Phase():
             return ()
@@ -238,7 +241,7 @@ def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
             return (otherwise,)
         case Let() | Declare() | Assign() | Store() | Stream() | Prefetch():
             return ()
-        case Fence() | Allocate() | Fail() | Comment() | Barrier() | Atomic():
+        case Fence() | Allocate() | Fail() | Comment() | Barrier() | Atomic() | Swap():
             return ()
 
 
@@ -278,7 +281,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 def buffers(stmt: Stmt) -> Iterator[str]:
     """The buffers that a statement itself touches, without those of the blocks inside it; some more than once."""
     match stmt:
-        case Store(buffer) | Prefetch(buffer) | Atomic(buffer=buffer):
+        case Store(buffer) | Prefetch(buffer) | Atomic(buffer=buffer) | Swap(buffer=buffer):
             yield buffer
         case Stream(buffer, source=source):
             yield buffer

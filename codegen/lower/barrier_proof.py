@@ -3,22 +3,40 @@
 Two accesses of different threads of a block to one element, one of them writing, the first before the second in
 time, need some barrier at a time between theirs. isl subtracts the pairs that have one from all pairs. Nothing may
 be left. Lanes of one run of warp code may be separated by a barrier of theirs; all else by one of the block.
+
+Where the first iterators in which two accesses differ are those of a scope whose iterations are threads or blocks,
+no barrier can stand between them, and none need: such iterations are independent, which the marks of the text
+promise and the checker proves (`dojoir.proof.core.independence`). All that they may do to one element is to
+accumulate into it, by one operator. That this is atomic, or put together first, is proved here as well (`shared`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field
 
 import islpy as isl
 
-from dojoir.codegen.lower.acts import TICKS, WAITS, Act, Launch, Reading, depth_inside, launches_of
+from dojoir.codegen.lower.acts import (
+    GRID,
+    THREAD,
+    TICKS,
+    WAITS,
+    Act,
+    Launch,
+    Reading,
+    depth_inside,
+    launches_of,
+    marked,
+)
 from dojoir.codegen.lower.places_to_wait import Barriers, Position, places_to_wait
+from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Kernel, Path
+from dojoir.ir.nodes import MAY_ASSIGN, Access, Guard, Kernel, Path, Scope, Site
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
+from dojoir.ir.where import place
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.support.frozen import dataclass
@@ -51,6 +69,28 @@ def unseparated(kernel: Kernel, warp: int, barriers: Iterable[Position]) -> list
     return [pair for launch in launches for pair in _Proof(reading, launch, placed).left()]
 
 
+def shared(kernel: Kernel, warp: int, atomic: Collection[Path]) -> list[Unseparated]:
+    """The pairs of accumulations by different threads into one element of which one is not `atomic`, given by the
+    places of the statements."""
+    reading = Reading(kernel, warp)
+    return [pair for launch in launches_of(kernel) for pair in _Proof(reading, launch, ()).shared(atomic)]
+
+
+def refuse_unproved(kernel: Kernel, warp: int, atomic: Collection[Path]) -> None:
+    """Raises KernelError where threads may accumulate into one element, by a statement that is not `atomic`."""
+    for pair in shared(kernel, warp, atomic):
+        source, span = place(kernel, pair.one)
+        message = f"no proof was found that each thread adds to elements of {pair.buffer} of its own, or by atomics"
+        raise KernelError(Diagnostic("no-atomic", message, span, source))
+
+
+def are_separated_unasked(kernel: Kernel, warp: int, barriers: Iterable[Position], path: Path) -> bool:
+    """Whether barriers separate what the statements inside of the guard at `path` read in shared memory from what
+    other threads write there, also where each thread reads it without asking a condition."""
+    reading, placed = Reading(kernel, warp), tuple(barriers)
+    return all(_Proof(reading, launch, placed, path).reads_apart() for launch in launches_of(kernel))
+
+
 def proved(kernel: Kernel, warp: int, barriers: Barriers) -> Barriers:
     """`barriers` where they are enough. Where the proof finds a pair that none separates, or does not come to an
     end, a barrier wherever one can stand: slower, and right whatever the derivation took the kernel for."""
@@ -79,6 +119,7 @@ class _Proof:
     reading: Reading
     launch: Launch
     barriers: tuple[Position, ...]
+    unasked: Path | None = None
     waits: dict[Path | None, isl.UnionMap] = field(default_factory=dict)
     orders: dict[tuple[_Times | Path | None, _Times | Path | None], isl.UnionMap] = field(default_factory=dict)
 
@@ -103,6 +144,78 @@ class _Proof:
             if not self._are_read_before_written_again(path):
                 yield Unseparated("partial results", path, path)
 
+    # -- reads that ask no condition --------------------------------------------------------------------------
+    def reads_apart(self) -> bool:
+        """Whether the reads of shared memory inside of the guard `unasked` are separated from all writes there.
+        That iterations under marks are independent is not known of them, as the text does not have them."""
+        assert self.unasked is not None
+        sites, acts = self.kernel.sites, tuple(self.reading.acts(self.launch))
+        reads = [act for act in acts if not act.writes and is_inside(sites[act.number].path, self.unasked)]
+        return all(
+            self._are_separated(one, other) and self._are_separated(other, one)
+            for one in reads
+            for other in acts
+            if other.writes and one.access.buffer == other.access.buffer
+            if self.kernel.buffer(one.access.buffer).storage == "shared"
+        )
+
+    def _asked_at(self, act: Act) -> tuple[Scope | Guard, ...]:
+        """What is around an access where it is made: no guards of a thread, where it asks none."""
+        site = self.kernel.sites[act.number]
+        if self.unasked is None or act.writes or not is_inside(site.path, self.unasked):
+            return tuple(site.ancestors)
+        threads = [n for n, node in enumerate(site.ancestors) if marked(node, THREAD)]
+        inner = max(threads, default=len(site.ancestors))
+        return tuple(n for k, n in enumerate(site.ancestors) if k < inner or isinstance(n, Scope))
+
+    # -- accumulations ---------------------------------------------------------------------------------------
+    def shared(self, atomic: Collection[Path]) -> Iterator[Unseparated]:
+        """The accumulations into one element that are not both atomic."""
+        sites = self.kernel.sites
+        acts = [act for act in self.reading.acts(self.launch) if act.writes and self._operator(act) is not None]
+        for n, one in enumerate(acts):
+            for other in acts[n:]:
+                paths = [sites[act.number].path for act in (one, other)]
+                alike = one.access.buffer == other.access.buffer and self._operator(one) == self._operator(other)
+                if alike and not all(path in atomic for path in paths) and self._meet(one, other):
+                    yield Unseparated(one.access.buffer, *paths)
+
+    def _operator(self, act: Act) -> str | None:
+        operator = self.kernel.sites[act.number].statement.accumulation
+        return None if operator == MAY_ASSIGN else operator
+
+    def _meet(self, one: Act, other: Act) -> bool:
+        """Whether threads or blocks that the marks tell apart may make both accesses, and to one element."""
+        sites = [self.kernel.sites[act.number] for act in (one, other)]
+        common = self._common(*sites)
+        own = self.kernel.buffer(one.access.buffer).storage == "shared"  # each block has its own
+        blocks = [f"i{d} != j{d}" for d in common if marked(sites[0].scopes[d], GRID) and not own]
+        here = " and ".join(f"i{d} = j{d}" for d in range(self.launch.fixed)) or "true"
+        differ = f"({one.by}) != ({_second(other.by)})" if one.by is not None and other.by is not None else "true"
+        of_host = [f"i{d} = j{d}" for d in range(self.launch.fixed) if not marked(sites[0].scopes[d], GRID)]
+        wrong = " or ".join((*blocks, f"({here} and {differ} and ({self._first_differs(sites, common, True)}))"))
+        try:
+            with limited_in_part(STEP_LIMIT):
+                return not self._pairs(one, other, [*of_host, f"({wrong})"]).is_empty()
+        except (StepLimitReached, isl.Error):
+            return True
+
+    def _common(self, one: Site, other: Site) -> range:
+        """The depths of the scopes that are around both statements."""
+        at = next((n for n, (a, b) in enumerate(zip(one.path, other.path, strict=False)) if a != b), None)
+        path = one.path[: -1 if at is None else at]
+        return range(sum(isinstance(node, Scope) for node in ancestors(self.kernel, (*path, 0))))
+
+    def _first_differs(self, sites: Sequence[Site], common: range, threads: bool) -> str:
+        """That the first scope around both statements of which they are in different iterations is one of threads;
+        or, if not `threads`, that it is none, or that there is none."""
+        found = ["false"] if threads else [" and ".join(f"i{d} = j{d}" for d in common) or "true"]
+        for depth in common:
+            if marked(sites[0].scopes[depth], THREAD) == threads:
+                same = [f"i{d} = j{d}" for d in range(depth)]
+                found.append(" and ".join((*same, f"i{depth} != j{depth}")))
+        return " or ".join(f"({each})" for each in found)
+
     # -- pairs -----------------------------------------------------------------------------------------------
     def _are_separated(self, one: Act, other: Act) -> bool:
         sites = self.kernel.sites
@@ -126,26 +239,36 @@ class _Proof:
         """Whether a barrier of the block, or of the warp code inside the scope at `within`, is between the two
         wherever they meet and the condition holds."""
         left, right = (self.kernel.sites[act.number] for act in (one, other))
-        mine, its = iterators(len(left.scopes)), _second(iterators(len(right.scopes)))
-        conditions = [
-            self.sets.constraints(left.ancestors),
-            _second(self.sets.constraints(right.ancestors)),
-            *(f"i{depth} = j{depth}" for depth in range(self.launch.fixed)),
-            *self._one_element(one, other),
-            condition,
-        ]
+        conditions = [*(f"i{depth} = j{depth}" for depth in range(self.launch.fixed)), condition]
+        if self.unasked is None:
+            conditions.append(f"({self._first_differs((left, right), self._common(left, right), False)})")
         if one.by is not None and other.by is not None:
             conditions.append(f"{one.by} != {_second(other.by)}")
-        pairs = self.sets.map(f"a[{mine}] -> b[{its}] : {' and '.join(conditions)}")
-        first, last = _Times("a", mine, one.when), _Times("b", iterators(len(right.scopes)), other.when)
-        return self._all_wait(pairs, first, last, within)
+        first, last = (
+            _Times(name, iterators(len(site.scopes)), act.when)
+            for name, site, act in (("a", left, one), ("b", right, other))
+        )
+        return self._all_wait(self._pairs(one, other, conditions), first, last, within)
 
-    def _one_element(self, one: Act, other: Act) -> Iterator[str]:
-        """That two accesses are to one element: an index from data may be any."""
-        dims = self.kernel.buffer(one.access.buffer).dims
-        for mine, its, dim in zip(one.access.indices, other.access.indices, dims, strict=True):
-            if not dim.collapsed and isinstance(mine, Affine) and isinstance(its, Affine):
-                yield f"{isl_affine(mine)} = {_second(isl_affine(its))}"
+    def _pairs(self, one: Act, other: Act, conditions: Iterable[str]) -> isl.UnionMap:
+        """The instances `a` of the first and `b` of the second access that are to one element."""
+        left, right = (self.kernel.sites[act.number] for act in (one, other))
+        mine, its = iterators(len(left.scopes)), _second(iterators(len(right.scopes)))
+        held = [self.sets.constraints(self._asked_at(one)), _second(self.sets.constraints(self._asked_at(other)))]
+        every = [*held, *self._one_element(one.access, other.access), *conditions]
+        return self.sets.map(f"a[{mine}] -> b[{its}] : {' and '.join(every)}")
+
+    def _one_element(self, one: Access, other: Access) -> Iterator[str]:
+        """That two accesses are to one element: an index from data may be any, and of distinct data two that are
+        equal are one element of these."""
+        buffer = self.kernel.buffer(one.buffer)
+        for mine, its, dim in zip(one.indices, other.indices, buffer.dims, strict=True):
+            match mine, its:
+                case Affine(), Affine() if not dim.collapsed:
+                    yield f"{isl_affine(mine)} = {_second(isl_affine(its))}"
+                case Access(), Access() if not dim.collapsed and mine.buffer == its.buffer:
+                    if self.kernel.buffer(mine.buffer).distinct:
+                        yield from self._one_element(mine, its)
 
     def _all_wait(self, pairs: isl.UnionMap, first: _Times, last: _Times, within: Path | None) -> bool:
         """Whether each pair of which the first is before the last has a barrier between them."""

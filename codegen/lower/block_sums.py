@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from dojoir.codegen.lower.beside import fresh
 from dojoir.codegen.lower.plan import Accumulator, Analysis
-from dojoir.codegen.lower.summed_beside import fresh
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import F32
 from dojoir.ir.nodes import (

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, both, compare, divide, integer, mul
-from dojoir.codegen.lir.device import Atomic, Barrier, Shuffle, ThreadNumber
+from dojoir.codegen.lir.device import ATOMICS, Atomic, Barrier, Shuffle, Swap, ThreadNumber
 from dojoir.codegen.lir.device import Phase as PhaseCode
 from dojoir.codegen.lir.program import FLAG, INDEX, Const, Type, Value, Var
 from dojoir.codegen.lir.walk import parts, statements, values
@@ -56,12 +56,13 @@ class Combining:
         assert statement.op is not None
         inner = range(self.nest.depths.stop, 1 << 16)
         if any(d in inner for affine in affine_parts(target) for d in affine.iterators):
-            path = collective.paths[0]
+            beside, path = self.unit.beside, collective.paths[0]
+            name = format_access(beside.named(target))
             message = (
-                f"{format_access(target)} is put together by the threads of {_scopes(self.nest)}, and which "
-                f"element it is depends on a loop inside of them: swap_scopes brings that loop outside"
+                f"{name} is put together by the threads of {_scopes(self.nest)}, and "
+                f"which element it is depends on a loop inside of them: swap_scopes brings that loop outside"
             )
-            source, span = place(self.unit.kernel, path)
+            source, span = place(beside.text, beside.place(path))
             raise KernelError(Diagnostic("collective-loop", message, span, source))
         # Of bools `and` and `or` may leave their second operand out, and shuffles are for all threads.
         dtype = I32 if statement.value.dtype == BOOL else statement.value.dtype
@@ -201,9 +202,8 @@ class Combining:
             first = both(first, self._changes(collective, statement, var))
         body = Block()
         accesses = Accesses(self.unit, inside, body, collective.paths[0])
-        if scopes.is_memory(where) and scopes.is_atomic(collective.paths[0], device):
-            address = accesses.address(statement.target, _memory(where))
-            body.emit(Atomic(_atomic(self.unit, statement), _memory(where).array, address.offset, var))
+        if scopes.is_memory(where) and scopes.is_atomic(collective.paths[0]):
+            in_one_step(accesses, statement, var)
         else:
             self._update(statement, accesses, var)
         if first is None:
@@ -270,15 +270,26 @@ def atomically(unit: Unit, path: Path, accesses: Accesses) -> None:
         value = operate(unit, "mul", statement.value.dtype, *factors)
     else:
         value = evaluate(statement.value, accesses)
-    where = _memory(accesses.state.places[statement.target.buffer])
-    address = accesses.address(statement.target, where)
-    accesses.block.emit(Atomic(_atomic(unit, statement), where.array, address.offset, value))
+    in_one_step(accesses, statement, value)
 
 
-def _atomic(unit: Unit, statement: TypedStatement) -> str:
-    """The operation that threads do to memory for an accumulation."""
+def in_one_step(accesses: Accesses, statement: TypedStatement, value: Value) -> None:
+    """Accumulates a value into the element of a statement as other threads do at the same time: by the instruction
+    that there is for it, or by compare and swap."""
+    unit, dtype, block = accesses.unit, statement.dtype, accesses.block
     assert statement.op is not None
-    return _plain(combination(unit, statement.op, statement.value.dtype))
+    where = _memory(accesses.state.places[statement.target.buffer])
+    offset = accesses.address(statement.target, where).offset
+    own = convert(unit, value.type.dtype, dtype, value)
+    op = _plain(combination(unit, statement.op, dtype))
+    if dtype.name in ATOMICS.get(statement.op, ()):
+        block.emit(Atomic(op, where.array, offset, own))
+        return
+    kept = Var(own.type, unit.names.fresh(f"{statement.target.buffer}_own"))
+    seen = Var(own.type, unit.names.fresh(f"{statement.target.buffer}_seen"))
+    block.emit(lir.Let(kept, own))
+    block.emit(lir.Declare(seen, identity(statement.op, dtype)))
+    block.emit(Swap(seen, where.array, offset, operate(unit, statement.op, dtype, seen, kept)))
 
 
 def _memory(where: object) -> Memory:

@@ -6,16 +6,17 @@ registers and what in shared memory, how threads put together what they accumula
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, both, compare, divide, integer
-from dojoir.codegen.lir.device import ATOMICS, Barrier, BlockNumber, Launch, ThreadNumber
+from dojoir.codegen.lir.device import Barrier, BlockNumber, Launch, ThreadNumber
 from dojoir.codegen.lir.device import Phase as PhaseCode
 from dojoir.codegen.lir.program import INDEX, Type, Value, Var
 from dojoir.codegen.lir.walk import changed_by, parts, statements, values
 from dojoir.codegen.lower.access import Accesses
+from dojoir.codegen.lower.barrier_proof import are_separated_unasked
 from dojoir.codegen.lower.collectives import Combining, atomically
 from dojoir.codegen.lower.conversions import as_stored
 from dojoir.codegen.lower.copies_ahead import copies_ahead
@@ -33,6 +34,7 @@ from dojoir.codegen.lower.speculated import Conditions, cleared, loaded_before
 from dojoir.codegen.lower.state import Block, Device, Memory, Place, State, Unit, Variable
 from dojoir.codegen.lower.threads import Launched, Nest, Phase, Threads, mark_of
 from dojoir.codegen.lower.wide import MOST_LANES, Widening, size_divisors
+from dojoir.codegen.lower.words_beside import WORD
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import F32
@@ -48,12 +50,13 @@ THREAD = ThreadNumber(INDEX)
 class DeviceScopes(Scopes):
     """Lowers the nodes of one kernel for a GPU."""
 
-    def __init__(self, unit: Unit, threads: Threads, barriers: Barriers) -> None:
+    def __init__(self, unit: Unit, threads: Threads, barriers: Barriers, met: Collection[Path]) -> None:
         super().__init__(unit, vector_scope, parallel_scope, vector_nest)
-        self.threads, self.barriers = threads, barriers
+        self.threads, self.barriers, self.met = threads, barriers, met
         self.shared: list[lir.Array] = []
         self.cleared: set[str] = set()
         self.sums: set[str] = set()
+        self.apart: dict[Path, bool] = {}
         self.exchanges = {id(launched): Exchanges(threads, launched) for launched in threads.launches}
         self.divisors: Mapping[str, int] = {}
         self.widening = Widening(self._in_memory, self.divisors, unit.names.fresh)
@@ -103,7 +106,7 @@ class DeviceScopes(Scopes):
         if device is None or device.level != "thread":
             return False
         conditions = Conditions(self.threads, device.launched)
-        if not conditions.is_idle(path):
+        if not conditions.is_idle(path) or not self._is_apart(path):
             return False
         read = (state.places[name] for name in conditions.shared(path))
         self.cleared.update(place.array for place in read if isinstance(place, Memory))
@@ -117,10 +120,19 @@ class DeviceScopes(Scopes):
         asked = not (wide or state.lanes) and any(isinstance(stmt, lir.If) for stmt in inner.statements)
         if device is not None and device.level == "thread" and asked:
             names = Conditions(self.threads, device.launched).loadable_before(path)
+            names = names if names and self._is_apart(path) else set()
             arrays = {place.array for name in names if isinstance(place := state.places[name], Memory)}
             self.cleared |= arrays
             inner.statements = [*loaded_before(inner.statements, arrays, self.unit.names.fresh)]
         block.statements.extend(inner.statements)
+
+    def _is_apart(self, path: Path) -> bool:
+        """Whether a thread that does not ask the condition of the guard at a path reads nothing in shared memory
+        that another one may write at that time."""
+        if path not in self.apart:
+            kernel, warp = self.threads.kernel, self.threads.warp
+            self.apart[path] = are_separated_unasked(kernel, warp, self.barriers, path)
+        return self.apart[path]
 
     def _host(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         starts = {launched.first: launched for launched in self.threads.launches if launched.parent == path}
@@ -312,7 +324,7 @@ class DeviceScopes(Scopes):
     def _update(self, statement: TypedStatement, accesses: Accesses) -> None:
         device = accesses.state.device
         assert device is not None
-        if self.is_atomic(accesses.path, device):
+        if self.is_atomic(accesses.path):
             atomically(self.unit, accesses.path, accesses)
         else:
             super()._update(statement, accesses)
@@ -376,17 +388,13 @@ class DeviceScopes(Scopes):
         """Whether something lives where other threads see it."""
         return isinstance(place, Memory) and self.unit.arrays[place.array].lives != "stack"
 
-    def is_atomic(self, path: Path, device: Device) -> bool:
+    def is_atomic(self, path: Path) -> bool:
         """Whether the statement at `path` accumulates into an element that other blocks accumulate into as well, or
         other threads at an index from data."""
         statement = self.unit.typed[path]
-        if statement.op is None:
+        if statement.op is None or path not in self.met:
             return False
-        number = next(n for n, site in enumerate(self.unit.kernel.sites) if site.path == path)
-        exchanges = self.exchanges[id(device.launched)]
-        if number not in exchanges.met_by_blocks and number not in exchanges.met_at_data:
-            return False
-        if statement.dtype.name not in ATOMICS.get(statement.op, ()):
+        if statement.dtype.bits < WORD:
             raise self._not_atomic(path, statement)
         return True
 
@@ -394,9 +402,8 @@ class DeviceScopes(Scopes):
         name = statement.target.buffer
         source, span = place_in_text(self.unit.kernel, path)
         message = (
-            f"several blocks or threads accumulate into one element of {name}, and GPUs have no atomic for that in "
-            f"{statement.dtype.name}: split_reduction gives each block its own partial result, and a second launch "
-            f"puts these together"
+            f"several blocks or threads accumulate into one element of {name}, of {statement.dtype.name}, and "
+            f"use {name} in other ways as well: accumulate into a tmp of 4 bytes an element, and store that behind"
         )
         return KernelError(Diagnostic("no-atomic", message, span, source))
 

@@ -15,7 +15,7 @@ class DeviceLowering(Protocol):
 
     unit: Unit
 
-    def is_atomic(self, path: Path, device: Device) -> bool:
+    def is_atomic(self, path: Path) -> bool:
         """Whether other threads may do to the element what the statement at a path does."""
 
     def by_one(self, buffer: str, state: State, code: Block, block: Block) -> None:

@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from dojoir.codegen.lir.device import Atomic
 from dojoir.codegen.lir.program import Value
 from dojoir.codegen.lower.access import Accesses
-from dojoir.codegen.lower.conversions import convert
+from dojoir.codegen.lower.collectives import in_one_step
 from dojoir.codegen.lower.device_protocol import DeviceLowering
 from dojoir.codegen.lower.plan import Accumulator
 from dojoir.codegen.lower.reductions import finish, keep
-from dojoir.codegen.lower.state import Block, Memory, State
+from dojoir.codegen.lower.state import Block, State
 from dojoir.ir.nodes import Path, Scope
 
 Run = Callable[[Path, Scope, State, Block], None]
@@ -27,7 +26,7 @@ def carry(scopes: DeviceLowering, path: Path, scope: Scope, state: State, block:
     inside, made = keep(unit, unit.carried[path], 1, state, block)
     run(path, scope, replace(inside, spelled=inside.spelled | spelled), block)
     for accumulator, kept in made:
-        into = _by_atomic if scopes.is_atomic(accumulator.paths[0], state.device) else None
+        into = _by_atomic if scopes.is_atomic(accumulator.paths[0]) else None
         once = Block(pending=block.pending)
         finish(unit, [(accumulator, kept)], path, state, once, into=into)
         scopes.by_one(accumulator.target.buffer, state, once, block)
@@ -35,9 +34,4 @@ def carry(scopes: DeviceLowering, path: Path, scope: Scope, state: State, block:
 
 def _by_atomic(accumulator: Accumulator, total: Value, accesses: Accesses) -> None:
     """A total goes into an element that other blocks add to as well."""
-    unit = accesses.unit
-    where = accesses.state.places[accumulator.target.buffer]
-    assert isinstance(where, Memory)
-    address = accesses.address(accumulator.target, where)
-    own = convert(unit, accumulator.dtype, unit.typed[accumulator.paths[0]].dtype, total)
-    accesses.block.emit(Atomic(accumulator.op, where.array, address.offset, own))
+    in_one_step(accesses, accesses.unit.typed[accumulator.paths[0]], total)

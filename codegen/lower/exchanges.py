@@ -18,7 +18,7 @@ import islpy as isl
 from dojoir.codegen.lower.meetings import STEP_LIMIT, Touch, second, touches_of
 from dojoir.codegen.lower.threads import Launched, Threads
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Access, Scope
+from dojoir.ir.nodes import Access, Path, Scope
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.support.frozen import dataclass
@@ -71,6 +71,12 @@ class Exchanges:
             everywhere.setdefault(touch.access.buffer, []).append(touch)
         scattered = {n for n, site in enumerate(sites) if site.statement.scatters}
         return self._met(everywhere, self._other_thread, scattered) if scattered else frozenset()
+
+    @cached_property
+    def met(self) -> frozenset[int]:
+        """The statements that write an element which other threads write as well, but for what the threads of a
+        block put together."""
+        return self.met_by_blocks | self.met_at_data
 
     def _met(
         self,
@@ -175,3 +181,9 @@ def _one_element(sets: KernelSets, one: Touch, other: Touch) -> Iterator[str]:
                 if not dim.collapsed:
                     some, others = (replace(touch, access=index) for touch, index in ((one, mine), (other, its)))
                     yield from _one_element(sets, some, others)
+
+
+def met(threads: Threads) -> frozenset[Path]:
+    """The statements of all launches of a kernel that write an element as other threads do at the same time."""
+    sites = threads.kernel.sites
+    return frozenset(sites[n].path for one in threads.launches for n in Exchanges(threads, one).met)

@@ -9,8 +9,9 @@ from types import MappingProxyType
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.offsets import shortened
 from dojoir.codegen.lir.program import INDEX, Program, Type, Var
-from dojoir.codegen.lower.barrier_proof import proved
+from dojoir.codegen.lower.barrier_proof import proved, refuse_unproved
 from dojoir.codegen.lower.barriers import barriers_of
+from dojoir.codegen.lower.beside import Beside
 from dojoir.codegen.lower.block_sums import with_block_sums
 from dojoir.codegen.lower.capacity import refuse_misfits
 from dojoir.codegen.lower.carry import carried, with_room
@@ -18,6 +19,7 @@ from dojoir.codegen.lower.conversions import as_passed, as_stored
 from dojoir.codegen.lower.crossing import refuse_crossing
 from dojoir.codegen.lower.device import DeviceScopes
 from dojoir.codegen.lower.dots import with_dots
+from dojoir.codegen.lower.exchanges import met
 from dojoir.codegen.lower.fences import fenced
 from dojoir.codegen.lower.known_sizes import with_known_sizes
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
@@ -33,13 +35,20 @@ from dojoir.codegen.lower.state import Block, Memory, Names, Place, State, Unit,
 from dojoir.codegen.lower.summed_beside import with_sums_beside
 from dojoir.codegen.lower.thread_sums import carried_by_threads
 from dojoir.codegen.lower.threads import Threads
+from dojoir.codegen.lower.words_beside import Met, accumulating, with_words_beside
 from dojoir.codegen.target import Target
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Buffer, Kernel, Path
 from dojoir.ir.text import to_text
 from dojoir.ir.where import place
+from dojoir.proof.core.data_writes import without_data_writes
+from dojoir.proof.wellformed import keeps_marks
+from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.types.elaborate import elaborate
 from dojoir.types.in_bytes import in_bytes
+
+STEP_LIMIT = 5_000_000
+"""How many isl operations the proof of a kernel with arrays beside its elements may take."""
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
 
@@ -52,7 +61,7 @@ def lower(kernel: Kernel, target: Target) -> Program:
     if target.warp:
         return lower_for_device(kernel, target)
     given, kernel = kernel, with_block_sums(with_room(in_bytes(kernel)), lambda now: _analysis(now, target))
-    beside = with_sums_beside(kernel, lambda now: _carriers(now, target))
+    beside = with_sums_beside(Beside.of(kernel), lambda now: _carriers(now, target))
     kernel = beside.kernel
     analysis = _analysis(kernel, target)
     buffers, typed, uses, homes = analysis.buffers, analysis.typed, analysis.uses, analysis.homes
@@ -97,7 +106,7 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
     _refuse_strides(kernel, target)
     given, plain = kernel, with_room(in_bytes(kernel))
     sized, same = with_known_sizes(plain)
-    beside = with_sums_beside(sized, lambda now: _thread_carriers(now, target))
+    beside = _with_arrays(sized, target)
     named = {array: same.get(buffer, buffer) for array, buffer in beside.arrays.items()}
     beside = replace(beside, text=plain, arrays={**same, **named})
     kernel = beside.kernel
@@ -105,7 +114,8 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
     refuse_crossing(threads)
     spread = in_registers(threads)
     refuse_misfits(threads, spread, target)
-    barriers = proved(kernel, target.warp, barriers_of(threads))
+    barriers, atomic = proved(kernel, target.warp, barriers_of(threads)), met(threads)
+    refuse_unproved(kernel, target.warp, atomic)
     arguments = {buffer.name: _argument(buffer, target) for buffer in plain.arguments}
     names = Names({kernel.name, *arguments, *same, *kernel.runtime_sizes})
     analysis = _thread_analysis(spread, threads, target)
@@ -113,7 +123,7 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
     unit = Unit(spread, target, buffers, uses, homes, typed, {}, beside.lines, names, beside)
     unit.arrays |= arguments
     unit.carried = carried_by_threads(analysis, threads)
-    scopes = DeviceScopes(unit, threads, barriers)
+    scopes = DeviceScopes(unit, threads, barriers, atomic)
     block = Block()
     places, by_value = _placed(unit, block, {}, same)
     for name, home in homes.items():
@@ -121,6 +131,29 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
             places[name] = scopes.workspace(home, block)
     scopes.fill((), spread.body, State(places=places), block)
     return shortened(replace(_program(unit, by_value, block.body), text=to_text(given, names=True)), {})
+
+
+def _with_arrays(kernel: Kernel, target: Target) -> Beside:
+    """The kernel with arrays beside its narrow elements. What its threads do then is in no text that was proved, so
+    that is proved here. Without a proof, all that they accumulate goes into words around the launches."""
+    choices: tuple[Met, ...] = (lambda now: met(Threads(now, target.warp)), accumulating)
+    for which in choices:
+        beside = with_words_beside(kernel, which)
+        beside = with_sums_beside(beside, lambda now: _thread_carriers(now, target))
+        if beside.kernel is kernel or _has_right_marks(beside.kernel, kernel):
+            return beside
+    source, span = place(kernel, ())
+    message = f"no proof was found that the threads of {kernel.name} add to narrow elements of their own"
+    raise KernelError(Diagnostic("narrow-sum", message, span, source))
+
+
+def _has_right_marks(made: Kernel, text: Kernel) -> bool:
+    """Whether iterations under marks are independent in a kernel that was made of a text in which they are."""
+    try:
+        with limited_in_part(STEP_LIMIT):
+            return keeps_marks(without_data_writes(made), right=without_data_writes(text))
+    except StepLimitReached:
+        return False
 
 
 def _thread_analysis(spread: Kernel, threads: Threads, target: Target) -> Analysis:

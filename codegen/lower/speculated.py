@@ -6,7 +6,9 @@ ask. That is proved here of each condition. What is read and written without it 
 and inside of what is declared. Nothing can fail; and no access of the text is to an element of the target that is
 written only without it, in the same iteration of the grid and of what is around. Of conditions inside each other
 the inner ones are asked about first; what is proved of the outer one is proved without those that are left out.
-Shared memory that is read so is cleared before, once for each block: no thread reads what nobody wrote.
+Shared memory that is read so is cleared before, once for each block: no thread reads what nobody wrote. Nor does
+one read what another writes at that time: that barriers separate the two is proved of what is left without
+conditions (`barrier_proof.are_separated_unasked`).
 """
 
 from __future__ import annotations
@@ -69,8 +71,8 @@ class Conditions:
     def loadable_before(self, path: Path) -> set[str]:
         """The buffers in shared memory of which a thread may read what the one statement inside of the guard at
         `path` reads before it asks the condition. The elements are there where it does not hold, too; what is read
-        then is not used, whoever else writes there at that time (what nobody writes is cleared). Compilers read
-        several neighbours at once where they need not ask for each."""
+        then is not used (what nobody writes is cleared). Compilers read several neighbours at once where they need
+        not ask for each."""
         sites = sites_inside(self.kernel, path)
         if len(sites) != 1:
             return set()

@@ -11,10 +11,10 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import known
 from dojoir.codegen.lir.outcome import FIRST_CHECK, Check
 from dojoir.codegen.lir.program import Value, Var
+from dojoir.codegen.lower.beside import Beside
 from dojoir.codegen.lower.layout import Layout
 from dojoir.codegen.lower.placement import Home, Use
 from dojoir.codegen.lower.plan import Accumulator, Plan
-from dojoir.codegen.lower.summed_beside import Beside
 from dojoir.codegen.lower.threads import Launched, Phase
 from dojoir.codegen.target import Target
 from dojoir.ir.nodes import Access, Buffer, Kernel, Path

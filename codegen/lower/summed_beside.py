@@ -23,14 +23,13 @@ to do with the elements that it had to do with, and what nothing is added to is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
-from functools import cached_property
+from dataclasses import replace
 
+from dojoir.codegen.lower.beside import ON_DEVICE, Beside, Part, fresh, parts_of
 from dojoir.codegen.lower.threads import THREADS
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, F32, DType
-from dojoir.ir.instruction import Use
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -48,7 +47,6 @@ from dojoir.ir.nodes import (
     Statement,
     affine_parts,
     expr_accesses,
-    is_inside,
     substitute_access,
     substitute_condition,
     substitute_expr,
@@ -56,16 +54,11 @@ from dojoir.ir.nodes import (
     substitute_iterators,
     with_body,
 )
-from dojoir.ir.text import format_access, lines
+from dojoir.ir.text import format_access
 from dojoir.ir.where import place
-from dojoir.proof.core.marks import BLOCK, GRID
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
-from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import natural_type
-
-OWN = frozenset({*GRID, *BLOCK, "lane", "p"})
-"""The marks of scopes whose iterations add to elements of their own: such a scope is gone into."""
 
 STEP_LIMIT = 200_000
 """How many isl operations it may take to find that each element is rounded once as it is."""
@@ -74,119 +67,35 @@ Carriers = Mapping[Path, Path]
 """The statements whose sums variables carry, each with the scope behind which that goes into the element."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """The children of the node at `parent` from number `first` to `last`: all that they do with a buffer is to add
-    to its elements."""
-
-    parent: Path
-    first: int
-    last: int
-
-    def holds(self, path: Path) -> bool:
-        own = len(self.parent)
-        return is_inside(path, self.parent) and len(path) > own and self.first <= path[own] <= self.last
-
-
-def is_narrow(buffer: Buffer) -> bool:
-    """Whether sums of elements of a buffer are rounded to a float narrower than f32."""
-    return buffer.dtype.is_float and buffer.dtype.bits < 32
-
-
-def has_narrow_sums(kernel: Kernel) -> bool:
+def _has_narrow_sums(kernel: Kernel) -> bool:
     """Whether a kernel adds to elements of narrow floats in an order that is free."""
     return kernel.fp != "strict" and any(
-        site.statement.accumulation == "+=" and is_narrow(kernel.buffer(site.statement.target.buffer))
+        site.statement.accumulation == "+=" and _is_narrow(kernel.buffer(site.statement.target.buffer))
         for site in kernel.sites
     )
 
 
-@dataclass(frozen=True)
-class Beside:
-    """A kernel with sums in arrays beside their elements: the place in the text of each statement, and the buffers
-    that the arrays are for."""
-
-    text: Kernel
-    kernel: Kernel
-    origins: tuple[Path, ...]
-    arrays: Mapping[str, str] = field(default_factory=dict)
-
-    @cached_property
-    def _places(self) -> Mapping[Path, Path]:
-        return {site.path: origin for site, origin in zip(self.kernel.sites, self.origins, strict=True)}
-
-    @cached_property
-    def lines(self) -> dict[Path, str]:
-        """The line of each node, that of a statement as it was in the text."""
-        now, were = (dict(lines(kernel, names=True)) for kernel in (self.kernel, self.text))
-        found = {path: line.lstrip("| ") for path, line in now.items() if path}
-        return {**found, **{path: were[origin].lstrip("| ") for path, origin in self._places.items()}}
-
-    def place(self, path: Path) -> Path:
-        """The place in the text of the statement at a path."""
-        return self._places[path]
-
-    def named(self, access: Access) -> Access:
-        """An access by the name in the text."""
-        return replace(access, buffer=self.arrays.get(access.buffer, access.buffer))
+def _is_narrow(buffer: Buffer) -> bool:
+    """Whether sums of elements of a buffer are rounded to a float narrower than f32."""
+    return buffer.dtype.is_float and buffer.dtype.bits < 32
 
 
-def with_sums_beside(kernel: Kernel, carriers: Callable[[Kernel], Carriers]) -> Beside:
-    """The kernel with arrays of f32 for the sums of narrow floats that would be rounded more than once, those of
+def with_sums_beside(beside: Beside, carriers: Callable[[Kernel], Carriers]) -> Beside:
+    """A kernel with arrays of f32 for the sums of narrow floats that would be rounded more than once, those of
     statements in `carriers` being carried as said there.
 
     Raises KernelError where threads of a GPU add to elements under a condition that tells no threads apart.
     """
-    made = Beside(kernel, kernel, tuple(site.path for site in kernel.sites))
-    if not has_narrow_sums(kernel):
-        return made
-    for buffer in kernel.buffers:
-        if is_narrow(buffer):
-            known, now = carriers(made.kernel), made.kernel
-            parts = list(_parts(now, buffer.name, (), now.body))
+    if not _has_narrow_sums(beside.kernel):
+        return beside
+    for buffer in beside.kernel.buffers:
+        if _is_narrow(buffer):
+            known, now = carriers(beside.kernel), beside.kernel
+            parts = [part for part in parts_of(now, buffer) if part.operator == "+="]
             for part in reversed(parts):  # from the end: what is before stays in its place
                 if _is_rounded_again(now, buffer.name, part, known):
-                    made = _Rewrite(made, buffer, part).result()
-    return made
-
-
-def _parts(kernel: Kernel, name: str, parent: Path, nodes: tuple[Node, ...]) -> Iterator[Part]:
-    """The largest parts of a tree that only add to elements of a buffer."""
-    run: list[int] = []
-
-    def ended() -> Iterator[Part]:
-        match [nodes[number] for number in run]:
-            case []:
-                return
-            case [Guard() | Scope() as only] if isinstance(only, Guard) or OWN.intersection(only.marks):
-                yield from _parts(kernel, name, (*parent, run[0]), only.body)
-            case _:
-                yield Part(parent, run[0], run[-1])
-
-    for number, node in enumerate(nodes):
-        mentions = list(_mentions(node, name))
-        if all(mentions):
-            run += [number] if mentions else []
-            continue
-        yield from ended()
-        run = []
-        if not isinstance(node, Statement) and not _is_instruction(node):
-            yield from _parts(kernel, name, (*parent, number), node.body)
-    yield from ended()
-
-
-def _is_instruction(node: Node) -> bool:
-    return isinstance(node, Scope) and any(isinstance(hint, Use) for hint in node.hints)
-
-
-def _mentions(node: Node, name: str) -> Iterator[bool]:
-    """For each statement that touches a buffer, whether all that it does is to add to an element."""
-    if not isinstance(node, Statement):
-        for child in node.body:
-            yield from (found and not _is_instruction(node) for found in _mentions(child, name))
-    elif name in node.buffers:
-        read = [access for access in node.term_reads if access.buffer == name]
-        yield node.accumulation == "+=" and node.target.buffer == name and not read
+                    beside = _Rewrite(beside, buffer, part).result()
+    return beside
 
 
 # -- whether an element is rounded more than once --------------------------------------------------------------
@@ -279,32 +188,17 @@ class _Rewrite:
             [node for site in self.sites for node in self._again(site, done)]
             for done in (self._begun, self._rounded)
         )
-        body = (*nodes[: part.first], *before, *inner, *behind, *nodes[part.last + 1 :])
-        storage = self.buffer.storage if self.buffer.role == "tmp" else "heap"
-        arrays = (
-            Buffer("tmp", self.name, self.dtype, self.buffer.dims, storage),
-            Buffer("tmp", self.flag, BOOL, self.buffer.dims, storage),
-        )
-        kernel = kernel.evolve(buffers=(*kernel.buffers, *arrays))
-        kernel = (
-            kernel.evolve(body=body)
-            if isinstance(around, Kernel)
-            else kernel.replace_node(part.parent, with_body(around, body))
-        )
-        return Beside(
-            self.made.text,
-            kernel,
-            self._origins(),
-            {**self.made.arrays, self.name: self.buffer.name, self.flag: self.buffer.name},
-        )
+        arrays = {self.name: self.dtype, self.flag: BOOL}
+        return self.made.instead(part, self.buffer, (*before, *inner, *behind), self._origins(), arrays)
 
     def _origins(self) -> tuple[Path, ...]:
-        origins, part = self.made.origins, list[Path]()
-        numbers = [k for k, site in enumerate(self.kernel.sites) if self.part.holds(site.path)]
-        for k in numbers:
-            part += [origins[k]] * (2 if self.kernel.sites[k] in self.sites else 1)
-        again = [origins[k] for k in numbers if self.kernel.sites[k] in self.sites for _ in range(2)]
-        return (*origins[: numbers[0]], *again, *part, *again, *origins[numbers[-1] + 1 :])
+        """The places in the text of the statements that stand for the part."""
+        inside = [(k, site) for k, site in enumerate(self.kernel.sites) if self.part.holds(site.path)]
+        numbers = [(k, site in self.sites) for k, site in inside]
+        origins = self.made.origins
+        inner = [origins[k] for k, adds in numbers for _ in range(1 + adds)]
+        again = [origins[k] for k, adds in numbers if adds for _ in range(2)]
+        return (*again, *inner, *again)
 
     def _summed(self, node: Node, depth: int, together: frozenset[int] = frozenset()) -> tuple[Node, ...]:
         """A node of the part in so many scopes, that adds to the array instead. Iterations of scopes at the depths
@@ -344,7 +238,7 @@ class _Rewrite:
         indices, spread = list(statement.target.indices), tuple[int, ...]()
         if self._is_made_inside(statement):  # what is known here is only that it is an element
             condition, spread = None, statement.scatters
-            if spread and any(_ON_DEVICE.intersection(scope.marks) for scope in site.scopes):
+            if spread and any(ON_DEVICE.intersection(scope.marks) for scope in site.scopes):
                 raise self._error(site, "at an index, or under a condition, that they work out beside it")
         told = {d for n, index in enumerate(indices) if n not in spread for d in _iterators(index)}
         kept = self._kept(site, frozenset(told), condition)
@@ -394,7 +288,7 @@ class _Rewrite:
     def _by_one(self, site: Site, scope: Scope) -> Scope:
         """A scope without its marks, whose iterations may have to do with one element. Raises KernelError where its
         threads run on a GPU."""
-        if _ON_DEVICE.intersection(scope.marks):
+        if ON_DEVICE.intersection(scope.marks):
             raise self._error(site, "under a condition that does not say which element it is")
         return replace(scope, marks=())
 
@@ -407,8 +301,6 @@ class _Rewrite:
         return KernelError(Diagnostic("narrow-sum", message, span, source))
 
 
-_ON_DEVICE = frozenset({*GRID, *THREADS})
-
 _TOGETHER = frozenset({"v", *THREADS})
 """The marks of scopes whose iterations may add to one element."""
 
@@ -416,12 +308,6 @@ _NOTHING = Const(-0.0)
 """The initial value of a sum: adding to it gives what is added, and adding it leaves an element as it is."""
 
 _YES, _NO = (Cast(BOOL, Const(value)) for value in (1, 0))
-
-
-def fresh(kernel: Kernel, name: str) -> str:
-    """A name that nothing in a kernel has."""
-    taken = {*(b.name for b in kernel.buffers), *(size.name for size in kernel.sizes), kernel.name}
-    return next(made for n in range(len(taken) + 1) if (made := f"{name}{n or ''}") not in taken)
 
 
 def _added(statement: Statement) -> Expr:

@@ -11,7 +11,6 @@ from dojoir.proof.certificate import InstanceMap, LastWriter
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.compare import Correspondence
 from dojoir.proof.core.independence import COLLECTIVE, is_uniform
-from dojoir.proof.core.marks import GRID
 
 
 def is_exact(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
@@ -23,10 +22,6 @@ def is_exact(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     return kept and _lane_sums(after) <= _lane_sums(before)
 
 
-TOGETHER = COLLECTIVE.union(GRID)
-"""The marks under which iterations may accumulate into one element, in an order of their own."""
-
-
 def _lane_sums(kernel: Kernel) -> int:
     """How many statements accumulate floats across lanes, threads or blocks: their order is not that of the
     text."""
@@ -36,7 +31,7 @@ def _lane_sums(kernel: Kernel) -> int:
         if statement.accumulation in {"+=", "*="}:
             is_float = kernel.buffer(statement.target.buffer).dtype.is_float
             count += is_float and any(
-                not TOGETHER.isdisjoint(scope.marks) and is_uniform(kernel, statement.target, depth)
+                not COLLECTIVE.isdisjoint(scope.marks) and is_uniform(kernel, statement.target, depth)
                 for depth, scope in enumerate(site.scopes)
             )
     return count

@@ -59,7 +59,7 @@ def sample() -> list[str]:
     """Cases of `benchmarks/gpu_right.py`, a few of each kind: with `--compile` it asks NVRTC about all of them."""
     random = Random(29)
     every = [*cases_of_all()]
-    kinds = {"library": 6, "practice": 12, "type": 14, "random": 14}
+    kinds = {"library": 6, "practice": 12, "type": 14, "random": 14, "atdata": 8, "scattered": 8}
     return [
         case for kind, n in kinds.items() for case in random.sample([c for c in every if c.startswith(kind)], n)
     ]

@@ -6,9 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from on_harness import run
 
 import dojoir
 from dojoir.backends.host import machine_named
+from dojoir.codegen.gpu.printer import print_gpu
+from dojoir.codegen.gpu.program import GpuProgram
+from dojoir.codegen.lower import device
+from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.target import CUDA
 from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, small_tiles
 
 PRODUCT = """kernel product(N, M, K)
@@ -336,3 +342,47 @@ def test_a_sum_of_a_version_for_some_sizes_is_not_asked_about() -> None:
     code = dojoir.emit(dojoir.parse(VERSIONS), "cuda")
     before = code[: code.index("fmaf(")]
     assert before.rindex("for (") > before.rindex("if ("), "the sums of a thread have no condition around them"
+
+
+MEETING = """kernel meeting()
+in x: f32[64]
+out y: f32[64]
+tmp t: f32[64] shared
+tmp r: f32[64] reg
+
+1 : gx
+| 64 : bx
+| | if {1} < 32
+| | | t[{1}] = x[{1}]
+| | r[{1}] = 0
+| 64 : bx
+| | 4
+| | | if {1} < 32
+| | | | LINE
+| 64 : bx
+| | if {1} >= 32
+| | | t[95 - {1}] = 7
+| 64 : bx
+| | if {1} >= 32
+| | | y[{1}] = t[{1}]
+| | if {1} < 32
+| | | y[{1}] = r[{1}]
+"""
+
+
+@pytest.mark.parametrize("line", ["r[{1}] += t[{1}]", "r[{1}] = sqrt(t[{1}])"])
+def test_what_another_thread_writes_meanwhile_is_read_behind_its_condition(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the condition a thread reads what another one writes at that time, which no barrier separates: the
+    harness finds the race where the proof does not keep the compiler from it."""
+    kernel = dojoir.parse(MEETING.replace("LINE", line))
+    dojoir.prove(kernel)
+    for order in ("forward", "backward"):
+        given = {"x": np.arange(64, dtype=np.float32)}
+        found = run(kernel, given, {}, "cuda", order)["y"]
+        np.testing.assert_array_equal(found, dojoir.interpret(kernel, given)["y"])
+    monkeypatch.setattr(device, "are_separated_unasked", lambda *_: True)
+    program = lower(kernel, CUDA)
+    with pytest.raises(dojoir.RunError, match="race"):
+        run(kernel, given, {}, program=GpuProgram("cuda", print_gpu(program, "cuda"), program))

@@ -30,6 +30,7 @@ from gpu_kernels import ALL
 from in_versions import in_versions
 from on_harness import run
 from runnable import runnable_kernel
+from scattered import scattered_text
 from single import GPU_MARKS, run_once
 from walks import some_sizes
 
@@ -157,8 +158,9 @@ def start(random: Random) -> Kernel:
             lambda: dojoir.kernels.load(random.choice(PLAIN)),
             lambda: dojoir.parse(dojoir.to_text(runnable_kernel(random, small=True))),
             lambda: copying_kernel(random),
+            lambda: dojoir.parse(scattered_text(random)),
         ),
-        (0.25, 0.4, 0.25, 0.1),
+        (0.2, 0.35, 0.25, 0.1, 0.1),
     )[0]
     kernel = in_versions(made(), random) if random.random() < 0.15 else made()
     return run_once(kernel, random, GPU_MARKS) if random.random() < 0.15 else kernel

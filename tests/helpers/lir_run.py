@@ -134,6 +134,8 @@ class Run:
                         self.body(body)
             case device.Atomic():
                 self._atomic(stmt)
+            case device.Swap():
+                self._swap(stmt)
 
     @contextmanager
     def only(self, chosen: Values) -> Iterator[bool]:
@@ -285,6 +287,17 @@ class Run:
         for thread in np.flatnonzero(mask[:, 0]):
             where = at[thread, 0]
             memory.values[where] = binary(stmt.op, memory.values[where : where + 1], value[thread])[0]
+
+    def _swap(self, stmt: device.Swap) -> None:
+        offsets = self._offsets(stmt.offset, 1, None)
+        every = np.ones(offsets.shape, np.bool_)
+        self._touch(stmt.buffer, offsets, every, False)
+        memory, at, mask = self._touch(stmt.buffer, offsets, every, True)
+        for thread in np.flatnonzero(mask[:, 0]):
+            where = at[thread, 0]
+            with self.only(np.arange(self.threads) == thread):
+                self.assign(stmt.seen, memory.values[where : where + 1])
+                memory.values[where] = self.value(stmt.value)[thread, 0]
 
     # -- values ----------------------------------------------------------------------------------------------
     def spread(self, value: Values, lanes: int) -> Values:

@@ -194,12 +194,8 @@ def _free(kernel: Kernel, statement: Statement) -> bool:
 
 def _shares(kernel: Kernel, statement: Statement, mark: str) -> bool:
     """Whether iterations under a mark may accumulate into one element: lanes and the threads of a block put
-    partial results together, blocks have atomics for some types."""
-    if mark == "p" or not _free(kernel, statement):
-        return False
-    dtype = kernel.buffer(statement.target.buffer).dtype
-    sums = {"+="} if dtype.is_float else {"+=", "max=", "min=", "^=", "&=", "|="}
-    return mark not in GRID or (dtype.bits >= 32 and dtype.kind != "b" and statement.accumulation in sums)
+    partial results together, blocks do it by atomics."""
+    return mark != "p" and _free(kernel, statement)
 
 
 def _race_in(kernel: Kernel, path: Path, mark: str, touches: list[Touch]) -> str | None:

@@ -4,9 +4,8 @@ Two iterations of the scope (of one run of it) conflict where both touch one ele
 them writes.
 A temporary whose every use is inside the scope is each iteration's own, where its storage has room for that.
 There only a value that crosses iterations is a conflict; what a read gets are all accumulations since the last
-assignment. Under `v` and the marks of threads, accumulations by one operator into an element that all iterations
-share are no conflict, if their order is free (a collective). Under those of a grid, if there is an atomic that does
-them as well.
+assignment. Under `v` and the marks of a GPU, accumulations by one operator into an element that all iterations
+share are no conflict, if their order is free: lanes and threads put together what they have, blocks by atomics.
 """
 
 from __future__ import annotations
@@ -45,10 +44,8 @@ class Conflict:
 THREADS = frozenset({*BLOCK, "lane"})
 """The marks of the threads of a block."""
 
-COLLECTIVE = frozenset({"v", *THREADS})
-"""The marks whose iterations may put together what they accumulate into one element."""
-
-_ATOMIC = frozenset({"+=", "max=", "min=", "^=", "&=", "|="})
+COLLECTIVE = frozenset({"v", *LEVELS})
+"""The marks whose iterations may put together what they accumulate into one element, by an atomic if need be."""
 
 
 def private_buffers(kernel: Kernel, path: Path, mark: str) -> frozenset[str]:
@@ -78,17 +75,7 @@ def may_share(sets: KernelSets, number: int, depth: int, mark: str) -> bool:
     statement = kernel.sites[number].statement
     if statement.apart is not None:
         return True
-    if not sets.is_free(number) or not is_uniform(kernel, statement.target, depth):
-        return False
-    return mark in COLLECTIVE or (mark in GRID and _is_atomic(kernel, statement.target, statement.accumulation))
-
-
-def _is_atomic(kernel: Kernel, target: Access, op: str | None) -> bool:
-    """Whether there is an atomic for an accumulation: of integers of 32 and 64 bits, and sums of f32 and f64."""
-    dtype = kernel.buffer(target.buffer).dtype
-    if dtype.bits < 32 or dtype.kind == "b":
-        return False
-    return op == "+=" if dtype.is_float else op in _ATOMIC
+    return mark in COLLECTIVE and sets.is_free(number) and is_uniform(kernel, statement.target, depth)
 
 
 def find_conflict(kernel: Kernel, path: Path, mark: str, seen: frozenset[str] = frozenset()) -> Conflict | None:
