@@ -105,17 +105,20 @@ def texts() -> list[Path]:
 
 
 def is_there(dotted: str) -> bool:
-    """Whether a dotted name is a module, or something in one. A name that needs an extra is asked for without it:
-    the last word is not loaded where its module lists it."""
+    """Whether a dotted name is a module, or something in one. So is one behind an extra that is not installed, of
+    which only the module can be seen."""
     words = dotted.split(".")
     for n in range(len(words), 0, -1):
         with contextlib.suppress(ImportError):
-            value: Any = importlib.import_module(".".join(words[:n]))
-            for word in words[n:-1]:
-                if not hasattr(value, word):
-                    return False
-                value = getattr(value, word)
-            return n == len(words) or words[-1] in dir(value) or hasattr(value, words[-1])
+            try:
+                value: Any = importlib.import_module(".".join(words[:n]))
+                for word in words[n:]:
+                    if not hasattr(value, word):
+                        return False
+                    value = getattr(value, word)
+            except dojoir.ToolchainError as error:
+                assert error.diagnostic.code == "missing-package", dotted
+            return True
     return False
 
 
