@@ -14,7 +14,7 @@ import numpy as np
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Guard, Kernel, Node, Scope, Statement
-from dojoir.meaning.to_python import format_affine
+from dojoir.meaning.affine_text import format_affine
 from dojoir.types.elaborate import check
 from dojoir.types.keys_apart import keys_apart
 from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement

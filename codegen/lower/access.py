@@ -29,9 +29,9 @@ from dojoir.codegen.lower.state import Block, Lanes, Memory, State, Unit, Variab
 from dojoir.codegen.lower.stream import is_aligned, may_stream
 from dojoir.ir.affine import Affine, Atom, Extremum, FloorDiv, Mod
 from dojoir.ir.dtypes import BOOL, DTYPES, I64
-from dojoir.ir.nodes import Access, Condition, Path, Scope
-from dojoir.ir.places import ancestors
-from dojoir.sets.ranges import is_nonnegative
+from dojoir.ir.nodes import Access, Condition, Path
+from dojoir.ir.places import scopes_around
+from dojoir.sets.failing import Holds, inside
 from dojoir.support.frozen import dataclass
 
 I8, I32 = DTYPES["i8"], DTYPES["i32"]
@@ -295,15 +295,10 @@ class Accesses:
         self.block.emit(lir.Fail(condition, status))
         return failed
 
-    def stays_below(self, affine: Affine, end: int) -> bool:
-        """Whether an index in the iterators of this place is seen to be within 0 and `end - 1`."""
-        scopes = [node for node in ancestors(self.unit.kernel, self.path) if isinstance(node, Scope)]
-        return is_nonnegative(affine, scopes) and is_nonnegative(end - 1 - affine, scopes)
-
-    def is_at_least(self, affine: Affine, least: int) -> bool:
-        """Whether an index in the iterators of this place is seen to be `least` or more."""
-        scopes = [node for node in ancestors(self.unit.kernel, self.path) if isinstance(node, Scope)]
-        return is_nonnegative(affine - least, scopes)
+    @property
+    def holds(self) -> Holds:
+        """What is seen of the iterators of this place."""
+        return inside(scopes_around(self.unit.kernel, self.path))
 
     def _split(self, index: Affine) -> tuple[Value, int]:
         """The index in the first lane, and how much it grows from lane to lane; or the vector of it, and 0."""

@@ -4,19 +4,23 @@ Every statement in the loop must have them, but for those that give values to te
 others use. One that says the same in each iteration goes around the loop; one that bounds the iterator by a length,
 `{1} < i64(rows[{0}])`, is where it ends. It holds in all iterations before that, and in none behind. What is asked
 must neither change while the loop runs nor be able to fail, and one of the statements must surely ask for it in the
-first iteration. Where nothing asks, an element need not exist. On a GPU the loop is one of a single thread, or one
+first iteration. Nor may a condition on its left be able to fail: that is asked first, also where what is behind it
+does not hold. Where nothing asks, an element need not exist. On a GPU the loop is one of a single thread, or one
 of a whole block that asks inputs alone: all its threads have the same answer, and meet at its barriers as often.
 """
 
 from __future__ import annotations
+
+from itertools import takewhile
 
 from dojoir.codegen.lower.state import State, Unit
 from dojoir.codegen.lower.touched import is_sure
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import Path, Scope
-from dojoir.ir.operations import MAY_FAIL
 from dojoir.ir.paths import is_inside
+from dojoir.ir.places import scopes_around
+from dojoir.sets.failing import inside, may_fail
 from dojoir.support.frozen import dataclass
 from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
 
@@ -45,7 +49,7 @@ def asked_once(unit: Unit, path: Path, scope: Scope, state: State) -> Once | Non
     sure = next((own for own in inside if is_sure(unit.kernel, own, path, state, runs=True)), None)
     if sure is None:
         return None
-    first, *others = (conjuncts(unit.typed[own].condition) for own in inside)
+    first, *others = (_asked_first(unit, own) for own in inside)
     shared = [part for part in first if part not in state.settled and all(part in other for other in others)]
     shared = [part for part in shared if not of_block or _asks_inputs(unit, part)]
     depth = len(state.iterators)
@@ -73,26 +77,22 @@ def conjuncts(condition: Typed | None) -> tuple[Typed, ...]:
             return (condition,)
 
 
+def _asked_first(unit: Unit, own: Path) -> tuple[Typed, ...]:
+    """The operands of `and` in the condition of a statement that are reached without an error of the run, whatever
+    they say: none of those up to them can fail."""
+    holds = inside(scopes_around(unit.kernel, own))
+    asked = conjuncts(unit.typed[own].condition)
+    return tuple(takewhile(lambda part: not may_fail(part, holds), asked))
+
+
 def _is_idle(unit: Unit, own: Path, path: Path) -> bool:
     """Whether a statement only gives a value to a temporary of an iteration of the scope at `path`, and cannot
     fail."""
     statement = unit.typed[own]
     home = unit.homes.get(statement.target.buffer)
     private = home is not None and home.is_variable and is_inside(home.owner, path)
-    return private and statement.op is None and _is_safe(statement.value)
-
-
-def _is_safe(typed: Typed) -> bool:
-    """Whether a value cannot be an error of the run."""
-    match typed:
-        case Load(_, access):
-            return all(isinstance(index, Affine) for index in access.indices)
-        case Convert(_, arg):
-            return _is_safe(arg)
-        case Apply(_, name, args):
-            return name not in MAY_FAIL and all(map(_is_safe, args))
-        case Number() | IndexValue():
-            return True
+    safe = not may_fail(statement.value, inside(scopes_around(unit.kernel, own)))
+    return private and statement.op is None and safe
 
 
 def _asks_inputs(unit: Unit, typed: Typed) -> bool:
@@ -108,8 +108,7 @@ def _asks_inputs(unit: Unit, typed: Typed) -> bool:
 
 
 def _stays(typed: Typed, depth: int, written: frozenset[str]) -> bool:
-    """Whether a value is the same in all iterations of the scope at `depth`, which writes the buffers `written`,
-    and cannot fail."""
+    """Whether a value is the same in all iterations of the scope at `depth`, which writes the buffers `written`."""
     match typed:
         case Number():
             return True
@@ -121,5 +120,5 @@ def _stays(typed: Typed, depth: int, written: frozenset[str]) -> bool:
             return known and all(d < depth for index in indices for d in index.iterators)
         case Convert(_, arg):
             return _stays(arg, depth, written)
-        case Apply(_, name, args):
-            return name not in MAY_FAIL and all(_stays(arg, depth, written) for arg in args)
+        case Apply(_, _, args):
+            return all(_stays(arg, depth, written) for arg in args)

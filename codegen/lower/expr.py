@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import compare, known, level
-from dojoir.codegen.lir.program import Type, Value
+from dojoir.codegen.lir.arith import both, compare, known, level
+from dojoir.codegen.lir.program import Type, Value, Var
 from dojoir.codegen.lower.access import Accesses, index_value
 from dojoir.codegen.lower.conversions import call, convert, number
 from dojoir.codegen.lower.named import by_name
 from dojoir.codegen.lower.nibbles import halves
-from dojoir.codegen.lower.state import Unit
+from dojoir.codegen.lower.state import Block, Unit
 from dojoir.codegen.math import elementary as mathlib
 from dojoir.codegen.math.division import division
 from dojoir.ir.dtypes import DType
+from dojoir.sets.failing import is_count, is_never_0, is_positive, may_fail
 from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -43,6 +45,8 @@ def evaluate(typed: Typed, accesses: Accesses) -> Value:
             return _division(name, dtype, arg, divisor, accesses)
         case Apply(_, "bitand") if (found := halves(typed, accesses)) is not None:
             return found
+        case Apply(_, "and" | "or" as name, (left, right)) if may_fail(right, accesses.holds):
+            return _short_circuit(name, left, right, accesses)
         case Apply(dtype, name, args):
             return operate(unit, name, dtype, *(evaluate(arg, accesses) for arg in args))
 
@@ -51,33 +55,52 @@ def _is_positive_number(typed: Typed) -> bool:
     return isinstance(typed, Number) and typed.value > 0
 
 
-def _is_never_0(typed: Typed) -> bool:
-    """Whether an integer is another than 0 whatever the data is: a number (one that is 0 the types refuse), or one
-    with a bit that is set for sure. (A C compiler warns of a comparison of such a value with 0.)"""
-    match typed:
-        case Number():
-            return True
-        case Apply(_, "bitor", args):
-            return any(isinstance(arg, Number) and arg.value != 0 for arg in args)
-        case _:
-            return False
+def _short_circuit(name: str, left: Typed, right: Typed, accesses: Accesses) -> Value:
+    """`left and right`, or `or`, whose right side may be an error of the run: it is computed where the left side
+    does not decide, in one iteration or in some lanes. Elsewhere nothing is read, nor can anything fail."""
+    unit, state, around = accesses.unit, accesses.state, accesses.block
+    first = evaluate(left, accesses)
+    value = Var(first.type, unit.names.fresh("holds"))
+    around.emit(lir.Let(value, first))
+    reached: Value = value if name == "and" else lir.Unary(value.type, "not", value)
+    if value.type.lanes > 1:
+        assert state.lanes is not None
+        active = both(state.lanes.mask, reached)
+        assert active is not None
+        mask = Var(active.type, unit.names.fresh("active"))
+        around.emit(lir.Let(mask, active))
+        reached, state = lir.Reduce("or", mask), replace(state, lanes=replace(state.lanes, mask=mask))
+    inner = Block(pending=set())
+    second = evaluate(right, Accesses(unit, state, inner, accesses.path))
+    one, other = level(value, second)
+    both_hold = Var(one.type, unit.names.fresh("both" if name == "and" else "either"))
+    around.emit(lir.Declare(both_hold, one))
+    inner.emit(lir.Assign(both_hold, lir.Binary(one.type, name, one, other)))
+    around.emit(lir.If(reached, inner.body))
+    return both_hold
 
 
 def _division(name: str, dtype: DType, typed: Typed, by: Typed, accesses: Accesses) -> Value:
     """By a number that may be any, rounded down; where it is 0, the program fails, divides by 1 and goes on."""
     unit = accesses.unit
     value, divisor = evaluate(typed, accesses), evaluate(by, accesses)
-    positive = isinstance(by, IndexValue) and accesses.is_at_least(by.affine, 1)
-    if not (positive or _is_never_0(by)):
+    if not is_never_0(by, accesses.holds):
         kind = divisor.type
         failed = accesses.fail_where(
             lir.Compare("eq", divisor, lir.Const(kind, 0)), unit.divisor_status(accesses.path), "divides_by_0"
         )
         divisor = lir.Select(failed, lir.Const(kind, 1), divisor)
+    elif not isinstance(by, Number) and divisor.type.lanes > 1 and (mask := accesses.state.mask) is not None:
+        divisor = lir.Select(mask, divisor, lir.Const(divisor.type, 1))  # what is known holds of lanes at work
     value, divisor = level(value, divisor)
-    if dtype.kind == "u" or (positive and isinstance(typed, IndexValue) and accesses.is_at_least(typed.affine, 0)):
+    if dtype.kind == "u" or (is_positive(by, accesses.holds) and _is_natural(typed, accesses)):
         return lir.Binary(value.type, "div" if name == "floordiv" else "rem", value, divisor)
     return call(unit, division(name, dtype, value.type.lanes), value, divisor)
+
+
+def _is_natural(typed: Typed, accesses: Accesses) -> bool:
+    """Whether an integer is seen to be an index that is 0 or more."""
+    return isinstance(typed, IndexValue) and accesses.holds(typed.affine)
 
 
 def _shift(name: str, value: Value, dtype: DType, count: Value) -> Value:
@@ -93,9 +116,7 @@ def shift_count(typed: Typed, dtype: DType, accesses: Accesses) -> Value:
     """How far a `dtype` is shifted, as one; 0 where it cannot be so far: then the program fails, and goes on."""
     unit = accesses.unit
     count = evaluate(typed, accesses)
-    if isinstance(typed, IndexValue) and accesses.stays_below(typed.affine, dtype.bits):
-        return convert(unit, typed.dtype, dtype, count)
-    if not isinstance(typed, Number):
+    if not is_count(typed, dtype, accesses.holds):
         kind = count.type
         outside: Value = lir.Compare("ge", count, lir.Const(kind, dtype.bits))
         if typed.dtype.kind == "i":

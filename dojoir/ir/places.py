@@ -20,6 +20,11 @@ def ancestors(kernel: Kernel, path: Path) -> tuple[Scope | Guard, ...]:
     return tuple(found)
 
 
+def scopes_around(kernel: Kernel, path: Path) -> tuple[Scope, ...]:
+    """The scopes around the place at `path`, outermost first."""
+    return tuple(node for node in ancestors(kernel, path) if isinstance(node, Scope))
+
+
 def siblings(kernel: Kernel, path: Path) -> tuple[Node, ...]:
     """The children of what is right around the node at `path`, itself among them."""
     around = ancestors(kernel, path)

@@ -1,5 +1,5 @@
 """Names of Python text that are used once, written where they are used: what `and` and `select` leave out is then
-not computed.
+not computed. What is given a name in a block, which is indented, is used there alone.
 
 It is for text in which a name is given once, and no value but that of an element depends on when it is computed.
 """
@@ -32,7 +32,7 @@ def inlined(lines: Sequence[str]) -> list[str]:
 
     for line in lines:
         text = NAME.sub(write, line)
-        name, is_given, value = text.partition(" = ")
+        name, is_given, value = text.strip().partition(" = ")
         if is_given and NAME.fullmatch(name):
             if uses[name] == 2 and value != ROUNDED and value.count("(") <= MOST:  # here, and once more
                 waiting[name] = value

@@ -14,10 +14,11 @@ from dataclasses import field
 from functools import cached_property
 from types import CodeType
 
-from dojoir.ir.affine import Affine, Atom, Extremum, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, SizeVar
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Node, Scope, Statement
 from dojoir.ir.text import format_statement
+from dojoir.meaning.affine_text import Interval, format_affine, interval
 from dojoir.meaning.inlining import inlined
 from dojoir.meaning.scalar_ops import FUNCTIONS
 from dojoir.support.frozen import dataclass
@@ -27,12 +28,7 @@ from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, 
 DEEPEST = 16
 """How deep the blocks of one Python function may nest (CPython allows 20 loops): deeper ones get their own."""
 
-Interval = tuple[int, int]
-"""The smallest and the largest value that an integer can take."""
-
 TEMPLATES: dict[str, str] = {
-    "or": "{0} or {1}",
-    "and": "{0} and {1}",
     "not": "not {0}",
     "lt": "{0} < {1}",
     "le": "{0} <= {1}",
@@ -63,7 +59,7 @@ TEMPLATES: dict[str, str] = {
     "pow": "power({0}, {1})",
     **{name: f"{name}({{0}})" for name in FUNCTIONS},
 }
-"""Each operation on names and numbers. Without side effects, so `and` and `select` may leave an operand out."""
+"""Each operation on names and numbers, but for `and` and `or`, which are blocks (`_Line._short_circuit`)."""
 
 EXACT = frozenset({"min", "max", "neg", "abs", "select", "floor", "ceil", "round"})
 """The operations whose result, given floats of a type, is of that type without rounding."""
@@ -216,6 +212,7 @@ class _Line:
     places: dict[Access, str] = field(default_factory=dict)
     loaded: dict[Access, str] = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)
+    names: int = 0
 
     def write(self, typed: TypedStatement) -> None:
         if typed.condition is not None:
@@ -333,9 +330,13 @@ class _Line:
         if text.isidentifier():
             return text
         if text not in self.named:
-            self.named[text] = f"t{len(self.named) + 1}"
+            self.named[text] = self._fresh()
             self.lines.append(f"{self.named[text]} = {text}")
         return self.named[text]
+
+    def _fresh(self) -> str:
+        self.names += 1
+        return f"t{self.names}"
 
     def _value(self, typed: Typed) -> str:
         """The name, or the digits, of a value."""
@@ -354,6 +355,8 @@ class _Line:
                 return self._convert(dtype, arg, self._value(arg))
             case Convert(dtype, arg, way):
                 return self._name(by_name(dtype, arg.dtype, way, self._value(arg), self.writer.exact_floats))
+            case Apply(_, "and" | "or" as name, (left, right)):
+                return self._short_circuit(name, left, right)
             case Apply(dtype, name, args):
                 values = [self._value(arg) for arg in args]
                 if name in ("floordiv", "mod"):
@@ -368,6 +371,21 @@ class _Line:
                 if dtype.is_float and name not in EXACT:
                     return self._rounded(text, dtype)
                 return self._name(text)
+
+    def _short_circuit(self, name: str, left: Typed, right: Typed) -> str:
+        """`left and right`, or `or`: the right one is reached where the left one does not decide. What it gives a
+        name to has none elsewhere."""
+        first = self._value(left)
+        outside = self.lines, self.places, self.loaded, self.named, self.known
+        self.lines, self.known = [], self.known.inside()
+        self.places, self.loaded, self.named = dict(self.places), dict(self.loaded), dict(self.named)
+        second = self._value(right)
+        inside = self.lines
+        self.lines, self.places, self.loaded, self.named, self.known = outside
+        result = self._fresh()
+        self.lines += [f"{result} = {first}", f"if {'' if name == 'and' else 'not '}{result}:"]
+        self.lines += [f" {line}" for line in [*inside, f"{result} = {second}"]]
+        return result
 
     def _convert(self, dtype: DType, arg: Typed, value: str) -> str:
         source = arg.dtype
@@ -400,7 +418,7 @@ class _Line:
             return self._name(f"to_{dtype}({text})")
         rounded = f"f32({text})"
         if rounded not in self.named:
-            self.named[rounded] = f"t{len(self.named) + 1}"
+            self.named[rounded] = self._fresh()
             self.lines += [f"f32[0] = {text}", f"{self.named[rounded]} = f32[0]"]
         return self.named[rounded]
 
@@ -446,53 +464,3 @@ def wrap(text: str, dtype: DType) -> str:
 def _within(bounds: Interval, dtype: DType) -> bool:
     low, high = integer_range(dtype)
     return low <= bounds[0] and bounds[1] <= high
-
-
-def interval(affine: Affine, ranges: Sequence[Interval]) -> Interval:
-    """Bounds of an affine expression of iterators that take the values in `ranges`."""
-    low = high = affine.offset
-    for atom, coefficient in affine.terms:
-        ends = [coefficient * end for end in _atom_interval(atom, ranges)]
-        low += min(ends)
-        high += max(ends)
-    return low, high
-
-
-def _atom_interval(atom: Atom, ranges: Sequence[Interval]) -> Interval:
-    match atom:
-        case Iter(depth):
-            return ranges[depth]
-        case FloorDiv(numerator, divisor):
-            low, high = interval(numerator, ranges)
-            return low // divisor, high // divisor
-        case Mod(numerator, divisor):
-            low, high = interval(numerator, ranges)
-            return (low % divisor, high % divisor) if low // divisor == high // divisor else (0, divisor - 1)
-        case Extremum():
-            lows, highs = zip(*(interval(part, ranges) for part in atom.parts), strict=True)
-            return atom.of(lows), atom.of(highs)
-        case SizeVar(name):
-            raise AssertionError(f"size {name} has no value")
-
-
-def format_affine(affine: Affine) -> str:
-    """An affine expression of iterators as Python."""
-    terms = [f"{coefficient} * {_format_atom(atom)}" for atom, coefficient in affine.terms if coefficient != 1]
-    terms += [_format_atom(atom) for atom, coefficient in affine.terms if coefficient == 1]
-    if affine.offset or not terms:
-        terms.append(str(affine.offset))
-    return " + ".join(terms)
-
-
-def _format_atom(atom: Atom) -> str:
-    match atom:
-        case Iter(depth):
-            return f"i{depth}"
-        case FloorDiv(numerator, divisor):
-            return f"(({format_affine(numerator)}) // {divisor})"
-        case Mod(numerator, divisor):
-            return f"(({format_affine(numerator)}) % {divisor})"
-        case Extremum(word, parts):
-            return f"{word}({', '.join(map(format_affine, parts))})"
-        case SizeVar(name):
-            raise AssertionError(f"size {name} has no value")

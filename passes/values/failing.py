@@ -1,50 +1,60 @@
-"""Parts of expressions that may end a run: a division or a shift by data, an index from data. They are computed
+"""Parts of expressions that may end a run, a division or a shift by data, an index from data: they are computed
 where the text does so, and nowhere else."""
 
 from __future__ import annotations
 
+from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Cast, Const, Expr, Guard, Index, Op, Path, Scope, Site, Statement
-from dojoir.ir.operations import MAY_FAIL
+from dojoir.ir.nodes import Cast, Condition, Expr, Guard, Kernel, Op, Path, Scope, Site
 from dojoir.ir.text import format_expr
 from dojoir.passes.base.move import Refusal
-from dojoir.proof.explain.divisors import is_never_0
+from dojoir.sets.failing import may_fail
+from dojoir.sets.kernel_sets import sets_of
 from dojoir.sets.ranges import is_nonnegative
+from dojoir.types.elaborate import elaborate
 
 
-def may_fail(expr: Expr) -> bool:
-    """Whether computing an expression may be an error of the run."""
-    return any(
-        (isinstance(part, Op) and part.name in MAY_FAIL and not _is_safe(part.args[1]))
-        or (isinstance(part, Access) and any(isinstance(index, Access) for index in part.indices))
-        for part in parts(expr)
-    )
-
-
-def is_conditional(statement: Statement, number: int) -> bool:
-    """Whether the part of that number, of the value of a statement, is computed only where its condition holds."""
-    return statement.condition is not None and number > len(list(parts(statement.condition)))
-
-
-def check_part(statement: Statement, number: int, part: Expr, path: Path) -> None:
-    """Raises Refusal where a part of a value cannot be computed by itself, whatever the condition of its
-    statement."""
+def check_value(part: Expr, path: Path) -> None:
+    """Raises Refusal where a part of what a statement says is no value."""
     if isinstance(part, Op) and part.name == "when":
         raise Refusal("several-values", "what a condition guards is no value: extract a part of it", path)
-    if is_conditional(statement, number) and may_fail(part):
-        message = f"`{format_expr(part)}` may end the run, and would be computed where its condition does not hold"
+
+
+def check_computed(after: Kernel, number: int, is_reached: bool, path: Path) -> None:
+    """Raises Refusal where computing the value of a new statement, of that number, may end the run, unless it
+    `is_reached` by the statement at `path`, which now computes it, whenever the new one runs."""
+    site = after.sites[number]
+    if not is_reached and _may_fail(after, site):
+        part = format_expr(site.statement.value)
+        message = f"`{part}` may end the run, and would be computed where no statement computes it now"
         raise Refusal("may-fail", message, path)
 
 
-def _is_safe(operand: Expr) -> bool:
-    """Whether a divisor, or a count, is a number (which the types look at), or a divisor that is a size."""
-    match operand:
-        case Const() | Cast(_, Const(int()), way="cast"):
-            return True
-        case Index(affine):
-            return is_never_0(affine, ())
-        case _:
-            return False
+def _may_fail(kernel: Kernel, site: Site) -> bool:
+    """Whether the value of a statement may be an error of the run, in the scopes and guards around it."""
+    sets = sets_of(kernel)
+
+    def holds(affine: Affine) -> bool:
+        return sets.implies(site.ancestors, Condition(affine, ">=", Affine.constant(0)))
+
+    return may_fail(elaborate(site.statement, {buffer.name: buffer for buffer in kernel.buffers}).value, holds)
+
+
+def is_reached(expr: Expr, number: int) -> bool:
+    """Whether the part of that number is computed whenever the expression is: it is neither what a condition guards
+    nor on the right of an `and` or an `or`."""
+    while number > 0:
+        number -= 1
+        args = expr.args if isinstance(expr, Op) else (expr.arg,) if isinstance(expr, Cast) else ()
+        for position, arg in enumerate(args):
+            size = sum(1 for _ in parts(arg))
+            if number < size:
+                if position and isinstance(expr, Op) and expr.name in ("when", "and", "or"):
+                    return False
+                expr = arg
+                break
+            number -= size
+    return True
 
 
 def surely_runs(site: Site, path: Path) -> bool:

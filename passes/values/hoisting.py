@@ -28,7 +28,6 @@ from dojoir.ir.nodes import (
 )
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import numbers_inside
-from dojoir.ir.text import format_expr
 from dojoir.passes.base.move import (
     BufferName,
     Move,
@@ -43,7 +42,7 @@ from dojoir.passes.base.move import (
 )
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
-from dojoir.passes.values.failing import check_part, may_fail, surely_runs
+from dojoir.passes.values.failing import check_computed, check_value, is_reached, surely_runs
 from dojoir.passes.values.inlining import statement_at, with_parts
 from dojoir.passes.values.subexpressions import held_extent
 from dojoir.proof.check import InstanceMap, Substitution, identity
@@ -103,13 +102,10 @@ class Hoist(Move):
         part = next((part for n, part in enumerate(parts(value)) if n == self.part), None)
         if part is None:
             raise Refusal("no-part", f"the expression has no part {self.part}", site.path)
-        check_part(site.statement, self.part, part, site.path)
+        check_value(part, site.path)
         dtype = natural_type(part, {b.name: b for b in kernel.buffers})
         if dtype is None:
             raise Refusal("weak-value", "the part has no type of its own; cast it first", site.path)
-        if may_fail(part) and not surely_runs(site, path):
-            message = f"`{format_expr(part)}` may end the run, and would be computed where it is not computed now"
-            raise Refusal("may-fail", message, site.path)
         needed = _needed(part, site, kernel.depth_of(path))
         there = tuple(map(Affine.iterator, needed))
         here = tuple(map(Affine.iterator, range(len(needed))))
@@ -125,11 +121,9 @@ class Hoist(Move):
         before = [a for p in list(parts(value))[: self.part] if isinstance(p, Access) for a in p.accesses()]
         step = Substitution(number + 1, len(before), first, there)
         dims = tuple(Dim(held_extent(kernel, site, depth)) for depth in needed)
-        new = Buffer("tmp", self.buffer, dtype, dims)
-        return Rewrite(
-            after.evolve(buffers=(*kernel.buffers, new)),
-            InstanceMap((*origins[:first], None, *origins[first:]), extracted=(step,)),
-        )
+        after = after.evolve(buffers=(*kernel.buffers, Buffer("tmp", self.buffer, dtype, dims)))
+        check_computed(after, first, is_reached(value, self.part) and surely_runs(site, path), site.path)
+        return Rewrite(after, InstanceMap((*origins[:first], None, *origins[first:]), extracted=(step,)))
 
     def inverse(self, before: Kernel) -> Move:
         path, inner = before.path(self.scope), before.path(self.statement)

@@ -35,7 +35,7 @@ from dojoir.passes.base.move import (
 )
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
-from dojoir.passes.values.failing import check_part
+from dojoir.passes.values.failing import check_computed, check_value, is_reached
 from dojoir.passes.values.inlining import statement_at, with_parts
 from dojoir.proof.check import InstanceMap, Substitution, identity
 from dojoir.sets.kernel_sets import sets_of
@@ -86,7 +86,7 @@ class ExtractSubexpression(Move):
         part = next((part for n, part in enumerate(parts(value)) if n == self.part), None)
         if part is None:
             raise Refusal("no-part", f"the expression has no part {self.part}", site.path)
-        check_part(site.statement, self.part, part, site.path)
+        check_value(part, site.path)
         dtype = natural_type(part, {b.name: b for b in kernel.buffers})
         if dtype is None:
             raise Refusal("weak-value", "the part has no type of its own; cast it first", site.path)
@@ -99,8 +99,9 @@ class ExtractSubexpression(Move):
         before = [a for p in list(parts(value))[: self.part] if isinstance(p, Access) for a in p.accesses()]
         step = Substitution(number + 1, len(before), number, itself)
         instances = InstanceMap((*origins[:number], None, *origins[number:]), extracted=(step,))
-        new = Buffer("tmp", self.buffer, dtype, dims)
-        return Rewrite(after.evolve(buffers=(*kernel.buffers, new)), instances)
+        after = after.evolve(buffers=(*kernel.buffers, Buffer("tmp", self.buffer, dtype, dims)))
+        check_computed(after, number, is_reached(value, self.part), site.path)
+        return Rewrite(after, instances)
 
     def inverse(self, before: Kernel) -> Move:
         path = before.path(self.statement)

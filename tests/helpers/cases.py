@@ -9,6 +9,7 @@ from typing import Any
 import blurred
 import claims
 import differential
+import failing_calls
 import faults
 import walks
 from shrinking import shrink
@@ -34,6 +35,9 @@ def case(kind: str, random: Random, fast: bool, small: float) -> dict[str, Any]:
             failures = [(failure.what, failure.text(), "") for failure in made.failures]
         case "faults":
             failures = [(found.what, found.text(), "") for found in faults.plant(random, counts)]
+        case "errors":
+            kernel, wrong = failing_calls.examine(random, counts)
+            failures = [] if wrong is None else [(wrong, dojoir.to_text(kernel), "")]
         case "blurred":
             failures = [(what, text, "") for what, text in blurred.examine(random, counts)]
         case "claims":

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import reduce
 from math import prod
 
 from expressions import BOOL, F32, FLOATS, INTEGERS, SCALE
 from leaves import Here, Leaves, Span
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import DTYPES, DType
+from dojoir.ir.dtypes import DTYPES, I64, DType
+from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -21,6 +23,7 @@ from dojoir.ir.nodes import (
     Expr,
     Extent,
     Guard,
+    Index,
     Node,
     Op,
     Scope,
@@ -155,6 +158,13 @@ class Elements(Leaves):
         return Cast(BOOL, start) if dtype == BOOL else start
 
     def _assign(self, here: Here, target: Access, exact: bool = False) -> Statement:
+        """An assignment, which mostly cannot fail: no condition stands before it."""
+        at_risk, self.at_risk = self.at_risk, self.at_risk and self.chance(0.1)
+        made = self._assigned(here, target, exact)
+        self.at_risk = at_risk
+        return made
+
+    def _assigned(self, here: Here, target: Access, exact: bool) -> Statement:
         while True:
             made = Statement(target, "=", self._expression(here, target, exact))
             if made.fused and self.buffers[target.buffer].packed:
@@ -164,10 +174,49 @@ class Elements(Leaves):
 
     def _perhaps(self, here: Here, made: Statement, likely: float = 0.15) -> Statement:
         """The statement, of an element that has a value; at times only where a condition on data holds."""
+        if self.failing and not made.fused:
+            return self._sheltered(here, made)
         if made.fused or not self.chance(likely):
             return made
         self.here = here
         return replace(made, value=Op("when", (self._bool(self._fuel() - 1), made.value)))
+
+    def _sheltered(self, here: Here, made: Statement, *first: Expr) -> Statement:
+        """The statement under `first` and other conditions, of which most keep what is behind them from failing."""
+        self.here = here
+        found = list(first)
+        for asked in [self._bool(self._fuel() - 1)] if self.chance(0.5) else []:
+            found += [*self._dangers(parts(asked)), asked]
+        found += [*self._dangers((*parts(made.value), made.target))]
+        kept = [condition for condition in found if condition in first or self.chance(0.8)]
+        if not kept:
+            return made
+        return replace(made, value=Op("when", (reduce(self._both, kept), made.value)))
+
+    def _both(self, one: Expr, other: Expr) -> Expr:
+        if self.chance(0.8):
+            return make_op("and", (one, other))
+        either = make_op("or", (make_op("not", (one,)), make_op("not", (other,))))
+        return make_op("not", (either,))
+
+    def _dangers(self, inside: Iterable[Expr]) -> Iterator[Expr]:
+        """The conditions that keep parts of a value from failing."""
+        for part in inside:
+            match part:
+                case Op("floordiv" | "mod", (_, Cast(_, Access()) as divisor)):
+                    yield make_op("ne", (divisor, Const(0)))
+                case Op("shl" | "shr", (shifted, Access() as count)):
+                    dtype = shifted.dtype if isinstance(shifted, Cast) else F32
+                    width = self.buffers[shifted.buffer].dtype if isinstance(shifted, Access) else dtype
+                    yield make_op("ge", (count, Const(0)))
+                    yield make_op("lt", (count, Const(width.compute.bits)))
+                case Access(name, indices):
+                    for index, dim in zip(indices, self.buffers[name].dims, strict=True):
+                        if isinstance(index, Access):
+                            end = dim.extent
+                            yield make_op("ge", (Cast(I64, index), Const(0)))
+                            last = Const(end.offset) if end.is_constant else Index(end)
+                            yield make_op("lt", (Cast(I64, index), last))
 
     def _expression(self, here: Here, target: Access, exact: bool = False) -> Expr:
         """A value for an element, which is inexact from then on if the value may be."""
@@ -178,7 +227,27 @@ class Elements(Leaves):
             value = self.value(F32, self._fuel(), False)
         else:
             value = self.value(F32 if dtype.is_float else dtype, self._fuel(), True)
+        if self.at_risk and self.chance(0.6) and dtype.bits >= 8 and dtype not in (BOOL, SCALE):
+            value = make_op("add", (value, self._risky(dtype)))
         return make_op("abs", (value,)) if dtype == SCALE and not self.signs else value
+
+    def _risky(self, dtype: DType) -> Expr:
+        """A small number that some data make an error of the run."""
+        found, kind = self.risk(), self.random.choice((I32, I64))
+        assert found is not None
+        one = Cast(kind, self.value(kind, 1, True))
+        match self.random.randrange(4):
+            case 0:
+                return Cast(dtype, make_op("mod", (one, Cast(kind, found))))
+            case 1:
+                return Cast(dtype, make_op("mod", (make_op("floordiv", (one, Cast(kind, found))), Const(7))))
+            case 2:
+                return Cast(dtype, make_op("mod", (make_op("shr", (one, found)), Const(7))))
+            case _:
+                table = self.buffers[found.buffer]
+                ids = next(b for b in self.buffers.values() if b.name.startswith("ids"))
+                at = Access(ids.name, tuple(self._index_in(dim.extent, False) for dim in ids.dims))
+                return Cast(dtype, Access(table.name, tuple(at for _ in table.dims)))
 
     def _fuel(self) -> int:
         """How deep an expression is."""

@@ -42,6 +42,9 @@ class Expressions(ABC):
     converts = False
     """Whether most operations are conversions, most of them by name."""
 
+    at_risk = False
+    """Whether divisors, and how far is shifted, may be data for which a run ends in an error."""
+
     def __init__(self, random: Random) -> None:
         self.random = random
 
@@ -52,6 +55,10 @@ class Expressions(ABC):
     @abstractmethod
     def tame(self, dtype: DType) -> Expr | None:
         """An exact float that is neither huge nor a zero of an unknown sign."""
+
+    def risk(self) -> Access | None:
+        """An integer that may be 0, or no distance of a shift."""
+        return None
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -136,8 +143,10 @@ class Expressions(ABC):
                 args = (arg(),)
             case "shl" | "shr":
                 number = arg()
-                if self.chance(0.5):
-                    count: Expr = Const(self.random.randrange(dtype.bits))
+                if self.at_risk and self.chance(0.7) and (found := self.risk()) is not None:
+                    count: Expr = found
+                elif self.chance(0.5):
+                    count = Const(self.random.randrange(dtype.bits))
                 else:
                     count = make_op("bitand", (self._typed(dtype, arg()), Const(dtype.bits - 1)))
                 args = (self._typed(dtype, number), count)
@@ -197,7 +206,9 @@ class Expressions(ABC):
         return Cast(dtype, value, way=way)
 
     def _divisor(self, dtype: DType, fuel: int) -> Expr:
-        """An integer other than 0."""
+        """An integer other than 0, or one at risk."""
+        if self.at_risk and self.chance(0.7) and (found := self.risk()) is not None:
+            return Cast(dtype, found)
         if self.chance(0.5):
             return Const(self.random.choice((1, 2, 3, 7, 16) + ((-1, -2, -3) if dtype.kind == "i" else ())))
         return make_op("bitor", (self._typed(dtype, self.value(dtype, fuel - 1, True)), Const(1)))

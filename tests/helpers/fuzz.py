@@ -2,6 +2,7 @@
 
     python tests/helpers/fuzz.py --kernels 10000 --mutations 10000 --walks 2000 --faults 5000 --seed 0 --jobs 2
     python tests/helpers/fuzz.py --walks 20000 --small 0.9 --results walks.jsonl --minutes 60
+    python tests/helpers/fuzz.py --errors 20000 --jobs 16 --results errors.jsonl
     python tests/helpers/fuzz.py --summary walks.jsonl
 
 Case `n` of a kind depends on the seed, the kind, the options and `n` alone: `--only walks:17` runs that one again.
@@ -27,7 +28,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-KINDS = ("kernels", "mutations", "walks", "faults", "claims", "blurred")
+KINDS = ("kernels", "mutations", "walks", "faults", "claims", "blurred", "errors")
 BATCH = 100
 """Cases of one child."""
 

@@ -69,6 +69,11 @@ class Leaves(Expressions):
         self.here = Here()
         self.labels = 0
         self.strided = False
+        self.failing = False
+
+    def risk(self) -> Access | None:
+        tables = [buffer for buffer in self.buffers.values() if buffer.name.startswith("risk")]
+        return self._element_of(self.random.choice(tables)) if tables else None
 
     def leaf(self, dtype: DType, exact: bool) -> Expr | None:
         fits = list(self._readable(dtype, exact))
@@ -102,7 +107,7 @@ class Leaves(Expressions):
 
     def _index_in(self, bound: Affine, gather: bool = True) -> Affine | Access:
         """An index in [0, bound), where the bound is at least 1."""
-        if gather and self.chance(0.2):
+        if gather and (self.at_risk or not self.failing) and self.chance(0.2):
             tables = [
                 b
                 for b in self.buffers.values()

@@ -81,13 +81,18 @@ class Ragged(Running):
             op = self._operator(total)
             if op == "+=" and total.dtype.is_float:
                 self.inexact.add(total.name)
-            nodes.append(_when(condition, Statement(target, op, self._plain(inner, target))))
+            nodes.append(self._when(inner, condition, Statement(target, op, self._plain(inner, target))))
         if kept is not None:
             target = Access(kept.name, (*indices, row))
             reads = inner if assigned_only(kept) else replace(inner, own=(*inner.own, target))
-            nodes.append(_when(condition, Statement(target, "=", self._plain(reads, target))))
+            nodes.append(self._when(reads, condition, Statement(target, "=", self._plain(reads, target))))
         scope = self._scope(bounds, tuple(nodes), here.depth, independent=total is None)
         return (*begin, scope)
+
+    def _when(self, here: Here, condition: Expr, made: Statement) -> Statement:
+        if self.failing and self.chance(0.5):
+            return self._sheltered(here, made, condition)
+        return replace(made, value=Op("when", (condition, made.value)))
 
     def _plain(self, here: Here, target: Access) -> Expr:
         return self._expression(here, target)
@@ -103,7 +108,3 @@ class Ragged(Running):
                 length = make_op("sub", (length, self._element_of(self.buffers[length.buffer])))
             return length
         return self.value(I32, self._fuel(), True)
-
-
-def _when(condition: Expr, made: Statement) -> Statement:
-    return replace(made, value=Op("when", (condition, made.value)))

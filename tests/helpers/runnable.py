@@ -36,15 +36,19 @@ def runnable_kernel(
     small: bool = False,
     converts: bool = False,
     strided: bool = False,
+    failing: bool = False,
 ) -> Kernel:
     """A well-formed kernel; a `small` one has few buffers and nests.
 
     Where `exact`, every correct target gives the same bits (NaN for NaN), so it has no
     function whose last bit is free and no float sum whose order is. `marks` allows `p`, `v` and `u`. Most
     operations of one that `converts` are conversions. Some arguments of a `strided` one are that: GPUs take none.
+    A `failing` one has parts that are errors of the run for some data, most of them behind lengths and conditions:
+    divisors and shifts by elements of `risk0`, indices from tables (`failing_calls` draws the data).
     """
     maker = _Maker(random, exact, marks, small)
     maker.converts, maker.strided = converts, strided
+    maker.failing = maker.at_risk = failing
     return maker.kernel()
 
 
@@ -78,7 +82,10 @@ class _Maker(Paired, Ragged):
             self._declare(f"io{number}", "inout", self._dims(), readable=True)
         if self.chance(0.25):
             self._declare("c", "in", (), random.choice((F32, I32, F64)), readable=True)
-        for number in range(random.choice((0, 0, 1))):
+        if self.failing:
+            kind = DTYPES[random.choice(("i32", "i32", "i64", "i16", "u8"))]
+            self._declare("risk0", "in", (random.choice(self.bounds),), kind, readable=True)
+        for number in range(random.choice((0, 0, 1)) or int(self.failing)):
             ids = random.choice([t for t in INTEGERS if t.bits > 8])
             table = self._declare(f"ids{number}", "in", (self.random.choice(self.bounds),), ids, readable=True)
             self.buffers[table.name] = replace(table, distinct=self.chance(0.4))
@@ -145,7 +152,7 @@ class _Maker(Paired, Ragged):
             return self._pairs(number)
         if kind < 0.6:
             return self._running(f"v{number}")
-        if kind < 0.67:
+        if kind < (0.85 if self.failing else 0.67):
             return self._ragged(number)
         role = self.random.choice(("out", "out", "tmp"))
         return self._write(f"{'y' if role == 'out' else 't'}{number}", role)
