@@ -297,7 +297,7 @@ class Accesses:
 
     @property
     def holds(self) -> Holds:
-        """What is seen of the iterators of this place."""
+        """The question whether an affine value is 0 or more in the iterations of this place."""
         return inside(scopes_around(self.unit.kernel, self.path))
 
     def _split(self, index: Affine) -> tuple[Value, int]:
