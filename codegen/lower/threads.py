@@ -401,7 +401,7 @@ class Threads:
 
 
 def _used(statement: Statement, alike: Commuting | None) -> Iterator[Access]:
-    """What a statement reads and writes, but for what it accumulates into as others do: such accumulations may
+    """The accesses of a statement, but for what it accumulates into as others do: such accumulations may
     come in any order."""
     if statement.commuting != alike:
         yield statement.target

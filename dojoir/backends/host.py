@@ -83,7 +83,7 @@ def llvm_features() -> str:
 
 
 def native() -> str:
-    """What a C compiler calls the processor: `native`, or the one that DOJOIR_HOST names."""
+    """The name that a C compiler has for the processor: `native`, or the one that DOJOIR_HOST names."""
     return os.environ.get(HOST, "").strip() or "native"
 
 

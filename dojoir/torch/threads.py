@@ -9,7 +9,7 @@ import torch
 
 
 def threads_now(given: int | None) -> Callable[[], int | None]:
-    """What gives the number of threads of a call: the one that an operator or module was given, else what
+    """A function that gives the threads of a call: those that an operator or module was given, else what
     `torch.get_num_threads()` says then. So a program that says `torch.set_num_threads(1)`, and a worker of a
     DataLoader, keep one core busy. None where `$DOJOIR_THREADS` says it."""
     if given is not None or os.environ.get("DOJOIR_THREADS", "").strip():
