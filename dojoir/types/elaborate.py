@@ -106,6 +106,7 @@ def _typed_statement(statement: Statement, buffers: Mapping[str, Buffer]) -> Typ
             bare = _typed_statement(replace(statement, value=guarded), buffers)
             return replace(bare, condition=_condition(when, condition, _elaborate(condition, buffers)))
     target, expr = statement.target, statement.value
+    _check_gathers(target, buffers)
     dtype = buffers[target.buffer].dtype
     value = _elaborate(expr, buffers)
     if statement.op == "=":

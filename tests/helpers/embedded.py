@@ -6,7 +6,7 @@ from __future__ import annotations
 from random import Random
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.dtypes import F64, DType
 from dojoir.ir.nodes import Access, Buffer, Const, Dim, Expr, Extent, Index, Kernel, Node, Op, Scope, Statement
 from dojoir.rules.rule import Match, Rule
 
@@ -14,14 +14,14 @@ ROOM = 8
 """The extent of every dimension. Indices stay below it, whatever the scopes."""
 
 
-def embedded(rule: Rule, random: Random) -> tuple[Kernel, tuple[int, ...]]:
-    """A kernel under `fp fast` in f64 with the left side of a rule in it, and the place where that begins."""
-    return _Maker(rule, random).kernel()
+def embedded(rule: Rule, random: Random, dtype: DType = F64) -> tuple[Kernel, tuple[int, ...]]:
+    """A kernel under `fp fast` in one type with the left side of a rule in it, and the place where that begins."""
+    return _Maker(rule, random, dtype).kernel()
 
 
 class _Maker:
-    def __init__(self, rule: Rule, random: Random) -> None:
-        self.rule, self.random = rule, random
+    def __init__(self, rule: Rule, random: Random, dtype: DType) -> None:
+        self.rule, self.random, self.dtype = rule, random, dtype
         self.depth = random.randint(0, 2)
         self.buffers: list[Buffer] = []
 
@@ -64,7 +64,7 @@ class _Maker:
 
     def _buffer(self, name: str, role: str, rank: int) -> None:
         dims = tuple(Dim(Affine.constant(ROOM)) for _ in range(rank))
-        self.buffers.append(Buffer(role, name, DTYPES["f64"], dims))
+        self.buffers.append(Buffer(role, name, self.dtype, dims))
 
     def _element(self, name: str, dims: int) -> Access:
         """The elements for an array of a rule: each in a dimension of its own, in any order, and the outer ones."""
@@ -82,18 +82,27 @@ class _Maker:
         used = [i for i in iterators if self.random.random() < 0.8]
         self._buffer(name, "in", len(used))
         read = Access(name, tuple(map(self._index, used)))
-        match self.random.randrange(4):
+        match self.random.randrange(5):
             case 0 if iterators:
                 return Op("add", (read, Index(self.random.choice(iterators))))
             case 1:
                 return Op("mul", (read, Op("abs", (read,))))
             case 2:
-                return Op("select", (Op("gt", (read, Const(0.75))), read, Const(1.5)))
+                return Op("select", (Op("gt", (read, self._number(0.75))), read, self._number(1.5)))
+            case 3:
+                return self._number(1.25)
         return read
+
+    def _number(self, value: float) -> Const:
+        """A number near a value; of an integer type any, the ends of its range before others."""
+        if self.dtype.is_float:
+            return Const(value)
+        least = -(2 ** (self.dtype.bits - 1)) if self.dtype.kind == "i" else 0
+        return Const(self.random.choice((least, least + 2**self.dtype.bits - 1, 1, 2, 3)))
 
     def _another(self, name: str) -> tuple[Node, ...]:
         """A scope that has nothing to do with the rule."""
         self._buffer(name, "inout", 1)
         extent = Extent((Affine.constant(3),))
         element = Access(name, (Affine.iterator(self.depth),))
-        return (Scope(extent, (Statement(element, "=", Op("mul", (element, Const(0.5)))),)),)
+        return (Scope(extent, (Statement(element, "=", Op("mul", (element, self._number(0.5)))),)),)

@@ -20,6 +20,7 @@ import dojoir
 from dojoir import rules
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import BOOL, DTYPES, DType
 from dojoir.ir.nodes import Access, Const, Extent, Kernel, Scope, Statement, format_path
 from dojoir.ir.text import to_text
 from dojoir.proof.check import compare, is_exact
@@ -193,6 +194,46 @@ def test_a_rule_inside_random_kernels(rule: Rule) -> None:
         old, new = (dojoir.interpret(k, given) for k in (kernel, dojoir.apply(kernel, move)))
         for name, value in old.items():
             assert np.allclose(value, new[name], rtol=1e-10, atol=1e-12), f"{kernel}\n{move}\n{name}"
+
+
+NUMBERS = [dtype for dtype in DTYPES.values() if dtype != BOOL]
+
+
+@all_rules
+def test_a_rule_in_every_type_gives_a_text_that_is_read_again(rule: Rule) -> None:
+    """What is legal is well typed, and the same to the bit where nothing rounds."""
+    legal: set[str] = set()
+    for seed, dtype in product(range(2), NUMBERS):
+        random = Random(f"{rule.name} {seed} {dtype}")
+        kernel, path = embedded(rule, random, dtype)
+        try:
+            dojoir.prove(kernel)
+        except dojoir.KernelError as error:  # of four bits, or integers under exp
+            assert error.diagnostic.code in {"type-operand", "type-mismatch", "bad-packing", "number-range"}, error
+            continue
+        names = ", ".join((format_path(path), rule.name, *(f"fresh{n}" for n, _ in enumerate(rule.fresh))))
+        move = f"use_rule({names})"
+        verdict = dojoir.check(kernel, move)
+        if not verdict:
+            known = {"type-mismatch", "number-range", "no-match"} if dtype.is_integer or dtype.bits < 32 else set()
+            assert verdict.code in known, f"{kernel}\n{move}\n{verdict}"
+            continue
+        legal.add(dtype.name)
+        after = dojoir.apply(kernel, move)
+        again = dojoir.parse(to_text(after))
+        dojoir.prove(again)
+        assert again == after, f"{kernel}\n{after}"
+        if dtype.is_integer:
+            values = np.random.default_rng(seed)
+            given = {b.name: any_integers(values, dtype, [ROOM] * len(b.dims)) for b in kernel.arguments}
+            old, new = (dojoir.interpret(k, given) for k in (kernel, after))
+            assert all(np.array_equal(value, new[name]) for name, value in old.items()), f"{kernel}\n{move}"
+    assert {"f32", "f64"} <= legal
+    assert rule.fp == "fast" or {"u8", "i8", "u64", "i64"} <= legal
+
+
+def any_integers(values: np.random.Generator, dtype: DType, shape: list[int]) -> Any:
+    return values.integers(0, 256, (*shape, dtype.itemsize), dtype=np.uint8).view(dtype.stored).reshape(shape)
 
 
 HEAD = """kernel f(N, M)

@@ -321,3 +321,20 @@ def test_the_text_of_a_rule_is_that_of_its_operator(operator: str) -> None:
     left, _, right = text.partition("\nbecomes\n")
     rule = rules.load(f"blocked_scan{SUFFIX[operator]}")
     assert (dojoir.parse(left), dojoir.parse(right)) == (rule.left, rule.right)
+
+
+@pytest.mark.parametrize("dtype", ["u8", "u32", "u64", "i8"])
+@pytest.mark.parametrize("factor", ["2", "a[{0}]"])
+def test_a_step_that_takes_away_in_integers_is_scheduled_to_a_text(dtype: str, factor: str) -> None:
+    """-2 is no number of an unsigned type."""
+    kernel = dojoir.parse(
+        f"kernel f(M)\nin  a: {dtype}[M]\nin  x: {dtype}[M]\nout y: {dtype}[M]\ntmp s: {dtype}\ns = 1\nM\n"
+        f"| s = x[{{0}}] - {factor} * s\n| y[{{0}}] = s\n"
+    )
+    verdict = dojoir.check(kernel, "use_rule(1.0, recurrence_difference)")
+    refused = dtype != "i8" and factor == "2"
+    assert verdict.code == ("number-range" if refused else "legal")
+    after = dojoir.optimize(kernel, "avx512", sizes={"M": 10**6}, threads=2).kernel
+    assert dojoir.parse(dojoir.to_text(after)) == after
+    given = {n: np.random.default_rng(0).integers(0, 100, 5000).astype(after.buffer(n).dtype.stored) for n in "ax"}
+    assert np.array_equal(dojoir.interpret(kernel, given)["y"], dojoir.interpret(after, given)["y"])

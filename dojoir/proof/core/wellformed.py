@@ -1,6 +1,7 @@
-"""The well-formedness of a kernel beyond its syntax and types, proved for every size it allows.
+"""The well-formedness of a kernel beyond its syntax, proved for every size it allows.
 
-The facts on the sizes can hold; every dimension has an element. Every index is in bounds
+The facts on the sizes can hold; every dimension has an element; the types fit, also where a rule has put numbers or
+signs that no text had. Every index is in bounds
 (`dojoir.proof.core.bounds`); every read comes after a write and every output is written
 (`dojoir.proof.core.written`). Scopes marked `p` or `v` have independent iterations
 (`dojoir.proof.core.independence`), and the other marks stand where they can (`dojoir.proof.core.marks`).
@@ -12,11 +13,11 @@ from collections.abc import Set
 
 import islpy as isl
 
-from dojoir.errors import Diagnostic
+from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.buffer_rules import stream_error
 from dojoir.ir.nodes import Access, Buffer, Kernel, Scope, Site
 from dojoir.ir.packing import packing_error
-from dojoir.ir.text import format_access, format_condition
+from dojoir.ir.text import format_condition
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core.bounds import OutOfBounds, prove_bounds
 from dojoir.proof.core.data_writes import without_data_writes
@@ -26,6 +27,7 @@ from dojoir.proof.core.written import Unwritten, prove_collapsed, prove_written
 from dojoir.sets.kernel_sets import isl_affine, sets_of
 from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.frozen import dataclass
+from dojoir.types.elaborate import check
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def complaint(kernel: Kernel, find: Finder = find_conflict) -> IllFormed | None:
     """The error of a kernel, for some sizes that it allows, or None if it is well-formed. `find` is what looks for
     iterations of marked scopes in conflict."""
     found = _impossible_facts(kernel) or prove_dimensions(kernel) or prove_storage(kernel) or packing_error(kernel)
-    if found is not None:
+    if (found := found or _ill_typed(kernel)) is not None:
         return found
     kernel = without_data_writes(kernel)
     return (
@@ -74,6 +76,15 @@ def _impossible_facts(kernel: Kernel) -> Diagnostic | None:
         return None
     message = f"no sizes satisfy the facts {', '.join(map(format_condition, kernel.facts))}"
     return diagnostic_at(kernel, (), "impossible-facts", message, kernel.facts[0])
+
+
+def _ill_typed(kernel: Kernel) -> Diagnostic | None:
+    """The first types that do not fit. The parser refuses these as well; a rule can write them."""
+    try:
+        check(kernel)
+    except KernelError as error:
+        return error.diagnostic
+    return None
 
 
 def prove_dimensions(kernel: Kernel) -> EmptyDimension | None:
@@ -97,8 +108,7 @@ def prove_storage(kernel: Kernel) -> Diagnostic | None:
             return diagnostic_at(kernel, (), *found, buffer)
     declared = {buffer.name for buffer in kernel.buffers}
     for site in kernel.sites:
-        misplaced = _misplaced_access(kernel, site, declared)
-        if misplaced is not None:
+        if (misplaced := _misplaced_access(kernel, site, declared)) is not None:
             return diagnostic_at(kernel, site.path, *misplaced)
     return None
 
@@ -106,18 +116,12 @@ def prove_storage(kernel: Kernel) -> Diagnostic | None:
 def _misplaced_access(kernel: Kernel, site: Site, declared: Set[str]) -> tuple[str, str, Access] | None:
     """The parser refuses these; a program can build them."""
     target = site.statement.target
-    reads = site.statement.reads
-    for access in (target, *reads):
+    for access in (target, *site.statement.reads):
         if access.buffer not in declared:
             return "unknown-buffer", f"kernel {kernel.name} has no buffer '{access.buffer}'", access
     if kernel.buffer(target.buffer).role == "in":
         message = f"{target.buffer} is an in buffer, which nothing may write: declare it `inout`"
         return "write-to-input", message, target
-    for access in (*reads, target):
-        for index in access.indices:
-            if isinstance(index, Access) and not kernel.buffer(index.buffer).dtype.is_integer:
-                dtype = kernel.buffer(index.buffer).dtype
-                return "type-operand", f"an index must be an integer, and {format_access(index)} is {dtype}", index
     return None
 
 
