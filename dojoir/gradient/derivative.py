@@ -173,7 +173,12 @@ def _larger(word: str, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _power(a: Any, b: Any) -> tuple[Any, Any]:
-    return b * _of("pow", a, b - 1), _of("pow", a, b) * _of("log", a)
+    """The second is 0 where 0 has a power of 0 or more, as 0 * log(0) is not."""
+    by_exponent = _of("pow", a, b) * _of("log", a)
+    if a.is_number and a != 0:
+        return b * _of("pow", a, b - 1), by_exponent
+    zero = _of("and", _of("eq", a, sympy.Integer(0)), _of("ge", b, sympy.Integer(0)))
+    return b * _of("pow", a, b - 1), _of("select", zero, sympy.Integer(0), by_exponent)
 
 
 _PARTIALS: dict[str, Partials] = {
@@ -212,8 +217,8 @@ def written(value: Any, symbols: Symbols) -> Expr:
         return symbols.part(value)
     if value.is_Integer:
         return Const(int(value))
-    if value.is_number:
-        return Const(float(value))
+    if value.is_number and value.is_Atom:  # what has no value over the reals is NaN
+        return Const(float(value) if value.is_extended_real else math.nan)
     if value.is_Add:
         return _sum(value, symbols)
     if value.is_Mul or value.is_Pow:
@@ -271,9 +276,9 @@ def _product(value: Any, symbols: Symbols) -> Expr:
         base, exponent = factor.as_base_exp()
         if factor.is_Rational and not factor.is_Integer:
             above.append(Const(float(factor)))
-        elif exponent.is_Integer and not factor.is_number:
+        elif exponent.is_Integer and not factor.is_Number:
             (above if exponent > 0 else below).extend([written(base, symbols)] * abs(int(exponent)))
-        elif factor.is_Pow and not factor.is_number:
+        elif factor.is_Pow and not factor.is_Number:
             above.append(Op("pow", (written(base, symbols), written(exponent, symbols))))
         else:
             above.append(written(factor, symbols))

@@ -62,7 +62,6 @@ NARROW = re.compile(r"\b(f32|f16|bf16|f8e4m3|f8e5m2|f8e8m0)\b")
 
 
 def test_gradients_of_random_kernels_are_slopes() -> None:
-    """Where two differences agree, which they do not at a kink."""
     compared = 0
     for seed in range(250):
         text = dojoir.to_text(runnable_kernel(Random(seed), small=True))
@@ -84,17 +83,60 @@ def test_gradients_of_random_kernels_are_slopes() -> None:
         for name, value in inputs.items():
             if kernel.buffer(name).dtype.name == "f64":
                 inputs[name] = rng.uniform(-1, 1, np.shape(value))
-        with np.errstate(all="ignore"):
-            by = seeds(kernel, inputs, sizes, rng)
-            found = gradients(kernel, inputs, sizes, by)
-            along = {name: rng.standard_normal(np.shape(inputs[name])) for name in found}
-            mine = sum(float(np.sum(found[name] * along[name])) for name in found)
-            scale = max(1.0, sum(float(np.sum(np.abs(found[name] * along[name]))) for name in found))
-            one, other = (slope(kernel, inputs, sizes, by, along, step) for step in (1e-6, 3e-7))
-        if np.isfinite([one, other]).all() and abs(one - other) < 1e-5 * scale:
-            compared += 1
-            assert abs(mine - one) <= 1e-5 * scale, (seed, mine, one)
+        compared += agrees(kernel, inputs, sizes, rng)
     assert compared > 30
+
+
+def agrees(kernel: Kernel, inputs: dict[str, Any], sizes: dict[str, int], rng: np.random.Generator) -> bool:
+    """Holds a gradient to the slope. Whether there is one: two differences agree, which they do not at a kink."""
+    with np.errstate(all="ignore"):
+        by = seeds(kernel, inputs, sizes, rng)
+        found = gradients(kernel, inputs, sizes, by)
+        along = {name: rng.standard_normal(np.shape(inputs[name])) for name in found}
+        mine = sum(float(np.sum(found[name] * along[name])) for name in found)
+        scale = max(1.0, sum(float(np.sum(np.abs(found[name] * along[name]))) for name in found))
+        one, other = (slope(kernel, inputs, sizes, by, along, step) for step in (1e-6, 3e-7))
+    if not (np.isfinite([one, other]).all() and abs(one - other) < 1e-5 * scale):
+        return False
+    assert abs(mine - one) <= 1e-5 * scale, (str(kernel), mine, one)
+    return True
+
+
+FORMS = (
+    "{} + {}", "{} - {}", "{} * {}", "{} / {}", "max({}, {})", "min({}, {})", "pow({}, {})", "fma({}, {}, {})",
+    "select({} > {}, {}, {})", "-{}", "abs({})", *(f"{word}({{}})" for word in (
+        "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos",
+        "tan", "atan", "floor", "round")),
+)  # fmt: skip
+
+
+def expression(random: Random, depth: int) -> str:
+    """An expression, of which parts often are numbers, or become one where they are simplified."""
+    if depth == 0:
+        return random.choice(("x[{0}]", "x[{0}]", "z[{0}]", "0", "1", "2.5", "(x[{0}] - x[{0}])", "0 * x[{0}]"))
+    form = random.choice(FORMS)
+    return f"({form.format(*(expression(random, depth - 1) for _ in range(form.count('{}'))))})"
+
+
+def test_gradients_of_random_expressions_are_slopes() -> None:
+    """Also of those that sympy makes a number of."""
+    head = "kernel f(N)\nin x: f64[N]\nin z: f64[N]\nout y: f64[N]\n\nN\n| y[{0}] = "
+    special = ("x[{0}] * max(x[{0}] - x[{0}], 1)", "abs(x[{0}] - x[{0}])", "x[{0}] * rsqrt(1 + 0*x[{0}])",
+               "x[{0}] * abs(0*x[{0}] - 1)", "pow(x[{0}] - x[{0}] + 2, z[{0}])")  # fmt: skip
+    drawn = (expression(Random(seed), 1 + seed % 3) for seed in range(300))
+    compared = 0
+    for seed, value in enumerate((*special, *drawn)):
+        rng = np.random.default_rng(seed)
+        inputs = {name: rng.uniform(0.3, 1, 2) for name in "xz"}
+        try:
+            kernel = dojoir.parse(f"{head}{value} + x[{{0}}]\n")
+            text = dojoir.to_text(dojoir.gradient(kernel))
+            dojoir.prove(dojoir.parse(text))
+            if "nan" not in text:  # what is divided by 0 whatever x is has no slope
+                compared += agrees(kernel, inputs, {"N": 2}, rng)
+        except KernelError as error:
+            assert error.diagnostic.code in {"type-operand", "type-mismatch"}, f"{value}: {error}"
+    assert compared > 100
 
 
 def test_what_is_kept_is_taken_and_not_computed_again() -> None:
