@@ -21,10 +21,10 @@ Floats = npt.NDArray[np.float64]
 @dataclass(frozen=True)
 class Expected:
     """One output of the reference, as it is (`values`), and the most that each element may be off (`bounds`, None:
-    not at all). Where a bound is infinite or NaN, nothing is asked of the element. `declared` is what the
-    reference gives in the declared types, if that was computed: where only one of them is finite, nothing is asked
-    either. Under the rule `EXACT` `values` are those of the declared types; under `CODES` nothing is asked of an
-    element whose bound reaches further than to the next code."""
+    not at all). Where a bound is infinite, or NaN of what is not NaN, nothing is asked of the element. `declared`
+    is what the reference gives in the declared types, if that was computed: where only one of them is finite,
+    nothing is asked either. Under the rule `EXACT` `values` are those of the declared types; under `CODES` nothing
+    is asked of an element whose bound reaches further than to the next code."""
 
     values: np.ndarray
     bounds: Floats | None
@@ -205,7 +205,7 @@ def comparable(dtype: DType, expected: Expected, slack: float) -> npt.NDArray[np
     allowed = expected.allowed(dtype, slack)
     largest = FORMATS[dtype.name].largest if dtype.is_float else math.inf
     with np.errstate(all="ignore"):
-        found = ~np.isposinf(allowed)
+        found = ~np.isposinf(allowed) & (np.isnan(wanted) | ~np.isnan(allowed))
         if expected.declared is not None:
             found &= np.isfinite(wanted) == np.isfinite(expected.declared)
             found &= np.isfinite(wanted) | (np.isnan(wanted) == np.isnan(expected.declared))

@@ -134,7 +134,7 @@ class Oracle:
                 for zero in self._bounded.zeros.get(name, ()):
                     exact[zero] = np.zeros(array.shape)
                 if name in self._bounded.sums:
-                    exact[self._bounded.sums[name]] = np.abs(exact[name])
+                    exact[self._bounded.sums[name]] = np.where(np.isfinite(exact[name]), np.abs(exact[name]), 0.0)
         return exact
 
     def _is_long(self, sizes: Mapping[str, int]) -> bool:

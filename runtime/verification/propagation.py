@@ -1,5 +1,9 @@
 """The propagation of the errors of operands through products, quotients and functions, by their derivatives:
-expressions."""
+expressions.
+
+An infinite bound says that a value may be anything: a number, an infinity or NaN. So what is computed of it may be,
+too, and no factor of 0 takes that away (`unless_any`). A bound that is NaN belongs to a value that is NaN for sure.
+"""
 
 from __future__ import annotations
 
@@ -18,32 +22,48 @@ Bound = Expr | None
 def of_product(x: Expr, a: Bound, y: Expr, b: Bound) -> Bound:
     """`|x| b + |y| a + a b`."""
     both = None if a is None or b is None else op("mul", a, b)
-    return error_sum(times(magnitude(x), b), times(magnitude(y), a), both)
+    return unless_any(error_sum(times(magnitude(x), b), times(magnitude(y), a), both), a, b)
 
 
 def of_quotient(y: Expr, a: Bound, b: Bound, result: Expr) -> Bound:
     """`(a + |result| b) / (|y| - b)`, and anything where `y` may be zero; nothing where it is NaN for sure."""
     if b is None:
-        return None if a is None else op("div", a, magnitude(y))
+        zero = a and op("select", op("eq", a, ZERO), ZERO, op("div", a, magnitude(y)))
+        return unless_any(zero, a)
     off = error_sum(a, times(magnitude(result), b)) or ZERO
     left = op("sub", magnitude(y), b)
-    none = op("and", op("ne", y, y), op("ne", b, INFINITE))
-    return op("select", op("gt", left, ZERO), op("div", off, left), op("select", none, ZERO, INFINITE))
+    none = op("select", op("ne", y, y), ZERO, INFINITE)
+    return unless_any(op("select", op("gt", left, ZERO), op("div", off, left), none), a, b)
 
 
 def of_power(x: Expr, a: Bound, y: Expr, b: Bound, result: Expr) -> Bound:
-    """From `d(x**y) = x**y (y dx/x + log(x) dy)`, twice that for what is not linear."""
+    """`|x**y| (exp(r) - 1)`, where `y log x` is off by `r = (|y| + b) a / (|x| - a) + |log x| b` at most; anything
+    where `x` may be zero, or where it is negative and `y` not sure."""
     by_base: Bound = None
     if a is not None:
         left = op("sub", magnitude(x), a)
-        by_base = op("select", op("gt", left, ZERO), op("div", op("mul", magnitude(y), a), left), INFINITE)
-    relative = error_sum(by_base, times(magnitude(op("log", magnitude(x))), b))
-    return relative and op("mul", Const(2.0), op("mul", magnitude(result), relative))
+        step = op("select", op("gt", left, ZERO), op("div", a, left), INFINITE)
+        by_base = times(error_sum(magnitude(y), b) or ZERO, op("select", op("eq", a, ZERO), ZERO, step))
+    by_exponent: Bound = None
+    if b is not None:
+        step = op("mul", magnitude(op("log", magnitude(x))), b)
+        step = op("select", op("gt", x, ZERO), step, INFINITE)
+        by_exponent = op("select", op("eq", b, ZERO), ZERO, step)
+    relative = error_sum(by_base, by_exponent)
+    if relative is None:
+        return None
+    growth = op("expm1", relative)
+    return unless_any(times(magnitude(result), growth), a, b, growth)
 
 
 def of_function(name: str, x: Expr, a: Expr, result: Expr) -> Expr:
     """The propagated error of a function of one operand, whose error is `a` at `x`, by its derivative or the
     values beside."""
+    known = unless_any(_of_known(name, x, a, result), a)
+    return op("select", op("eq", a, ZERO), ZERO, known or ZERO)
+
+
+def _of_known(name: str, x: Expr, a: Expr, result: Expr) -> Expr:
     match name:
         case "exp" | "exp2":
             return op("mul", result, op("sub", op(name, a), ONE))
@@ -111,6 +131,14 @@ def times(factor: Expr, bound: Bound) -> Bound:
     return bound and op("select", op("eq", bound, ZERO), ZERO, op("mul", factor, bound))
 
 
+def unless_any(bound: Bound, *operands: Bound) -> Bound:
+    """`bound`, where the bounds of all operands are finite; infinite, where one may be anything."""
+    most: Bound = None
+    for operand in operands:
+        most = worst(most, operand)
+    return bound if bound is None or most is None else op("select", op("eq", most, INFINITE), INFINITE, bound)
+
+
 def worst(a: Bound, b: Bound) -> Bound:
     """The larger of two bounds."""
     return a if b is None else b if a is None else op("max", a, b)
@@ -129,6 +157,19 @@ def of_extreme(name: str, x: Expr, a: Bound, y: Expr, b: Bound) -> Bound:
         is_x = op("lt", op("add", x, first), op("sub", y, second))
         is_y = op("lt", op("add", y, second), op("sub", x, first))
     return op("select", is_x, first, op("select", is_y, second, op("max", first, second)))
+
+
+def of_either(x: Expr, a: Bound, y: Expr, b: Bound) -> Expr:
+    """Of one of two values, where rounding decides which."""
+    apart = magnitude(op("sub", x, y))
+    off = error_sum(apart, unless_any(worst(a, b), a, b)) or ZERO
+    return op("select", op("lt", apart, INFINITE), off, INFINITE)
+
+
+def of_step(name: str, x: Expr, a: Expr) -> Bound:
+    """Of a function that rises in steps: `floor`, `ceil` or `round`."""
+    step = op("sub", op(name, op("add", x, a)), op(name, op("sub", x, a)))
+    return unless_any(op("select", op("lt", magnitude(x), INFINITE), step, ZERO), a)
 
 
 def anything_if(bound: Expr) -> Expr:

@@ -64,6 +64,12 @@ def is_in_parts(kernel: Kernel, buffer: str) -> bool:
     return all(s.accumulation == "+=" for s in added) and all(_varies(kernel, s) for s in added)
 
 
+def finite(value: Expr) -> Expr:
+    """What a term adds to the sum of magnitudes, which is that of the finite ones: in another order parts of
+    them may overflow before an infinity comes."""
+    return op("select", op("lt", magnitude(value), INFINITE), magnitude(value), ZERO)
+
+
 def weight(value: Expr, lost: Expr) -> Expr:
     """How much of a term the accumulation of `value` is, where `lost` is what one rounding of the sum is off."""
     size = magnitude(value)

@@ -49,18 +49,19 @@ from dojoir.runtime.verification.propagation import (
     is_exact,
     is_whole,
     magnitude,
+    of_either,
     of_extreme,
     of_function,
     of_power,
     of_product,
     of_quotient,
+    of_step,
     op,
     roundoff,
-    worst,
 )
 from dojoir.runtime.verification.rules import rounds_to_codes
 from dojoir.runtime.verification.slack import slack_of
-from dojoir.runtime.verification.sums import in_parts_off, is_in_parts, weight, written_out
+from dojoir.runtime.verification.sums import finite, in_parts_off, is_in_parts, weight, written_out
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import check
 from dojoir.types.keys_apart import keys_apart
@@ -215,7 +216,7 @@ class _Lines:
         order = Access(self.names.orders[name], indices) if name in self.names.orders else error
         own = Statement(typed.target, _ASSIGNMENT[typed.op], value)
         coarse = coarser(typed.value.dtype, typed.dtype)
-        anew = [] if total is None else [Statement(total, "=", magnitude(typed.target))]  # no sum before it counts
+        anew = [] if total is None else [Statement(total, "=", finite(typed.target))]  # no sum before it counts
         anew += [] if count is None else [Statement(count, "=", ZERO), Statement(order, "=", ZERO)]
         match typed.op:
             case None:
@@ -230,7 +231,7 @@ class _Lines:
                     self.lines.append(Statement(error, "+=", Const(FLUSHED)))
                 self.lines.append(own)
                 if total is not None:
-                    self.lines.append(Statement(total, "+=", magnitude(value)))
+                    self.lines.append(Statement(total, "+=", finite(value)))
                     lost = _lost(total, coarse)
                     if count is not None:
                         lost = self.keep(lost, F64)
@@ -460,15 +461,14 @@ def _operation(
             chosen = op("select", values[0], a or ZERO, b or ZERO) if a or b else None
             if c is None:
                 return chosen
-            either = error_sum(magnitude(op("sub", x, y)), worst(a, b)) or ZERO
-            return op("select", op("eq", c, ZERO), chosen or ZERO, either)
+            return op("select", op("eq", c, ZERO), chosen or ZERO, of_either(x, a, y, b))
         case "min" | "max", [x, y], [a, b]:
             return of_extreme(name, x, a, y, b)
         case "floordiv" | "mod", _, _:
             off = error_sum(*bounds)
             return off and anything_if(off)
         case "floor" | "ceil" | "round", [x], [a]:
-            return a and op("sub", op(name, op("add", x, a)), op(name, op("sub", x, a)))
+            return a and of_step(name, x, a)
     propagated = _propagated(name, floats, bounds, result)
     if not dtype.is_float:
         return propagated
@@ -491,7 +491,7 @@ def _propagated(name: str, values: list[Expr], bounds: list[Bound], result: Expr
         case "pow", [x, y], [a, b]:
             return of_power(x, a, y, b, result)
         case _, [x], [a] if a is not None:
-            return op("select", op("eq", a, ZERO), ZERO, of_function(name, x, a, result))
+            return of_function(name, x, a, result)
     return None
 
 
