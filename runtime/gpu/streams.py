@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
-from dojoir.errors import ArgumentError
+from dojoir.errors import ArgumentError, repr_of
 
 StreamNow = Callable[[], int]
 """Gives the handle of the stream that is current when it is called."""
@@ -43,17 +44,19 @@ def _torch(device: int) -> StreamNow:
 def handle_of(stream: object) -> int:
     """The handle of a stream: a number, or an object of PyTorch, CuPy, Numba or cuda.core. Raises
     ArgumentError."""
-    if isinstance(stream, int) and not isinstance(stream, bool):
-        return stream
+    found: Any = stream
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
-        found: Any = protocol() if callable(protocol) else protocol
-        return int(found[1])
-    for name in ("cuda_stream", "ptr", "handle"):
-        value: Any = getattr(stream, name, None)
-        if value is not None:
-            return int(value)
+        found = (protocol() if callable(protocol) else protocol)[1]
+    elif not isinstance(stream, int):
+        named = (getattr(stream, name, None) for name in ("cuda_stream", "ptr", "handle"))
+        found = next((value for value in named if value is not None), None)
+    with suppress(TypeError, ValueError, OverflowError):
+        handle = -1 if isinstance(found, bool) or found is None else int(found)
+        if 0 <= handle < 2**64:
+            return handle
     raise ArgumentError(
-        f"stream must be a stream of PyTorch, CuPy, Numba or cuda.core, or its handle, not {type(stream).__name__}",
+        f"stream must be a stream of PyTorch, CuPy, Numba or cuda.core, or its handle, an address: "
+        f"not {repr_of(stream)}",
         "bad-stream",
     )

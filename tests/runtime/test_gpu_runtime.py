@@ -241,9 +241,13 @@ def test_streams_of_libraries() -> None:
         def __cuda_stream__(self) -> tuple[int, int]:
             return 0, 11
 
+    class Wrong:
+        cuda_stream = "left"
+
     assert [handle_of(s) for s in (3, Numba(), Core())] == [3, 9, 11]
-    with pytest.raises(dojoir.ArgumentError, match="stream must be"):
-        handle_of("main")
+    for given in ("main", True, -5, 2**64, None, 1.5, Wrong()):  # a handle is an address
+        with pytest.raises(dojoir.ArgumentError, match="stream must be"):
+            handle_of(given)
 
 
 def test_launch_arguments_lie_as_drivers_read_them() -> None:
