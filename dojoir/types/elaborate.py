@@ -17,7 +17,6 @@ from dojoir.ir.dtypes import BOOL, DTYPES, F32, F64, I64, DType
 from dojoir.ir.nodes import Access, Buffer, Cast, Const, Expr, Index, Kernel, Op, Statement
 from dojoir.ir.operations import ACCUMULATIONS, COMPARED, OF_KEYS, OPERATIONS, PRODUCT, Class
 from dojoir.ir.text import format_access, format_expr
-from dojoir.ir.tree import MAY_ASSIGN
 from dojoir.ir.where import place
 from dojoir.support.frozen import dataclass
 from dojoir.types.pair_keys import has_code, is_place, key_of, part_of
@@ -110,7 +109,7 @@ def _typed_statement(statement: Statement, buffers: Mapping[str, Buffer]) -> Typ
     _check_gathers(target, buffers)
     dtype = buffers[target.buffer].dtype
     value = _elaborate(expr, buffers)
-    if statement.op in ("=", MAY_ASSIGN):
+    if statement.op not in ACCUMULATIONS:
         typed = _adapt(value, dtype.compute if dtype.is_float else dtype) if isinstance(value, _Weak) else value
         if _family(typed.dtype) != _family(dtype):
             _mismatch_store(target, dtype, expr, typed.dtype)
