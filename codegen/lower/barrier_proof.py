@@ -160,7 +160,7 @@ class _Proof:
         )
 
     def _asked_at(self, act: Act) -> tuple[Scope | Guard, ...]:
-        """What is around an access where it is made: no guards of a thread, where it asks none."""
+        """The nodes around an access where it is made: no guards of a thread, where it asks none."""
         site = self.kernel.sites[act.number]
         if self.unasked is None or act.writes or not is_inside(site.path, self.unasked):
             return tuple(site.ancestors)

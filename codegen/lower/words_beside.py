@@ -1,4 +1,4 @@
-"""What several threads of a GPU accumulate into elements narrower than a word: it is made in words beside these.
+"""Accumulations of several GPU threads into elements narrower than a word: they are made in words beside these.
 
 A GPU reads and changes a word of 4 or 8 bytes in one step. An element of 1 or 2 bytes shares its word with others,
 which are not to be touched, and sums of narrow floats are made in f32 and rounded once. So the accumulations are
@@ -122,7 +122,7 @@ class _Words:
 
     @property
     def identity(self) -> Const:
-        """What leaves every element alone."""
+        """The value that leaves every element alone."""
         if self.op == "+=" and self.dtype.is_float:
             return Const(-0.0)
         value = neutral(self.op, self.dtype)
@@ -146,7 +146,7 @@ class _Words:
         return Statement(replace(element, buffer=self.name), "=", self.identity)
 
     def ended(self, element: Access) -> Statement:
-        """What was accumulated goes into an element, if anything was."""
+        """The accumulation of a word into its element, where there is anything in it."""
         word: Expr = replace(element, buffer=self.name)
         some = Op("ne", (word, self.identity))
         if self.identity.value == 0 and self.dtype.is_float:  # 0 is equal, and other bits

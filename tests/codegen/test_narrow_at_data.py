@@ -1,4 +1,4 @@
-"""What several threads accumulate into elements of every type, with no race: narrower ones in words beside them."""
+"""Accumulations of several threads into elements of every type, with no race: narrow ones in words beside them."""
 
 from __future__ import annotations
 
