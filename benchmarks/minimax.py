@@ -145,6 +145,20 @@ def problems() -> Iterator[Problem]:
         powers = range(3, 3 + 2 * terms, 2)
         eighth = mpf("0.4143")
         yield Problem("atan", dtype, lambda x: mp.atan(x) - x, inverse(mp.atan), powers, mpf("1e-6"), eighth)
+    for dtype, terms in (("f32", 4), ("f64", 8)):
+        powers = range(3, 3 + 2 * terms, 2)
+        yield Problem("sinh", dtype, lambda x: mp.sinh(x) - x, inverse(mp.sinh), powers, mpf("1e-6"), mpf(1))
+    for dtype, terms in (("f32", 5), ("f64", 13)):
+        powers = range(3, 3 + 2 * terms, 2)
+        yield Problem("asin", dtype, lambda x: mp.asin(x) - x, inverse(mp.asin), powers, mpf("1e-6"), mpf("0.5001"))
+    for dtype, degree, middle, end in (("f32", 8, mpf(2), mpf("10.25")), ("f64", 20, mpf(4), mpf("27.4"))):
+
+        def scaled(t: mpf, middle: mpf = middle) -> mpf:
+            x = middle * (1 + t) / (1 - t)
+            return mp.exp(x * x) * mp.erfc(x) * (1 + 2 * x)
+
+        low, high = ((x - middle) / (x + middle) for x in (mpf("0.624"), end))
+        yield Problem("erfc", dtype, scaled, inverse(scaled), range(degree + 1), low, high)
     for dtype, terms, degree, middle, end, lowest in (
         ("f32", 6, 7, mpf("1.4375"), mpf("4.04"), mpf(2) ** -11),
         ("f64", 12, 20, mpf("2.5"), mpf(6), mpf(2) ** -25),

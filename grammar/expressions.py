@@ -83,6 +83,10 @@ def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
         _check_arity(call, 1, names)
         x = value(call.args[0], names, depth + 1)
         return make_op("ne", (x, x), call.span)
+    if name == "signbit":  # a spelling
+        _check_arity(call, 1, names)
+        sign = make_op("copysign", (Const(1), value(call.args[0], names, depth + 1)), call.span)
+        return make_op("lt", (sign, Const(0)), call.span)
     if name == syntax.PAIR:
         message = "a pair stands behind a pair: write (m[…], at[…]) max= (value, place)"
         raise names.error("bad-pair", message, call.span)

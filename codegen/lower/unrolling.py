@@ -7,15 +7,14 @@ proportionally longer beyond.
 
 from __future__ import annotations
 
+from dojoir.ir import operations
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Cast, Expr, Guard, Node, Op, Scope, Statement
 
 MOST_WORK = 4096
 """How much work unrolled scopes may write out together; beyond, they stay loops."""
 
-ELEMENTARY = frozenset(
-    {"exp", "exp2", "log", "log2", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "tan", "atan", "expm1", "log1p"}
-)
+ELEMENTARY = frozenset(operations.ELEMENTARY) - {"rsqrt"} | {"fmod", "floor_mod"}
 """The operations that are computed by polynomials."""
 
 POLYNOMIAL = 32

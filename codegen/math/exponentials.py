@@ -1,4 +1,5 @@
-"""exp, exp2 and what is made of them: tanh, erf, expm1, sigmoid; on f32 or f64 lanes, in their own arithmetic.
+"""exp, exp2 and what is made of them: sinh, cosh, tanh, erf, erfc, expm1, sigmoid; on f32 or f64 lanes, in their
+own arithmetic.
 
 Each writes its formula into a `Body`. There are no branches and no tables: special cases are selected.
 """
@@ -80,6 +81,44 @@ def erf(body: Body, x: Expr) -> Expr:
     root = body.let("root", horner(shifted, p.erf_root))
     square_root = body.let("square_root", root * root)
     return with_sign(select(a < 1.0, small, fma(-square_root, square_root, 1.0)), x, p)
+
+
+def erfc(body: Body, x: Expr) -> Expr:
+    """exp(-x²) q((a - m) / (a + m)) / (1 + 2 a) with a = |x| from ⅝ on, what the rounded square lacks put into the
+    exponential, and 2 less that for a negative x; 1 - x - x q(x²) below."""
+    p = precision.of(x.dtype)
+    small = body.let("small", fma(-x, horner(body.let("inner", x * x), p.erf_small), 1.0 - x))
+    a = body.let("a", x.abs().at_most(p.erfc_zero))
+    square = body.let("square", a * a)
+    r, k = reduce(body, square, 2 * p.bias, p, sign=-1)
+    falling = tuple(c if n % 2 == 0 else -c for n, c in enumerate((1.0, 1.0, *p.exp)))
+    power = horner(body.let("exponent", r + fma(a, a, -square)), falling)
+    t = body.let("t", (a - p.erfc_middle) / (a + p.erfc_middle))
+    factor = horner(t, p.erfc) / fma(a, 2.0, a.constant(1.0))
+    tail = body.let("tail", scale(body, body.let("product", power * factor), k, p))
+    return select(x.abs() < 0.625, small, select(x < 0.0, 2.0 - tail, tail))
+
+
+def _half_exp(body: Body, a: Expr, p: Precision) -> Expr:
+    """Half of eᵃ for a ≥ 0, which overflows when sinh and cosh do."""
+    r, k = reduce(body, body.let("clamped", a.at_most(p.exp_inf + 1.0)), 2 * p.bias - 1, p)
+    return body.let("half", scale(body, body.let("power", horner(r, (1.0, 1.0, *p.exp))), k, p))
+
+
+def sinh(body: Body, x: Expr) -> Expr:
+    """x + x³ q(x²) below 1, h - ¼ / h with h = exp(|x|) / 2 above; the sign of x."""
+    p = precision.of(x.dtype)
+    a = body.let("a", x.abs())
+    square = body.let("square", x * x)
+    small = body.let("small", fma(a * square, horner(square, p.sinh), a))
+    half = _half_exp(body, a, p)
+    return with_sign(select(a < 1.0, small, half - 0.25 / half), x, p)
+
+
+def cosh(body: Body, x: Expr) -> Expr:
+    """h + ¼ / h with h = exp(|x|) / 2."""
+    half = _half_exp(body, x.abs(), precision.of(x.dtype))
+    return half + 0.25 / half
 
 
 def expm1(body: Body, x: Expr) -> Expr:

@@ -1,4 +1,5 @@
-"""log, log1p, log2 and rsqrt on f32 or f64 lanes, in their own arithmetic; written as in `codegen.exponentials`."""
+"""log, log1p, log2, log10 and rsqrt on f32 or f64 lanes, in their own arithmetic; written as in
+`codegen.exponentials`."""
 
 from __future__ import annotations
 
@@ -61,6 +62,20 @@ def log2(body: Body, x: Expr) -> Expr:
     k, f = split(body, x, p, subnormals=True)
     rest = body.let("rest", fma(f, p.log2_e_rest, f * f * horner(f, p.log2)))
     return ends(x, k + fma(f, p.log2_e, rest))
+
+
+def log10(body: Body, x: Expr) -> Expr:
+    """k log₁₀2 + log₁₀(1 + f): the natural logarithm as a sum of two numbers, times log₁₀e in two."""
+    p = precision.of(x.dtype)
+    k, f = split(body, x, p, subnormals=True)
+    correction = body.let("correction", f * f * horner(f, p.log))
+    high = body.let("high", fma(k, p.ln2_high, f))
+    low = fma(k, p.ln2_high, -high) + f
+    rest = body.let("rest", low + fma(k, p.ln2_low, correction))
+    total = body.let("total", high + rest)
+    lost = (high - total) + rest
+    product = body.let("product", total * p.log10_e)
+    return ends(x, product + (fma(total, p.log10_e, -product) + fma(total, p.log10_e_rest, lost * p.log10_e)))
 
 
 def rsqrt(_: Body, x: Expr) -> Expr:

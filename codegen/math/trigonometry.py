@@ -1,4 +1,5 @@
-"""sin, cos, tan and atan on f32 or f64 lanes, for arguments of any size; written as in `codegen.exponentials`.
+"""sin, cos, tan, atan and atan2 on f32 or f64 lanes, for arguments of any size; written as in
+`codegen.exponentials`.
 
 The first three need x in quarter turns: |x| 2/π = q + f, with q mod 4 and f exact to the last digits of the type,
 where |x| is up to 2¹²⁸ or 2¹⁰²⁴ and may lie very near to a multiple of π/2 (Payne and Hanek, 1983). What makes it
@@ -13,6 +14,7 @@ from math import inf
 from dojoir.codegen.lir.notation import F32, F64, I64, U32, U64, Body, Expr, fma, horner, select
 from dojoir.codegen.math import precision
 from dojoir.codegen.math.exponentials import with_sign
+from dojoir.codegen.math.precision import Precision
 from dojoir.support.frozen import dataclass
 
 SHIFTER = 1.5 * 2.0**52
@@ -229,9 +231,41 @@ def atan(body: Body, x: Expr) -> Expr:
     middle, far = body.let("middle", a >= TAN_EIGHTH), body.let("far", a >= TAN_THREE_EIGHTHS)
     over = select(far, -1.0, select(middle, a - 1.0, a))
     under = select(far, a, select(middle, a + 1.0, a.constant(1.0)))
-    z = body.let("z", over / under)
-    square = body.let("square", z * z)
     turned = select(far, a.constant(p.half_pi), select(middle, a.constant(p.half_pi / 2), 0.0))
     rest = select(far, a.constant(p.half_pi_rest), select(middle, a.constant(p.half_pi_rest / 2), 0.0))
-    y = turned + (z + fma(z * square, horner(square, p.atan), rest))
-    return with_sign(y.abs(), x, p)
+    return with_sign((turned + _small_atan(body, over / under, rest, p)).abs(), x, p)
+
+
+def _small_atan(body: Body, z: Expr, rest: Expr, p: Precision) -> Expr:
+    """atan z for |z| up to tan(π/8), and `rest`."""
+    z = body.let("z", z)
+    square = body.let("square", z * z)
+    return z + fma(z * square, horner(square, p.atan), rest)
+
+
+def atan2(body: Body, y: Expr, x: Expr) -> Expr:
+    """The angle of the point (x, y), with the special cases of C99, annex F.9.1.4: atan of the smaller of |x| and
+    |y| through the larger, turned back by an eighth of the circle where it is over tan(π/8); turned into its own
+    eighth then."""
+    p = precision.of(x.dtype)
+    a, b = body.let("a", x.abs()), body.let("b", y.abs())
+    steep = body.let("steep", b > a)
+    low, high = body.let("low", select(steep, a, b)), body.let("high", select(steep, b, a))
+    tiny = high < p.smallest_normal * 2.0**p.digits
+    by = select(
+        high > 2.0**p.bias * 0.25, high.constant(0.5), select(tiny, high.constant(2.0 ** (p.digits + 2)), 1.0)
+    )
+    by = body.let("by", by)  # so that the sum of both is finite, and their comparison exact enough
+    low, high = body.let("low", low * by), body.let("high", high * by)
+    middle = body.let("middle", (low > high * TAN_EIGHTH) | low.eq(inf))
+    over = select(middle, select(low.eq(inf), 0.0, low - high), low)
+    under = select(middle, low + high, select(high.eq(0.0), 1.0, high))
+    turned = select(middle, x.constant(p.half_pi / 2), 0.0)
+    rest = select(middle, x.constant(p.half_pi_rest / 2), 0.0)
+    small = body.let("small", _small_atan(body, over / under, rest, p))
+    angle = body.let("angle", turned + small)
+    # of the quarters each with its own rest, so that no more than one rounding is added
+    up = body.let("up", select(steep, (p.half_pi - turned) - (small - p.half_pi_rest), angle))
+    turned_back = 2 * p.half_pi - (up - 2 * p.half_pi_rest)
+    number = with_sign(select(x.bits(p.signed) < 0, turned_back, up).abs(), y, p)
+    return select(x.eq(x) & y.eq(y), number, x + y)

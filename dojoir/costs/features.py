@@ -25,7 +25,9 @@ from dojoir.support.public import public
 
 SLOW = {"exp": 20, "exp2": 16, "log": 20, "log2": 18, "pow": 40, "rsqrt": 8, "sqrt": 8, "div": 8, "tanh": 25,
         "erf": 25, "sigmoid": 25, "sin": 25, "cos": 25,
-        "tan": 35, "atan": 25, "expm1": 25, "log1p": 25, "floordiv": 20, "mod": 20}  # fmt: skip
+        "tan": 35, "atan": 25, "expm1": 25, "log1p": 25, "floordiv": 20, "mod": 20,
+        "log10": 20, "erfc": 40, "sinh": 30, "cosh": 30, "asin": 30, "acos": 30, "asinh": 40, "acosh": 40,
+        "atanh": 40, "atan2": 35, "hypot": 20, "fmod": 60, "floor_mod": 60, "floor_div": 70}  # fmt: skip
 """About how many cycles the operations take that are not done in one."""
 
 OPS = ("=", "+=", "*=", "max=", "min=", "^=", "&=", "|=")

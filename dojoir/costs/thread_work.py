@@ -45,7 +45,8 @@ PREDICATE = 0.35
 
 SLOW = {"div": 9, "sqrt": 8, "rsqrt": 4, "exp": 4, "log": 4, "exp2": 4, "log2": 4, "tanh": 15, "erf": 20, "pow": 30,
         "sigmoid": 10, "sin": 20, "cos": 20, "tan": 30, "atan": 20, "expm1": 15, "log1p": 15, "floordiv": 20,
-        "mod": 20}  # fmt: skip
+        "mod": 20, "log10": 6, "erfc": 40, "sinh": 25, "cosh": 20, "asin": 25, "acos": 25, "asinh": 40, "acosh": 40,
+        "atanh": 40, "atan2": 40, "hypot": 15, "fmod": 60, "floor_mod": 60, "floor_div": 70}  # fmt: skip
 """Instructions of operations that are no single one."""
 
 THREADS, GRID_MARKS = frozenset({*BLOCK, "lane"}), frozenset(GRID)

@@ -25,7 +25,7 @@ from dojoir.types.elaborate import natural_type
 
 Partials = Callable[..., tuple[Any, ...]]
 
-_ZERO = frozenset({"floor", "ceil", "round"})
+_ZERO = frozenset({"floor", "ceil", "round", "floor_div"})
 """The operations that are constant wherever they have a derivative."""
 
 
@@ -172,6 +172,16 @@ def _larger(word: str, a: Any, b: Any) -> tuple[Any, Any]:
     return first, _of("select", first.args[0], sympy.Integer(0), sympy.Integer(1))
 
 
+def _sign(x: Any) -> Any:
+    """Of a number: 1 or -1."""
+    return _of("copysign", sympy.Integer(1), x)
+
+
+def _by_leg(x: Any, y: Any) -> Any:
+    """x / √(x² + y²)."""
+    return x / _of("hypot", x, y)
+
+
 def _power(a: Any, b: Any) -> tuple[Any, Any]:
     """The second is 0 where 0 has a power of 0 or more, as 0 * log(0) is not."""
     by_exponent = _of("pow", a, b) * _of("log", a)
@@ -197,6 +207,20 @@ _PARTIALS: dict[str, Partials] = {
     "cos": lambda x: (-_of("sin", x),),
     "tan": lambda x: (1 + _of("tan", x) ** 2,),
     "atan": lambda x: (1 / (1 + x**2),),
+    "log10": lambda x: (sympy.Float(1 / math.log(10)) / x,),
+    "erfc": lambda x: (-sympy.Float(2 / math.sqrt(math.pi)) * _of("exp", -(x**2)),),
+    "sinh": lambda x: (_of("cosh", x),),
+    "cosh": lambda x: (_of("sinh", x),),
+    "asin": lambda x: (_of("rsqrt", 1 - x**2),),
+    "acos": lambda x: (-_of("rsqrt", 1 - x**2),),
+    "asinh": lambda x: (1 / _of("hypot", x, sympy.Integer(1)),),
+    "acosh": lambda x: (_of("rsqrt", x - 1) * _of("rsqrt", x + 1),),
+    "atanh": lambda x: (1 / (1 - x**2),),
+    "atan2": lambda y, x: (_by_leg(x, y) / _of("hypot", x, y), -_by_leg(y, x) / _of("hypot", x, y)),
+    "hypot": lambda x, y: (_by_leg(x, y), _by_leg(y, x)),
+    "copysign": lambda x, y: (_sign(x) * _sign(y), sympy.Integer(0)),
+    "fmod": lambda x, y: (sympy.Integer(1), (_of("fmod", x, y) - x) / y),
+    "floor_mod": lambda x, y: (sympy.Integer(1), -_of("floor_div", x, y)),
     "abs": lambda x: (_where("gt", x, sympy.Integer(0)) - _where("lt", x, sympy.Integer(0)),),
     "max": lambda a, b: _larger("ge", a, b),
     "min": lambda a, b: _larger("le", a, b),

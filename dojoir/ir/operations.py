@@ -40,7 +40,8 @@ class Operation:
 
 ELEMENTARY = (
     "exp", "exp2", "log", "log2", "pow", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "tan", "atan", "expm1",
-    "log1p",
+    "log1p", "log10", "erfc", "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh", "atan2", "hypot",
+    "floor_div",
 )  # fmt: skip
 """The elementary functions, and rsqrt: their results may be off by more than one rounding. Every other
 operation on floats is rounded once."""
@@ -78,12 +79,16 @@ OPERATIONS: dict[str, Operation] = {
         Operation("argmin_key", 2, Class.KEY),
         Operation("select", 3, Class.SELECT),
         Operation("fma", 3, Class.FLOAT),
-        Operation("pow", 2, Class.FLOAT),
+        *(
+            Operation(name, 2, Class.FLOAT)
+            for name in ("pow", "atan2", "hypot", "copysign", "fmod", "floor_mod", "floor_div")
+        ),
         *(
             Operation(name, 1, Class.FLOAT)
             for name in (
                 "exp", "log", "log2", "exp2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos",
-                "tan", "atan", "expm1", "log1p", "floor", "ceil", "round",
+                "tan", "atan", "expm1", "log1p", "log10", "erfc", "sinh", "cosh", "asin", "acos", "asinh", "acosh",
+                "atanh", "floor", "ceil", "round",
             )
         ),
     )

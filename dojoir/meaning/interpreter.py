@@ -30,13 +30,13 @@ from dojoir.meaning.packed import packed, unpacked, unpacked_shape
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.meaning.scalar_ops import (
     FUNCTIONS,
+    OF_TWO,
     away,
     clamp,
     divide_by_zero,
     fma,
     fma_f32,
     lower_zero,
-    power,
     saturate,
     upper_zero,
 )
@@ -130,6 +130,7 @@ class Interpreter:
 
 _LIBRARY: Mapping[str, object] = {
     **FUNCTIONS,
+    **OF_TWO,
     "lower_zero": lower_zero,
     "upper_zero": upper_zero,
     **{f"to_{dtype}": rounder(dtype) for dtype in DTYPES.values() if dtype.is_float},
@@ -154,7 +155,6 @@ _LIBRARY: Mapping[str, object] = {
     "divide_by_zero": divide_by_zero,
     "fma": fma,
     "fma_f32": fma_f32,
-    "power": power,
     "saturate": saturate,
     "inf": math.inf,
     "nan": math.nan,

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 Function = Callable[[float], float]
+OfTwo = Callable[[float, float], float]
 
 
 # -- arithmetic --------------------------------------------------------------------------------------------
@@ -112,6 +113,29 @@ def _exp2(x: float) -> float:
         return math.inf
 
 
+def _sinh(x: float) -> float:
+    try:
+        return math.sinh(x)
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+def _cosh(x: float) -> float:
+    try:
+        return math.cosh(x)
+    except OverflowError:
+        return math.inf
+
+
+def _atanh(x: float) -> float:
+    return math.copysign(math.inf, x) if abs(x) == 1 else math.atanh(x) if abs(x) < 1 else math.nan
+
+
+def _between(function: Function, low: float, high: float) -> Function:
+    """A function that is NaN outside of some numbers."""
+    return lambda x: function(x) if low <= x <= high else math.nan
+
+
 def _logarithm(log: Function) -> Function:
     def total(x: float) -> float:
         if x > 0:
@@ -159,6 +183,36 @@ def power(x: float, y: float) -> float:
         return -math.inf if negative else math.inf
 
 
+def fmod(x: float, y: float) -> float:
+    """`x` less `y` times the quotient rounded towards 0, exactly: of the sign of `x`."""
+    return math.nan if math.isinf(x) or y == 0 else math.fmod(x, y)
+
+
+def _are_apart(rest: float, y: float) -> bool:
+    """Whether a remainder has another sign than the divisor."""
+    return rest != 0 and math.copysign(1.0, rest) != math.copysign(1.0, y)
+
+
+def floor_mod(x: float, y: float) -> float:
+    """`x` less `y` times the quotient rounded down: of the sign of `y`, or a 0 of that of `x`."""
+    rest = fmod(x, y)
+    return rest + y if _are_apart(rest, y) else rest
+
+
+def floor_div(x: float, y: float) -> float:
+    """The quotient rounded down, as Python's `//` of floats has it; `x / y` for a `y` that is ±0."""
+    if y == 0:
+        return divide_by_zero(x, y)
+    rest = fmod(x, y)
+    near = (x - rest) / y - _are_apart(rest, y)
+    if near == 0:
+        return math.copysign(0.0, x) * math.copysign(1.0, y)
+    if not math.isfinite(near):
+        return near
+    down = float(math.floor(near))
+    return down + (near - down > 0.5)
+
+
 FUNCTIONS: dict[str, Function] = {
     "exp": _exp,
     "exp2": _exp2,
@@ -175,8 +229,28 @@ FUNCTIONS: dict[str, Function] = {
     "atan": math.atan,
     "expm1": _expm1,
     "log1p": _log1p,
+    "log10": _logarithm(math.log10),
+    "erfc": math.erfc,
+    "sinh": _sinh,
+    "cosh": _cosh,
+    "asin": _between(math.asin, -1.0, 1.0),
+    "acos": _between(math.acos, -1.0, 1.0),
+    "asinh": math.asinh,
+    "acosh": _between(math.acosh, 1.0, math.inf),
+    "atanh": _atanh,
     "floor": _to_integer(math.floor),
     "ceil": _to_integer(math.ceil),
     "round": _to_integer(round),
 }
 """The float operations of one operand, on f64. `round` is to nearest even."""
+
+OF_TWO: dict[str, OfTwo] = {
+    "pow": power,
+    "atan2": math.atan2,
+    "hypot": math.hypot,
+    "copysign": math.copysign,
+    "fmod": fmod,
+    "floor_mod": floor_mod,
+    "floor_div": floor_div,
+}
+"""The float operations of two operands that are calls, on f64."""

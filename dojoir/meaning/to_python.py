@@ -20,7 +20,7 @@ from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Node, Scop
 from dojoir.ir.text import format_statement
 from dojoir.meaning.affine_text import Interval, format_affine, interval
 from dojoir.meaning.inlining import inlined
-from dojoir.meaning.scalar_ops import FUNCTIONS
+from dojoir.meaning.scalar_ops import FUNCTIONS, OF_TWO
 from dojoir.support.frozen import dataclass
 from dojoir.types.rounding import FORMATS
 from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement
@@ -56,12 +56,12 @@ TEMPLATES: dict[str, str] = {
     "select": "{1} if {0} else {2}",
     "fma": "fma({0}, {1}, {2})",
     "fma_f32": "fma_f32({0}, {1}, {2})",
-    "pow": "power({0}, {1})",
     **{name: f"{name}({{0}})" for name in FUNCTIONS},
+    **{name: f"{name}({{0}}, {{1}})" for name in OF_TWO},
 }
 """Each operation on names and numbers, but for `and` and `or`, which are blocks (`_Line._short_circuit`)."""
 
-EXACT = frozenset({"min", "max", "neg", "abs", "select", "floor", "ceil", "round"})
+EXACT = frozenset({"min", "max", "neg", "abs", "select", "floor", "ceil", "round", "copysign", "fmod"})
 """The operations whose result, given floats of a type, is of that type without rounding."""
 
 

@@ -8,6 +8,7 @@ too, and no factor of 0 takes that away (`unless_any`). A bound that is NaN belo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Cast, Const, Expr, make_op
@@ -67,8 +68,8 @@ def _of_known(name: str, x: Expr, a: Expr, result: Expr) -> Expr:
     match name:
         case "exp" | "exp2":
             return op("mul", result, op("sub", op(name, a), ONE))
-        case "log" | "log2":
-            slope = 1.0 if name == "log" else 1 / math.log(2)
+        case "log" | "log2" | "log10":
+            slope = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10)}[name]
             return _where_positive(x, a, op("div", op("mul", Const(slope), a), op("sub", x, a)))
         case "rsqrt":
             return _where_positive(x, a, op("div", op("mul", result, a), op("sub", x, a)))
@@ -76,10 +77,21 @@ def _of_known(name: str, x: Expr, a: Expr, result: Expr) -> Expr:
             return _where_positive(x, a, op("div", a, result))
         case "sigmoid":
             return op("mul", Const(0.25), a)
-        case "erf":
+        case "erf" | "erfc":
             return op("mul", Const(2 / math.sqrt(math.pi)), a)
-        case "tanh" | "sin" | "cos" | "atan":
+        case "tanh" | "sin" | "cos" | "atan" | "asinh":
             return a
+        case "sinh" | "cosh":
+            return op("mul", op("cosh", op("add", magnitude(x), a)), a)
+        case "asin" | "acos":
+            return _within_one(x, a, lambda most: op("rsqrt", op("sub", ONE, op("mul", most, most))))
+        case "atanh":
+            return _within_one(x, a, lambda most: op("div", ONE, op("sub", ONE, op("mul", most, most))))
+        case "acosh":
+            above = op("sub", x, ONE)
+            least = op("sub", above, a)
+            root = op("sqrt", op("mul", least, op("add", least, Const(2.0))))
+            return _where_positive(above, a, op("div", a, root))
         case "expm1":
             return op("mul", op("add", result, ONE), op("expm1", a))
         case "log1p":
@@ -88,6 +100,45 @@ def _of_known(name: str, x: Expr, a: Expr, result: Expr) -> Expr:
         case "tan":
             return _tangent(a, result)
     raise AssertionError(f"no rule for {name}")
+
+
+def _within_one(x: Expr, a: Expr, slope: Callable[[Expr], Expr]) -> Expr:
+    """`a` times the slope at the largest size that `x` may have, where that is below 1; none where the size is
+    above 1 for sure (the result is NaN), and anything between."""
+    most = op("add", magnitude(x), a)
+    outside = op("select", op("gt", op("sub", magnitude(x), a), ONE), ZERO, INFINITE)
+    return op("select", op("lt", most, ONE), op("mul", slope(most), a), outside)
+
+
+def of_two(name: str, x: Expr, a: Bound, y: Expr, b: Bound, result: Expr) -> Bound:
+    """Of a function of two operands, whose errors are `a` and `b`: those that have a rest of a division give any
+    number where an operand is off."""
+    off = error_sum(a, b)
+    if off is None:
+        return None
+    match name:
+        case "pow":
+            return of_power(x, a, y, b, result)
+        case "hypot":
+            return off
+        case "copysign":
+            sure = b and op("or", op("gt", magnitude(y), b), op("eq", b, ZERO))
+            return error_sum(a, sure and op("select", sure, ZERO, op("mul", Const(2.0), magnitude(x))))
+        case "atan2":
+            return _angle(x, y, off)
+        case "fmod" | "floor_mod" | "floor_div":
+            return anything_if(off)
+    raise AssertionError(f"no rule for {name}")
+
+
+def _angle(y: Expr, x: Expr, off: Expr) -> Expr:
+    """The angle under which a circle of the radius `off` is seen from the origin, π/2 of the ratio at most;
+    anything where the circle meets the half line at which the angle jumps."""
+    left = op("sub", op("hypot", x, y), off)
+    meets = op("and", op("le", magnitude(y), off), op("le", x, off))
+    seen = op("mul", Const(math.pi / 2), op("div", off, op("add", left, off)))
+    free = op("or", op("le", left, ZERO), meets)
+    return op("select", op("eq", off, ZERO), ZERO, op("select", free, INFINITE, seen))
 
 
 def _tangent(a: Expr, result: Expr) -> Expr:

@@ -1,5 +1,5 @@
-"""`tan atan expm1 log1p` and `isnan` on processors that are not this one: emulated NEON, SVE and RVV, and the text
-for GPUs on the harness, beside the interpreter."""
+"""Elementary functions, remainders and `isnan` on processors that are not this one: emulated NEON, SVE and RVV, and
+the text for GPUs on the harness, beside the interpreter."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from emulated import Trial, build, machine, run
 
 import dojoir
 
-FUNCTIONS = ("tan", "atan", "expm1", "log1p")
-ULPS = 2
+FUNCTIONS = (
+    "tan", "atan", "expm1", "log1p", "log10", "erfc", "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh",
+)  # fmt: skip
+OF_TWO = ("atan2", "hypot", "copysign", "fmod", "floor_mod", "floor_div")
+ULPS = 4
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, 88.9, -104.0, 0.5, -0.75,
                     1.5707964, 1e6], np.float32)  # fmt: skip
 
 
 def kernel(scope: str) -> dojoir.Kernel:
-    outs = "".join(f"out y_{name}: f32[N]\n" for name in FUNCTIONS)
+    outs = "".join(f"out y_{name}: f32[N]\n" for name in (*FUNCTIONS, *OF_TWO))
     body = "".join(f"| y_{name}[{{0}}] = {name}(x[{{0}}])\n" for name in FUNCTIONS)
-    head = f"kernel functions(N)\nin  x: f32[N]\n{outs}out n: i32[N]\n\n{scope}\n"
+    body += "".join(f"| y_{name}[{{0}}] = {name}(x[{{0}}], z[{{0}}])\n" for name in OF_TWO)
+    head = f"kernel functions(N)\nin  x: f32[N]\nin  z: f32[N]\n{outs}out n: i32[N]\n\n{scope}\n"
     return dojoir.parse(f"{head}{body}| n[{{0}}] = i32(isnan(x[{{0}}]))\n")
 
 
@@ -31,11 +35,16 @@ def numbers() -> np.ndarray:
     return np.concatenate([SPECIAL, spread])
 
 
+def inputs() -> dict[str, np.ndarray]:
+    x = numbers()
+    return {"x": x, "z": np.random.default_rng(8).permutation(x)}
+
+
 def check(found: dict[str, np.ndarray]) -> None:
     x = numbers()
-    want = dojoir.interpret(kernel("N"), {"x": x})
+    want = dojoir.interpret(kernel("N"), inputs())
     assert np.array_equal(found["n"], np.isnan(x))
-    for name in FUNCTIONS:
+    for name in (*FUNCTIONS, *OF_TWO):
         got, exact = found[f"y_{name}"], want[f"y_{name}"]
         assert np.array_equal(np.isnan(got), np.isnan(exact)), name
         finite = np.isfinite(exact)
@@ -52,13 +61,12 @@ def test_emulated(target: str, vlen: int, tmp_path: Path) -> None:
         machine(target)
     except dojoir.ToolchainError as error:
         pytest.skip(str(error))
-    made, x = kernel("N : v"), numbers()
-    trial = Trial(made, {"x": x}, {"N": len(x)}, dojoir.interpret(made, {"x": x}))
+    made = kernel("N : v")
+    trial = Trial(made, inputs(), {"N": len(numbers())}, dojoir.interpret(made, inputs()))
     (found,) = run(target, build(target, [made], tmp_path), [(0, trial)], vlen)
     check(dict(found))
 
 
 @pytest.mark.parametrize("target", ["cuda", "hip"])
 def test_on_the_harness(target: str) -> None:
-    x = numbers()
-    check(on_harness.run(kernel("N : gx"), {"x": x}, {"N": len(x)}, target))
+    check(on_harness.run(kernel("N : gx"), inputs(), {"N": len(numbers())}, target))

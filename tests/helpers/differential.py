@@ -13,9 +13,9 @@ from syntactic import damage, syntactic_kernel
 
 import dojoir
 from dojoir.ir.nodes import Cast, Const, Expr, Index, Kernel, Op, Statement
+from dojoir.ir.operations import ELEMENTARY
 
-INEXACT = frozenset({"exp", "log", "log2", "exp2", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "tan",
-                     "atan", "expm1", "log1p"})  # fmt: skip
+INEXACT = frozenset(ELEMENTARY)
 """The functions whose last bit is free."""
 
 

@@ -13,8 +13,12 @@ INTEGERS = tuple(t for t in DTYPES.values() if t.is_integer)
 BOOL = DTYPES["bool"]
 F32, SCALE = DTYPES["f32"], DTYPES["f8e8m0"]
 
-SMOOTH = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "pow")
-ROUNDING = ("floor", "ceil", "round")
+SMOOTH = (
+    "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "log10", "erfc",
+    "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh", "atan2", "hypot",
+    "floor_div",
+)  # fmt: skip
+ROUNDING = ("floor", "ceil", "round", "copysign", "fmod", "floor_mod")
 ODD = (float("inf"), float("-inf"), float("nan"), -0.0, 1e-45, 5e-324, 1.7976931348623157e308, 1e22, 1e16)
 RELATIONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
@@ -262,7 +266,17 @@ class Expressions(ABC):
                 args = (arg(True),)
             case "div":
                 args = (arg(), self._positive(smooth()))
-            case "sqrt" | "log" | "log2" | "rsqrt":
+            case "copysign":  # no sign of a NaN, which is free
+                args = (arg(), Cast(F32, self.value(self.random.choice(INTEGERS), fuel - 1, True)))
+            case "fmod" | "floor_mod" | "floor_div":  # exact operands alone: they jump
+                args = (arg(True), arg(True) if self.wild else self._positive(arg(True)))
+            case "atan2" | "hypot":
+                args = (smooth(), self._positive(smooth()))
+            case "asin" | "acos" | "atanh":
+                args = (smooth() if self.wild else make_op("div", (smooth(), Const(1024.0))),)
+            case "acosh":
+                args = (make_op("add", (self._positive(smooth()), Const(1.0))),)
+            case "sqrt" | "log" | "log2" | "log10" | "rsqrt":
                 args = (self._positive(smooth()),)
             case "pow":
                 args = (self._positive(smooth()), self.number(F32))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 from typed_values import COMPUTE, FLOATS, Array, assert_same_floats, floats, integers, limits, wrapped
 
+from dojoir.errors import KernelError
 from dojoir.grammar import parse
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.operations import CALLS, OPERATIONS, Class
@@ -95,6 +96,15 @@ SMOOTH: dict[str, Callable[..., npt.NDArray[np.float64]]] = {
     "expm1": np.expm1,
     "log1p": np.log1p,
     "erf": np.vectorize(math.erf),
+    "erfc": np.vectorize(math.erfc),
+    "log10": np.log10,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
 }
 
 
@@ -119,6 +129,45 @@ def test_pow() -> None:
     got = elementwise("pow(a[{0}], b[{0}])", "f32", a=("f32", a), b=("f32", b))
     with np.errstate(all="ignore"):
         assert_same_floats(got, np.power(a.astype(np.float64), b.astype(np.float64)).astype(np.float32), "f32")
+
+
+OF_TWO: dict[str, Callable[..., npt.NDArray[np.float64]]] = {
+    "atan2": np.arctan2,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
+    "fmod": np.fmod,
+    "floor_mod": lambda x, y: np.where(_are_apart(x, y), np.fmod(x, y) + y, np.fmod(x, y)),
+    "floor_div": lambda x, y: np.where(y == 0, x / y, x // y),
+}
+
+
+def _are_apart(x: Array, y: Array) -> Array:
+    rest = np.fmod(x, y)
+    return (rest != 0) & (np.signbit(rest) != np.signbit(y))
+
+
+@pytest.mark.parametrize("name", ["f64", "f32", "bf16", "f8e5m2"])
+@pytest.mark.parametrize("function", OF_TWO)
+def test_float_functions_of_two(name: str, function: str) -> None:
+    a, b = floats(name, 5), floats(name, 6)
+    got = to_floats(elementwise(f"{function}(a[{{0}}], b[{{0}}])", name, a=(name, a), b=(name, b)), DTYPES[name])
+    with np.errstate(all="ignore"):
+        want = OF_TWO[function](to_floats(a, DTYPES[name]), to_floats(b, DTYPES[name]))
+        want = to_floats(from_floats(want.astype(COMPUTE[name]), DTYPES[name]), DTYPES[name])
+    places = 2 if name == "f64" and function in ("atan2", "hypot") else 0
+    with np.errstate(all="ignore"):
+        near = abs(got - want) <= places * np.spacing(abs(want))
+    assert (near | (got == want) | (np.isnan(got) & np.isnan(want))).all()
+    number = (got == 0) & (want == 0)
+    assert (np.signbit(got[number]) == np.signbit(want[number])).all()
+
+
+def test_signbit_is_written_as_what_it_is() -> None:
+    a = floats("f32", 7)
+    got = elementwise("signbit(a[{0}])", "bool", a=("f32", a))
+    assert (got == np.signbit(a))[~np.isnan(a)].all()
+    with pytest.raises(KernelError, match="signbit takes 1 argument, not 2"):
+        parse("kernel k(N)\nin a: f32[N]\nout y: bool[N]\n\nN\n| y[{0}] = signbit(a[{0}], 1)\n")
 
 
 def test_fma_is_rounded_once() -> None:
@@ -252,7 +301,15 @@ def test_keys_order_as_pairs(name: str) -> None:
 def test_every_operation_is_tested_here() -> None:
     """Conditions of statements are in test_data_writes."""
     tested = " ".join(
-        [*BINARY, *UNARY, *INTEGER, *RELATIONS, *SMOOTH, "pow( fma( select( and or not argmax_key( argmin_key("]
+        [
+            *BINARY,
+            *UNARY,
+            *INTEGER,
+            *RELATIONS,
+            *SMOOTH,
+            *OF_TWO,
+            "pow( fma( select( and or not argmax_key( argmin_key(",
+        ]
     )
     for operation in OPERATIONS.values():
         assert operation.kind is Class.WHEN or (operation.symbol or operation.name) in tested

@@ -17,7 +17,7 @@ from dojoir.ir.nodes import Access, Buffer, Dim, Expr, Extent, Index, Kernel, Sc
 from dojoir.ir.text import to_text
 from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.meaning.interpreter import interpret
-from dojoir.meaning.scalar_ops import FUNCTIONS, fma, fma_f32, power
+from dojoir.meaning.scalar_ops import FUNCTIONS, OF_TWO, fma, fma_f32
 from dojoir.types.elaborate import check
 from dojoir.types.rounding import FORMATS, round_integer, rounder
 from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
@@ -117,13 +117,18 @@ def by_name(values: Array, source: DType, dtype: DType, way: str) -> Array:
     return np.array([min(max(x, low), high) for x in values.tolist()], dtype.stored)
 
 
+def _is_negative(a: Array) -> Array:
+    """Of two zeros the sign decides."""
+    return np.signbit(a) if a.dtype.kind == "f" else np.zeros(a.shape, np.bool_)
+
+
 def apply(name: str, args: list[Array], dtype: DType) -> Array:
     a, b = args[0], args[-1]
     match name:
         case "min":
-            return np.where((a <= b) | (a != a), a, b)
+            return np.where((a < b) | (a != a) | ((a == b) & _is_negative(a)), a, b)
         case "max":
-            return np.where((a >= b) | (a != a), a, b)
+            return np.where((a > b) | (a != a) | ((a == b) & ~_is_negative(a)), a, b)
         case "select":
             return np.where(args[0], args[1], args[2])
         case "floordiv":
@@ -131,10 +136,11 @@ def apply(name: str, args: list[Array], dtype: DType) -> Array:
         case "mod":
             return a % b
         case "fma":
-            function = fma if dtype.bits == 64 else fma_f32
-            return np.array([function(*map(float, each)) for each in zip(*args, strict=True)]).astype(dtype.stored)
-        case "pow":
-            return np.array([power(float(x), float(y)) for x, y in zip(a, b, strict=True)]).astype(dtype.stored)
+            fused = fma if dtype.bits == 64 else fma_f32
+            return np.array([fused(*map(float, each)) for each in zip(*args, strict=True)]).astype(dtype.stored)
+        case _ if name in OF_TWO:
+            function = OF_TWO[name]
+            return np.array([function(float(x), float(y)) for x, y in zip(a, b, strict=True)]).astype(dtype.stored)
         case _ if name in FUNCTIONS:
             return np.array([FUNCTIONS[name](float(x)) for x in a]).astype(dtype.stored)
         case _:

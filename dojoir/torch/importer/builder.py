@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from dojoir.ir.names import KEYWORDS, RESERVED
+from dojoir.ir.operations import CONVERSIONS
 from dojoir.torch.importer.index import (
     Divided,
     Index,
@@ -33,14 +35,7 @@ DTYPES = {
 
 TORCH = {name: dtype for dtype, name in DTYPES.items()}
 
-_WORDS = frozenset({
-    "kernel", "where", "fp", "in", "out", "inout", "tmp", "if", "and", "or", "not", "inf", "nan", "exp", "log",
-    "expm1", "log1p", "log2", "exp2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "tan", "atan",
-    "floor", "ceil", "round", "abs", "pow", "min", "max", "clamp", "fma", "isnan", "select", "sat",
-    "round_away", "round_to_zero", "bitcast", "argmax_key", "argmin_key", "value_of", "argmax_of", "argmin_of",
-    "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "f8e8m0", "i64", "i32", "i16", "i8", "i4", "u64",
-    "u32", "u16", "u8", "u4", "bool",
-})  # fmt: skip
+_WORDS = RESERVED | {*KEYWORDS, *CONVERSIONS, "clamp", "isnan", "signbit"}
 """The words of the language, which no buffer is called."""
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
+from dojoir.ir.operations import OPERATIONS, Class
 from dojoir.torch.importer.builder import Builder, Operand, Tensor, Unsupported
 from dojoir.torch.importer.index import Index, as_index
-from dojoir.torch.importer.values import FLOATS, At, Number, Value, apply, cast, compare, number, select
+from dojoir.torch.importer.values import EXTREMES, FLOATS, At, Number, Value, apply, cast, compare, number, select
 
 aten: Any = torch.ops.aten
 prims: Any = torch.ops.prims
@@ -24,14 +25,16 @@ def _one(value: Value, factor: float = 1.0) -> Number:
 
 # -- functions of one element -------------------------------------------------------------------------------
 def _written_call(name: str) -> Make:
-    return lambda x: apply(name, x)
+    return lambda *args: apply(name, *args)
 
 
 def _sign(x: Value) -> Value:
+    """-1, 0 or 1; 0 of a NaN, as PyTorch has it."""
+    if x.dtype == "bool":
+        return x
     zero = _one(x, 0)
-    if x.dtype not in FLOATS:
-        return select(compare("<", x, zero), _one(x, -1), select(compare(">", x, zero), _one(x), zero))
-    return select(compare("<", x, zero), _one(x, -1), select(compare(">", x, zero), _one(x), apply("*", x, zero)))
+    positive = select(compare(">", x, zero), _one(x), zero)
+    return positive if x.dtype == "u8" else select(compare("<", x, zero), _one(x, -1), positive)
 
 
 def _trunc(x: Value) -> Value:
@@ -40,40 +43,6 @@ def _trunc(x: Value) -> Value:
 
 def _rounded(name: str) -> Make:
     return lambda x: apply(name, x) if x.dtype in FLOATS else x
-
-
-def _half_of_exponentials(sign: str) -> Make:
-    def make(x: Value) -> Value:
-        return apply("*", apply(sign, apply("exp", x), apply("exp", apply("neg", x))), _one(x, 0.5))
-
-    return make
-
-
-def _sinh(x: Value) -> Value:
-    grown = apply("expm1", x)
-    return apply("*", apply("+", grown, apply("/", grown, apply("+", grown, _one(x)))), _one(x, 0.5))
-
-
-def _asinh(x: Value) -> Value:
-    a = apply("abs", x)
-    root = apply("sqrt", apply("+", apply("*", a, a), _one(x)))
-    return apply("*", _sign(x), apply("log", apply("+", a, root)))
-
-
-def _acosh(x: Value) -> Value:
-    return apply("log", apply("+", x, apply("sqrt", apply("-", apply("*", x, x), _one(x)))))
-
-
-def _atanh(x: Value) -> Value:
-    return apply("*", apply("-", apply("log1p", x), apply("log1p", apply("neg", x))), _one(x, 0.5))
-
-
-def _asin(x: Value) -> Value:
-    return apply("atan", apply("/", x, apply("sqrt", apply("-", _one(x), apply("*", x, x)))))
-
-
-def _acos(x: Value) -> Value:
-    return apply("-", _one(x, math.pi / 2), _asin(x))
 
 
 def _is_infinite(x: Value) -> Value:
@@ -85,18 +54,9 @@ def relu(x: Value) -> Value:
     return apply("max", x, _one(x, 0))
 
 
-_FUNCTIONS = (
-    "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos",
-    "tan", "atan",
-)  # fmt: skip
-
 _FLOAT: dict[str, Make] = {
-    **{n: _written_call(n) for n in _FUNCTIONS},
+    **{op.name: _written_call(op.name) for op in OPERATIONS.values() if op.kind is Class.FLOAT and op.arity == 1},
     "reciprocal": lambda x: apply("/", _one(x), x),
-    "erfc": lambda x: apply("-", _one(x), apply("erf", x)),
-    "log10": lambda x: apply("*", apply("log2", x), _one(x, math.log10(2))),
-    "sinh": _sinh, "cosh": _half_of_exponentials("+"), "asinh": _asinh, "acosh": _acosh, "atanh": _atanh,
-    "asin": _asin, "acos": _acos,
 }  # fmt: skip
 """The operations that give a float for any number."""
 
@@ -157,6 +117,40 @@ def _times(p: Value, q: Value) -> Value:
     return apply("and" if p.dtype == "bool" else "*", p, q)
 
 
+def _extreme(name: str) -> Make:
+    """The larger or smaller of two; NaN wins."""
+
+    def make(p: Value, q: Value) -> Value:
+        return apply({"max": "or", "min": "and"}[name] if p.dtype == "bool" else name, p, q)
+
+    return make
+
+
+def _known_extreme(name: str) -> Make:
+    """The larger or smaller of two, of which a NaN is not taken."""
+
+    def make(p: Value, q: Value) -> Value:
+        found = _extreme(name)(p, q)
+        if p.dtype not in FLOATS:
+            return found
+        return select(compare("!=", p, p), q, select(compare("!=", q, q), p, found))
+
+    return make
+
+
+def _signbit(x: Value) -> Value:
+    if x.dtype in FLOATS:
+        return compare("<", apply("copysign", _one(x), x), _one(x, 0))
+    return number(False, "bool") if x.dtype in ("u8", "bool") else compare("<", x, _one(x, 0))
+
+
+def _is_uneven(p: Value, q: Value, rest: Value) -> Value:
+    """Whether a quotient of integers is negative and no integer, so that the two ways to round it differ."""
+    zero = number(0, p.dtype)
+    apart = compare("!=", compare("<", p, zero), compare("<", q, zero))
+    return apply("and", apart, compare("!=", rest, zero))
+
+
 def _div(b: Builder, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Tensor:
     kind = b.dtype()
 
@@ -165,27 +159,27 @@ def _div(b: Builder, x: Operand, y: Operand, *, rounding_mode: str | None = None
             case None:
                 return apply("/", p, q)
             case "floor":
-                return apply("//", p, q) if kind not in FLOATS else apply("floor", apply("/", p, q))
+                return apply("floor_div" if kind in FLOATS else "//", p, q)
             case _ if kind in FLOATS:
                 return _trunc(apply("/", p, q))
             case _:
-                quotient = apply("//", apply("abs", p), apply("abs", q))
-                negative = compare("!=", compare("<", p, number(0, kind)), compare("<", q, number(0, kind)))
-                return select(negative, apply("neg", quotient), quotient)
+                down = apply("//", p, q)
+                if kind == "u8":
+                    return down
+                return select(_is_uneven(p, q, apply("%", p, q)), apply("+", down, number(1, kind)), down)
 
     return b.pointwise(b.shape(), kind, make, b.as_tensor(x, kind), b.as_tensor(y, kind))
 
 
 def _remainder(p: Value, q: Value) -> Value:
-    if p.dtype not in FLOATS:
-        return apply("%", p, q)
-    return apply("-", p, apply("*", q, apply("floor", apply("/", p, q))))
+    return apply("floor_mod" if p.dtype in FLOATS else "%", p, q)
 
 
 def _fmod(p: Value, q: Value) -> Value:
-    if p.dtype not in FLOATS:
-        raise Unsupported("fmod of integers")
-    return apply("-", p, apply("*", q, _trunc(apply("/", p, q))))
+    if p.dtype in FLOATS:
+        return apply("fmod", p, q)
+    rest = apply("%", p, q)
+    return rest if p.dtype == "u8" else select(_is_uneven(p, q, rest), apply("-", rest, q), rest)
 
 
 def power(x: Value, exponent: Value) -> Value:
@@ -209,22 +203,13 @@ def power(x: Value, exponent: Value) -> Value:
             case -1.0 if x.dtype in FLOATS:
                 return apply("/", _one(x), x)
             case -2.0 if x.dtype in FLOATS:
-                return apply("/", _one(x), apply("*", x, x))
+                inverse = apply("/", _one(x), x)
+                return apply("*", inverse, inverse)
             case _:
                 pass
     if x.dtype not in FLOATS:
         raise Unsupported("a power of integers whose exponent is not known")
     return apply("pow", x, exponent)
-
-
-def _atan2(y: Value, x: Value) -> Value:
-    zero, pi = _one(x, 0), _one(x, math.pi)
-    plain = apply("atan", apply("/", y, x))
-    turned = apply("+", plain, select(compare("<", y, zero), _one(x, -math.pi), pi))
-    upright = select(
-        compare("<", y, zero), _one(x, -math.pi / 2), select(compare(">", y, zero), _one(x, math.pi / 2), zero)
-    )
-    return select(compare(">", x, zero), plain, select(compare("<", x, zero), turned, upright))
 
 
 def _comparison(sign: str) -> Callable[..., Tensor]:
@@ -292,9 +277,10 @@ def _clamp(b: Builder, x: Tensor, low: Operand | None = None, high: Operand | No
     made = b.as_tensor(x, kind)
     for name, limit in (("max", low), ("min", high)):
         if limit is not None:
-            made = b.pointwise(
-                b.shape(), kind, lambda p, q, name=name: apply(name, p, q), made, b.as_tensor(limit, kind)
-            )
+            if kind in EXTREMES and isinstance(limit, int | float):
+                least, largest = EXTREMES[kind]
+                limit = min(max(limit, least), largest)
+            made = b.pointwise(b.shape(), kind, _extreme(name), made, b.as_tensor(limit, kind))
     return made
 
 
@@ -387,9 +373,12 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.remainder.Tensor: _binary(_remainder), aten.remainder.Scalar: _binary(_remainder),
     aten.fmod.Tensor: _binary(_fmod), aten.fmod.Scalar: _binary(_fmod),
     aten.pow.Tensor_Scalar: _binary(power), aten.pow.Tensor_Tensor: _binary(power), aten.pow.Scalar: _binary(power),
-    aten.atan2.default: _binary(_atan2),
-    aten.maximum.default: _binary(lambda p, q: apply("max", p, q)),
-    aten.minimum.default: _binary(lambda p, q: apply("min", p, q)),
+    **{getattr(aten, n).default: _binary(_written_call(n)) for n in ("atan2", "hypot")},
+    aten.copysign.Tensor: _binary(_written_call("copysign")),
+    aten.copysign.Scalar: _binary(_written_call("copysign")),
+    aten.signbit.default: _question(_signbit),
+    aten.maximum.default: _binary(_extreme("max")), aten.minimum.default: _binary(_extreme("min")),
+    aten.fmax.default: _binary(_known_extreme("max")), aten.fmin.default: _binary(_known_extreme("min")),
     **{
         getattr(getattr(aten, name), overload): _comparison(sign)
         for name, sign in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))

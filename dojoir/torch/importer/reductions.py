@@ -11,14 +11,10 @@ import torch
 from dojoir.torch.importer.builder import Builder, Place, Tensor, element
 from dojoir.torch.importer.index import Data, as_index, of_atom, product
 from dojoir.torch.importer.nests import Node, Store, loops
-from dojoir.torch.importer.values import FLOATS, At, Value, apply, cast, compare, number, select
+from dojoir.torch.importer.values import EXTREMES, FLOATS, At, Value, apply, cast, compare, number, select
 
 aten: Any = torch.ops.aten
 prims: Any = torch.ops.prims
-
-EXTREMES: dict[str, tuple[int, int]] = {"i64": (-(2**63), 2**63 - 1), "i32": (-(2**31), 2**31 - 1)} | {
-    "i16": (-(2**15), 2**15 - 1), "i8": (-128, 127), "u8": (0, 255), "bool": (0, 1)
-}  # fmt: skip
 
 
 def dims_of(dims: Any, rank: int) -> list[int]:

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from dojoir.ir.operations import ELEMENTARY
 from dojoir.torch.importer.index import Atom, Data, Index, Var, render, substitute
 
 FLOATS = ("f64", "f32", "bf16", "f16")
 INTEGERS = ("i64", "i32", "i16", "i8", "u8")
-COSTLY = frozenset({
-    "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos",
-    "tan", "atan", "pow", "/", "//", "%",
-})  # fmt: skip
+EXTREMES: dict[str, tuple[int, int]] = {"i64": (-(2**63), 2**63 - 1), "i32": (-(2**31), 2**31 - 1)} | {
+    "i16": (-(2**15), 2**15 - 1), "i8": (-128, 127), "u8": (0, 255), "bool": (0, 1)
+}  # fmt: skip
+"""The least and the largest number of each type of integers."""
+COSTLY = frozenset({*ELEMENTARY, "sqrt", "fmod", "floor_mod", "/", "//", "%"})
 _STRENGTH = {
     "or": 1, "and": 2, "not": 3, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "|": 5, "^": 6, "&": 7,
     "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "//": 10, "%": 10, "neg": 11, "~": 11,
