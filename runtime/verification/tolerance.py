@@ -69,7 +69,7 @@ from dojoir.types.rounding import FORMATS
 from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement
 
 FUNCTION_ROUNDINGS = {"asin": 5, "erfc": 8}
-"""Roundings that a call counts for; 4 of exp, log and the like, which are within 2 ulp: up to 4 units of roundoff."""
+"""Roundings that a call counts for; 4 of exp and the like, which are within 2 ulp: up to 4 units of roundoff."""
 
 FLUSHED = 2.0**-126
 """Under `fp fast`, smaller numbers of f32 and bf16 may be taken for zero, as some instructions do with operands
