@@ -87,7 +87,7 @@ def _small(kernel: dojoir.Kernel) -> tuple[str, ...]:
         corners = {
             corner: largest
             for corner in itertools.product(steps, repeat=len(names) - 1)
-            if (largest := _largest(count, names, corner, steps))
+            if (largest := _largest(kernel, count, corner, steps))
         }
         boxes = [(*corner, last) for corner, last in corners.items()]
         lines = [box for box in boxes if not any(box != other and _within(box, other) for other in boxes)]
@@ -99,12 +99,17 @@ def _small(kernel: dojoir.Kernel) -> tuple[str, ...]:
 
 
 def _largest(
-    count: Callable[[Mapping[str, int]], int], names: Sequence[str], corner: tuple[int, ...], steps: Sequence[int]
+    kernel: dojoir.Kernel, count: Callable[[Mapping[str, int]], int], corner: tuple[int, ...], steps: Sequence[int]
 ) -> int:
-    """The largest step for the last size at which the kernel is small beside such others; 0: none."""
+    """The largest step for the last size at which the kernel is small beside such others; 0: none. Sizes that the
+    facts forbid have no count, and are no corner."""
     best = 0
     for step in steps:
-        sizes: Mapping[str, int] = dict(zip(names, (*corner, step), strict=True))
+        sizes: Mapping[str, int] = dict(zip(kernel.runtime_sizes, (*corner, step), strict=True))
+        try:
+            kernel.specialize(**sizes)
+        except dojoir.ArgumentError:
+            continue
         if count(sizes) >= SMALL:
             break
         best = step

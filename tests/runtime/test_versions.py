@@ -225,3 +225,13 @@ def test_dynamic_shapes_under_torch_compile() -> None:
         x = torch.randn(n, 33)
         assert torch.allclose(compiled(x), torch.softmax(2 * x, 1) + 1, atol=1e-5)
     assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("fact", ["K % 32 == 0", "M % 2 == 0, K % 64 == 0", "K % 32 == 0, M >= K"])
+@pytest.mark.parametrize(("extent", "index"), [("K // 32", "32*{1}"), ("K // 2", "2*{1}")])
+def test_sizes_that_the_facts_forbid_are_not_asked(fact: str, extent: str, index: str) -> None:
+    """How often a statement runs is a whole number only where the facts hold."""
+    text = f"kernel f(M, K)\nwhere {fact}\nin  x: f32[M, K]\nout y: f32[M]\n\nM\n| y[{{0}}] = 0\n| {extent}\n"
+    made = dojoir.versions(dojoir.parse(f"{text}| | y[{{0}}] += x[{{0}}, {index}]\n"), threads=2)
+    assert made.versions[0].when and "split_reduction" not in str(made.at(M=64, K=64).trace.moves)
+    assert made.at(M=64, K=64) is made.versions[0] and made.at(M=2**20, K=2**20) is made.versions[-1]
