@@ -6,13 +6,14 @@ import sys
 
 import dojoir
 from dojoir.cli.screen import for_terminal, is_terminal
-from dojoir.cli.streams import write_stdout
+from dojoir.cli.streams import without_control, write_stdout
 
 
 def write_result(text: str, output: str | None, kind: str = "plain") -> None:
     """Writes text to a file, or to stdout for None and `-`. `kind` says what a terminal shows it as. Raises
     ArgumentError if that cannot be done."""
     if output is None or output == "-":
+        text = without_control(text)
         write_stdout(for_terminal(text, kind) if is_terminal(sys.stdout) else text)
     else:
         dojoir.write_file(output, text)

@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import io
 import os
+import re
 import sys
 
 import dojoir
@@ -28,8 +29,17 @@ def prepare() -> None:
             stream.reconfigure(errors="dojoir")
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def without_control(text: str) -> str:
+    """A text in which what would control a terminal is spelled out: it may come from anywhere."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def say(text: str) -> None:
     """Writes lines to stderr. Where nobody can be told, nobody is."""
+    text = without_control(text)
     with contextlib.suppress(OSError, ValueError, AttributeError):
         if sys.stderr.isatty() and not text.startswith("{"):
             from dojoir.cli.screen import diagnostic_for_terminal

@@ -6,22 +6,15 @@ texts. Every byte counts, for the file must be the one that would be written of 
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import dojoir
 from dojoir.evidence import bundle
-from dojoir.evidence.bundle import Run
-from dojoir.evidence.figures import Bench
-from dojoir.evidence.forms import from_text
-from dojoir.evidence.gates import Gates
-from dojoir.evidence.reading import Bundle, read_run, states_of
-from dojoir.evidence.replay import STEPS, Check, Proof, Prover, along, ends, figures, verdicts
-from dojoir.records.lines import read_line
+from dojoir.evidence.claims import Check, Proof, Prover
+from dojoir.evidence.reading import Bundle, decoded, read_bytes, read_run
 
 MOST_BYTES = 1 << 30
 """How many bytes all files of an archive may have together."""
@@ -92,88 +85,18 @@ def unpacked(data: bytes, name: str) -> dict[str, bytes]:
 
 
 def check(path: Path) -> Proof:
-    """Checks an archive without trusting its author. Raises ArgumentError where it cannot be read at all."""
-    try:
-        if path.stat().st_size > MOST_BYTES + (1 << 20):
-            raise dojoir.ArgumentError(f"{path} has more than {MOST_BYTES} bytes", "cannot-read")
-        data = path.read_bytes()
-    except OSError as error:
-        raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "cannot-read") from None
-    files: dict[str, bytes] = {}
-    runs: list[Run] = []
-    traces: list[dojoir.Trace] = []
-
-    def text(name: str) -> str | None:
-        if name not in files:
-            return None
-        try:
-            return files[name].decode()
-        except UnicodeDecodeError:
-            raise dojoir.ArgumentError(f"{name} is not UTF-8 text", "not-text") from None
-
-    def lines() -> list[str]:
-        return (text(bundle.STATES) or "").splitlines()
+    """Checks an archive without trusting its author: that it is whole, and every claim by its files. Raises
+    ArgumentError where it cannot be read at all."""
+    data = read_bytes(path, MOST_BYTES + (1 << 20))
+    found: list[Bundle] = []
 
     def archive() -> Check:
-        files.update(unpacked(data, path.name))
-        return "pass", f"{len(files)} files"
-
-    def record() -> Check:
-        runs.append(read_run(text(bundle.RUN) or "", bundle.RUN))
-        wrong = _listed(runs[0], files)
-        return ("fail", wrong) if wrong else ("pass", f"{runs[0].verb} of {runs[0].kernel}, {runs[0].status}")
-
-    def moves() -> Check:
-        given = text(bundle.TRACE)
-        if given is None:
-            return "unavailable", f"the run has no answer: {runs[0].stopped or runs[0].status}"
-        try:
-            parsed = json.loads(given)
-        except (ValueError, RecursionError):
-            return "fail", f"{bundle.TRACE} is not JSON"
-        traces.append(dojoir.Trace.from_json(parsed, bundle.TRACE))
-        return along(traces[0], states_of(read_line(line) for line in lines()))
-
-    def certified() -> Check:
-        verdict = dojoir.certify(traces[0], STEPS)
-        if verdict.status == "unknown":
-            return "unavailable", str(verdict.reason)
-        return ("pass", "by the core alone") if verdict else ("fail", str(verdict))
-
-    def states() -> Check:
-        for line in lines():
-            read_line(line)
-        return "pass", f"{len(lines())} lines, not proved again: dojoir db import proves them"
-
-    def bench() -> Bench | None:
-        given = text(bundle.BENCH)
-        return None if given is None else from_text(Bench, given, bundle.BENCH)
-
-    def said() -> Check:
-        given = text(bundle.GATES)
-        gates = None if given is None else from_text(Gates, given, bundle.GATES)
-        return verdicts(runs[0], gates, bench())
+        files = unpacked(data, path.name)
+        run = read_run(decoded(files[bundle.RUN], bundle.RUN), bundle.RUN)
+        found.append(Bundle(Path(path.name), run, files))
+        return "pass", f"{len(files)} files, {run.verb} of {run.kernel}, {run.status}"
 
     prover = Prover()
     prover.ask("archive", archive)
-    prover.ask("record", record, ["archive"], bundle.RUN)
-    prover.ask("moves", moves, ["record"], bundle.TRACE)
-    prover.ask("certified", certified, ["moves"], bundle.TRACE)
-    prover.ask("ends", lambda: ends(text, traces[0], runs[0].start, runs[0].result), ["moves"], bundle.FINAL)
-    prover.ask("states", states, ["record"], bundle.STATES)
-    prover.ask("figures", lambda: figures(bench()), ["record"], bundle.BENCH)
-    prover.ask("verdicts", said, ["record"], bundle.GATES)
-    return Proof(runs[0].name if runs else path.name, tuple(prover.found))
-
-
-def _listed(run: Run, files: Mapping[str, bytes]) -> str:
-    """How the files differ from those that the record lists, if they do."""
-    listed = {one.name: one for one in run.files}
-    there = set(files) - {bundle.RUN}
-    added, missing = sorted(there - set(listed)), sorted(set(listed) - there)
-    if added or missing:
-        return f"{added[0]} is not in the list of files" if added else f"{missing[0]} is missing"
-    for name, one in listed.items():
-        if len(files[name]) != one.size or hashlib.sha256(files[name]).hexdigest() != one.sha256:
-            return f"{name} is not the file that is listed"
-    return ""
+    prover.ask_claims(found[0] if found else None)
+    return Proof(found[0].run.name if found else path.name, tuple(prover.found))

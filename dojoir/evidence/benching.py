@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import dojoir
-from dojoir.evidence.figures import Bench, Ceiling, Correct, Interval, Shape, Status, Times
+from dojoir.evidence.figures import (
+    ITSELF,
+    Bench,
+    Ceiling,
+    Correct,
+    Report,
+    Shape,
+    Status,
+    Times,
+    computed,
+    of_reports,
+    timed,
+)
 from dojoir.evidence.peers import TorchFunction, contestants
 from dojoir.records.contexts import this_machine, versions_here
 
@@ -17,7 +30,6 @@ SECONDS = 10.0
 """How long the rounds of one shape may take."""
 
 TIME_LIMIT = 600.0
-ITSELF = "itself"
 
 Measure = Callable[..., dojoir.Together]
 """The timer of contestants in turn, as `dojoir.measure_together` does."""
@@ -52,7 +64,7 @@ def bench(
     Raises ArgumentError for a peer that there is not, for no shapes, and for sizes that do not fit."""
     if not shapes:
         raise dojoir.ArgumentError("shapes is empty: give at least one", "no-sizes")
-    correct, reason = _checked(trace, target, threads, check)
+    correct, reason, reports = _checked(trace, target, threads, check)
     found: list[Shape] = []
     protocol = ""
     for sizes in shapes:
@@ -76,11 +88,35 @@ def bench(
             continue
         protocol = together.measurements[0].protocol
         found.append(shape(sizes, [ITSELF, *there], together, left_out))
-    machine, _ = this_machine(target)
-    return Bench(
-        trace.kernel.name, trace.kernel.hash, target, threads, protocol, machine, versions_here(), correct, reason,
-        tuple(found),
-    )  # fmt: skip
+    return bench_of(trace.kernel, target, threads, protocol, found, correct, reason, reports)
+
+
+def bench_of(
+    kernel: dojoir.Kernel,
+    target: str,
+    threads: int,
+    protocol: str,
+    shapes: Sequence[Shape],
+    correct: Correct = "not-run",
+    reason: str = "it was not asked for",
+    reports: Sequence[Report] = (),
+) -> Bench:
+    """The bench of what was timed on this machine, with all that follows from it."""
+    return computed(Bench(
+        kernel.name, kernel.hash, target, threads, protocol, this_machine(target)[0], versions_here(), correct,
+        reason, tuple(shapes), tuple(reports),
+    ))  # fmt: skip
+
+
+def raced(tuned: dojoir.Tuned, target: str, threads: int) -> Bench | None:
+    """The bench of the last races of a search: those in which its answer took part. None where there are none."""
+    kernel, found, protocol = tuned.trace.kernel, list[Shape](), ""
+    for name, gain in (("text", tuned.ratio), ("optimize", tuned.ratio_to_optimize)):
+        for race in () if gain is None else gain.races:
+            if race.hash == kernel.hash:
+                protocol = race.together.measurements[0].protocol
+                found.append(replace(shape(race.sizes, [name], race.together, {}), ceiling=None))
+    return bench_of(kernel, target, threads, protocol, found) if found else None
 
 
 def shape(
@@ -89,44 +125,33 @@ def shape(
     """The result of timing the kernel, which comes first, and others by name."""
     own, *rest = together.measurements
     gone = {names[number - 1]: reason for number, reason in together.left_out.items()}
-    there = [name for name in names if name not in gone]
-    peers = [times(name, other, own) for name, other in zip(there, rest, strict=True)]
-    noise = next((one.ratio for one in peers if one.name == ITSELF), None)
+    there = dict(zip((name for name in names if name not in gone), map(_times, rest), strict=True))
+    itself = there.pop(ITSELF, None)
     ceiling = Ceiling(
-        own.bytes, own.flops, own.integer, own.memory_ceiling, own.arithmetic_ceiling, own.integer_ceiling,
-        own.bound_by, own.fraction,
+        own.bytes, own.flops, own.integer, own.memory_ceiling, own.arithmetic_ceiling, own.integer_ceiling
     )  # fmt: skip
+    peers = tuple(replace(one, name=name) for name, one in there.items())
     return Shape(
-        dict(sizes), "ok", "", times(own.name, own), noise, ceiling,
-        tuple(one for one in peers if one.name != ITSELF), {**left_out, **gone},
+        dict(sizes), "ok", own=_times(own), ceiling=ceiling, peers=peers, left_out={**left_out, **gone},
+        itself=None if itself is None else replace(itself, name=ITSELF),
     )  # fmt: skip
 
 
-def times(name: str, row: dojoir.Measurement, own: dojoir.Measurement | None = None) -> Times:
-    """One measurement; beside the kernel's own, with the ratio."""
-    ratio = None if own is None else interval(dojoir.ratio_of(row, own))
-    return Times(
-        name, row.seconds, row.low, row.high, *row.quartiles, row.repeats, row.samples, ratio,
-        row.difference if math.isfinite(row.difference) else None,
-    )  # fmt: skip
+def _times(row: dojoir.Measurement) -> Times:
+    return timed(row.name, row.samples, None, row.difference if math.isfinite(row.difference) else None)
 
 
-def interval(ratio: dojoir.Ratio) -> Interval:
-    return Interval(ratio.median, ratio.low, ratio.high)
-
-
-def _checked(trace: dojoir.Trace, target: str, threads: int, check: bool) -> tuple[Correct, str]:
-    """Whether the kernel gives what the text means."""
+def _checked(trace: dojoir.Trace, target: str, threads: int, check: bool) -> tuple[Correct, str, list[Report]]:
+    """Whether the kernel gives what the text means, and how they were compared."""
     status: Correct = "not-run"
     if not check:
-        return status, "it was not asked for"
+        return status, "it was not asked for", []
     try:
         report = dojoir.verify(trace.kernel, trace.start, target=target, threads=threads)
     except dojoir.ToolchainError as error:
         status = "unavailable"
-        return status, error.diagnostic.message
+        return status, error.diagnostic.message, []
     except dojoir.RunError as error:
-        status = "fail"
-        return status, error.diagnostic.message
-    status = "pass" if report.ok else "fail"
-    return status, "" if report.ok else str(report.reason or report.status)
+        return "fail", error.diagnostic.message, [Report({}, "failed", 0, error.diagnostic.message)]
+    found = [Report.of(None, report)]
+    return *of_reports(found), found

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-VERSION = 1
-"""The version of the record. A change of its fields raises it, and adds what reads the one before."""
+VERSION = 2
+"""The version of the record. From 2 on, what a run gained and what its gates say stand in its files alone, with all
+that they follow from."""
 
 RUN, EVENTS, STATES, TRACE = "run.json", "events.jsonl", "states.jsonl", "trace.json"
 START, FINAL, SOURCE, CODE = "start.dojo", "final.dojo", "source", "code.s"
@@ -38,7 +39,8 @@ ENVIRONMENT = (
 
 Verb = Literal["tune", "bench", "gate", "profile"]
 Status = Literal["running", "done", "failed", "interrupted"]
-Verdict = Literal["pass", "fail", "not-run", "unavailable"]
+Verdict = Literal["pass", "fail", "undecided", "not-run", "unavailable"]
+"""`undecided` where too little could be compared, `unavailable` where a compiler or a device is missing."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,10 @@ class Gained:
 class Run:
     """The record of a run. `settings` are what it was asked for (seeds and budgets among them), `database` the name
     of its run in the database that the bundle was written from. `result` is the hash of the last kernel of its
-    trace. Of a run that was killed, the status on disk is `running`; who reads it says `interrupted`."""
+    trace. Of a run that was killed, the status on disk is `running`; who reads it says `interrupted`.
+
+    `gained` and `gates` are not written: they follow from the files, and `Bundle.told` has them. Records of version
+    1 have them, and they are held to the files."""
 
     version: int
     name: str

@@ -11,6 +11,12 @@ from dojoir.evidence.bundle import Code
 
 def code_of(kernel: dojoir.Kernel, target: str) -> Code | None:
     """The machine code of a kernel as LLVM gives it, by its digest; None for what another compiler makes."""
+    found = code_and_text(kernel, target)
+    return None if found is None else found[0]
+
+
+def code_and_text(kernel: dojoir.Kernel, target: str) -> tuple[Code, str] | None:
+    """The same, and the text that the digest is of."""
     name, _, cpu = target.partition("@")
     if name != "llvm":
         return None
@@ -19,4 +25,4 @@ def code_of(kernel: dojoir.Kernel, target: str) -> Code | None:
     except dojoir.DojoError:
         return None
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Code(f"llvmlite {version('llvmlite')}", cpu or dojoir.processor(), digest)
+    return Code(f"llvmlite {version('llvmlite')}", cpu or dojoir.processor(), digest), text

@@ -82,7 +82,7 @@ def _relation(first: Bundle, second: Bundle) -> Relation:
 
 def _is_right(given: Bundle) -> bool | None:
     """Whether the result of a run is right, as far as its gates and its bench say."""
-    said = [one.status for one in given.run.gates if one.name in ("proved", "correct")]
+    said = [one.status for one in given.verdicts if one.name in ("proved", "correct")]
     if given.bench is not None and given.bench.correct in ("pass", "fail"):
         said.append(given.bench.correct)
     if "fail" in said or any(one.status == "wrong" and one.hash == given.run.result for one in given.states):
@@ -100,7 +100,7 @@ def _correctness(before: bool | None, after: bool | None) -> Correctness:
 
 def _gates(first: Bundle, second: Bundle) -> dict[str, str]:
     """The gates that say something else, `before to after`."""
-    a, b = ({one.name: one.status for one in given.run.gates} for given in (first, second))
+    a, b = ({one.name: one.status for one in given.verdicts} for given in (first, second))
     names = dict.fromkeys([*a, *b])
     words = {name: (a.get(name, "not asked"), b.get(name, "not asked")) for name in names}
     return {name: f"{one} to {other}" for name, (one, other) in words.items() if one != other}

@@ -1,14 +1,57 @@
-"""The figures of a bench: times with their samples, ratios with their intervals, and how they were taken."""
+"""The figures of a bench: times with their samples, ratios with their intervals, and how they were taken.
+
+The samples are what was measured. All else follows from them by `computed`: who writes a bench, shows it or checks
+it calls that.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import dojoir
+from dojoir.evidence.bundle import Gained
 
 Status = Literal["ok", "failed", "unavailable"]
-Correct = Literal["pass", "fail", "not-run", "unavailable"]
+Correct = Literal["pass", "fail", "undecided", "not-run", "unavailable"]
+
+CONFIDENCE = 0.95
+"""Of every interval."""
+
+ITSELF = "itself"
+"""The name of the kernel where it is its own peer."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How the results of a kernel were compared with what a text means: at which sizes (none for small ones of
+    several kinds), in how many cases, and why it is not `ok`."""
+
+    sizes: Mapping[str, int]
+    status: Literal["ok", "failed", "undecided"]
+    cases: int
+    reason: str = ""
+
+    @classmethod
+    def of(cls, sizes: Mapping[str, int] | None, report: Any) -> Report:
+        """Of what `verify` gives."""
+        lacks = f"too little could be compared: {', '.join(report.undecided)} inputs"
+        reason = lacks if report.status == "undecided" else report.reason or ""
+        return cls(dict(sizes or {}), report.status, len(report.cases), reason)
+
+
+def of_reports(reports: Sequence[Report]) -> tuple[Correct, str]:
+    """The verdict of some comparisons, and the reason: `pass` only where something was compared in each."""
+    statuses: tuple[tuple[str, Correct], ...] = (("failed", "fail"), ("undecided", "undecided"))
+    for status, verdict in statuses:
+        for one in reports:
+            if one.status == status:
+                return verdict, one.reason or status
+    if not reports or any(one.cases < 1 for one in reports):
+        return "undecided", "nothing was compared"
+    return "pass", ""
 
 
 @dataclass(frozen=True)
@@ -59,7 +102,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Shape:
-    """The measurements at some sizes. `noise` is the ratio of the kernel to itself, timed like a peer in the same
+    """The measurements at some sizes. `noise` is the ratio of the kernel to `itself`, timed like a peer in the same
     rounds. `left_out` has the peers that could not be timed, each with the reason."""
 
     sizes: Mapping[str, int]
@@ -70,6 +113,7 @@ class Shape:
     ceiling: Ceiling | None = None
     peers: tuple[Times, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    itself: Times | None = None
 
     @property
     def slack(self) -> float:
@@ -84,8 +128,8 @@ class Shape:
 @dataclass(frozen=True)
 class Bench:
     """The times of a kernel beside others, at some shapes. `protocol` says how they were taken: figures of two
-    protocols are never compared. `correct` says whether its results were compared with what the text means, before
-    anything was timed."""
+    protocols are never compared. `correct` says whether its results are what the text means, by the `reports` of
+    comparisons before anything was timed."""
 
     kernel: str
     hash: str
@@ -97,6 +141,7 @@ class Bench:
     correct: Correct
     reason: str
     shapes: tuple[Shape, ...]
+    reports: tuple[Report, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -113,6 +158,72 @@ class Bench:
     def mean(self, name: str) -> float | None:
         """The geometric mean of these; None where there are none."""
         return geometric(self.speedups(name))
+
+
+def measured(name: str, samples: Sequence[float], ceiling: Ceiling | None = None) -> dojoir.Measurement:
+    """Samples as a measurement, from which its figures follow. Raises ArgumentError, `bad-record`, for a sample
+    that is no time."""
+    if not samples or not all(0 < one < math.inf for one in samples):
+        raise dojoir.ArgumentError(f"{name} has a sample that is no time, or none", "bad-record")
+    work = ceiling or Ceiling(0, 0, 0)
+    return dojoir.Measurement(
+        name, "", {}, 1, True, tuple(samples), CONFIDENCE, work.flops, work.bytes, work.memory, work.arithmetic,
+        integer=work.integer, integer_ceiling=work.integers,
+    )  # fmt: skip
+
+
+def timed(name: str, samples: Sequence[float], own: Sequence[float] | None, difference: float | None) -> Times:
+    """What follows from the samples of a contestant, and from those of the kernel beside it."""
+    row = measured(name, samples)
+    ratio = None
+    if own is not None:
+        if len(own) != len(samples) and 1 not in (len(own), len(samples)):
+            raise dojoir.ArgumentError(f"{name} has not as many samples as the kernel beside it", "bad-record")
+        found = dojoir.ratio_of(row, measured("the kernel", own))
+        ratio = Interval(found.median, found.low, found.high)
+    first, third = row.quartiles
+    return Times(name, row.seconds, row.low, row.high, first, third, row.repeats, row.samples, ratio, difference)
+
+
+def computed(bench: Bench) -> Bench:
+    """A bench with all that follows from its samples and reports, whatever it was read with. Raises ArgumentError,
+    `bad-record`, for samples of which nothing follows."""
+    correct, reason = bench.correct, bench.reason
+    if bench.reports or correct not in ("not-run", "unavailable"):
+        correct, reason = of_reports(bench.reports)
+    return replace(bench, correct=correct, reason=reason, shapes=tuple(map(_computed, bench.shapes)))
+
+
+def _computed(shape: Shape) -> Shape:
+    if shape.own is None:
+        return replace(shape, noise=None)
+    own = shape.own.samples
+
+    def beside(one: Times) -> Times:
+        return timed(one.name, one.samples, own, one.difference)
+
+    itself = None if shape.itself is None else beside(shape.itself)
+    ceiling = shape.ceiling
+    if ceiling is not None:
+        row = measured(shape.own.name, own, ceiling)
+        ceiling = replace(ceiling, bound_by=row.bound_by, share=row.fraction)
+    return replace(
+        shape, own=timed(shape.own.name, own, None, shape.own.difference), itself=itself,
+        noise=None if itself is None else itself.ratio, ceiling=ceiling, peers=tuple(map(beside, shape.peers)),
+    )  # fmt: skip
+
+
+def gains(bench: Bench | None) -> tuple[Gained, ...]:
+    """How many times as fast a kernel is as each of its peers: the geometric means over the shapes."""
+    found: list[Gained] = []
+    if bench is None:
+        return ()
+    for name in bench.names:
+        ratios = [one.ratio for shape in bench.shapes if (one := shape.peer(name)) is not None and one.ratio]
+        if ratios:
+            ends = ([getattr(one, end) for one in ratios] for end in ("median", "low", "high"))
+            found.append(Gained(name, *(geometric(end) or 0.0 for end in ends)))
+    return tuple(found)
 
 
 def geometric(values: list[float]) -> float | None:

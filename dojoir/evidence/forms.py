@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import json
 import math
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from typing import Any, Literal, TypeVar
 import dojoir
 
 T = TypeVar("T")
+
+_CONTROL = re.compile(r"[^\n\t -~\xa0-\uffff\U00010000-\U0010ffff]")
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -40,11 +43,16 @@ def to_text(value: Any) -> str:
 
 def from_text(kind: type[T], text: str, name: str) -> T:
     """Reads the output of `to_text`. Raises ArgumentError, `bad-record`, with the file and the field."""
+    return from_data(kind, json_of(text, name), name)
+
+
+def json_of(text: str, name: str) -> Any:
+    """The data of a text of JSON. Raises ArgumentError, `bad-record`, for what is none, and for numbers that are
+    none."""
     try:
-        data = json.loads(text, parse_constant=lambda word: _refuse(name, f"{word} is no number"))
+        return json.loads(text, parse_constant=lambda word: _refuse(name, f"{word} is no number"))
     except (ValueError, RecursionError):
         raise dojoir.ArgumentError(f"{name} is not JSON", "bad-record") from None
-    return from_data(kind, data, name)
 
 
 def from_data(kind: type[T], data: Any, name: str) -> T:
@@ -90,6 +98,8 @@ def _value_of(kind: Any, data: Any, where: str) -> Any:
         if not math.isfinite(data):
             _refuse(where, f"{data} is no number")
         return float(data)
+    if type(data) is str and _CONTROL.search(data):
+        _refuse(where, "it has characters that control a terminal")
     if type(data) is not kind:
         words = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
         _refuse(where, f"it is {words[kind]}, not {_shown(data)}")

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any
 
 import dojoir
 from dojoir.evidence.benching import Measure, bench
-from dojoir.evidence.figures import Bench
+from dojoir.evidence.bundle import Verdict
+from dojoir.evidence.figures import Bench, Report, computed, of_reports
 from dojoir.evidence.honest import Honesty, honesty
 from dojoir.evidence.peers import TorchFunction
 from dojoir.evidence.sanitized import KINDS, TOOL, complaint
-
-GateStatus = Literal["pass", "fail", "not-run", "unavailable"]
 
 NAMES = ("proved", "built", "correct", "deterministic", "honest", "faster")
 
@@ -36,20 +35,57 @@ DRIFT = 0.01
 in any order."""
 
 
+Judged = tuple[Verdict, str]
+Sizes = Mapping[str, int]
+
+
 @dataclass(frozen=True)
 class Gate:
     """The result of a gate: `file` is that of a run which shows it, "" where there is none."""
 
     name: str
-    status: GateStatus
+    status: Verdict
     reason: str = ""
     file: str = ""
 
 
 @dataclass(frozen=True)
+class Calls:
+    """The digests of what calls on the same inputs gave, at some sizes on so many threads, and how the process
+    ended that did not make them all."""
+
+    sizes: Mapping[str, int]
+    threads: int
+    digests: tuple[str, ...]
+    ended: str = ""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Why a kernel is not honest at some sizes, "" where nothing was found."""
+
+    sizes: Mapping[str, int]
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All that was seen when the gates were asked, from which their verdicts follow: `beside` what it was to be
+    faster, what was wrong with the files of its run, how results were compared, what calls gave, what was not
+    honest, and the bench."""
+
+    beside: tuple[str, ...]
+    complaint: str = ""
+    correct: tuple[Report, ...] = ()
+    calls: tuple[Calls, ...] = ()
+    honest: tuple[Looked, ...] = ()
+    timed: Bench | None = None
+
+
+@dataclass(frozen=True)
 class Gates:
-    """The results of all gates for a kernel, in their order; `notes` are reported and not judged. `seed` is what
-    all that was drawn follows from: nobody could know it before."""
+    """The results of all gates for a kernel, in their order, and what was `seen`; `notes` are reported and not
+    judged. `seed` is what all that was drawn follows from: nobody could know it before."""
 
     kernel: str
     hash: str
@@ -59,6 +95,7 @@ class Gates:
     seed: int
     gates: tuple[Gate, ...]
     notes: tuple[str, ...] = ()
+    seen: Seen | None = None
 
     @property
     def ok(self) -> bool:
@@ -67,6 +104,10 @@ class Gates:
 
     def __getitem__(self, name: str) -> Gate:
         return next(gate for gate in self.gates if gate.name == name)
+
+    def follows(self, name: str) -> Judged:
+        """The verdict of `correct`, `deterministic`, `honest` or `faster` that follows from what was seen."""
+        return FOLLOWS[name](self.seen or Seen(()), self.shapes, self.threads)
 
 
 @dataclass
@@ -89,43 +130,51 @@ class Asked:
     measure: Measure = dojoir.measure_together
     honesty: Honesty = honesty
     notes: list[str] = field(default_factory=list)
-    bench: Bench | None = None
-    reports: list[str] = field(default_factory=list)
+    seen: Seen = Seen(())
+
+    def see(self, **one: Report | Calls | Looked) -> None:
+        """Adds one thing to what was seen."""
+        more: dict[str, Any] = {name: (*getattr(self.seen, name), value) for name, value in one.items()}
+        self.seen = replace(self.seen, **more)
 
 
 NOT_ASKED = ("busy", "no-room")
 """The codes of errors that say nothing of a kernel: an evaluator does not take it, or the machine has no room."""
 
-Judged = tuple[GateStatus, str]
-
 
 def proved(asked: Asked) -> Judged:
     """By `certify`, from the texts: no move and no shortcut is trusted."""
-    verdict = dojoir.certify(asked.trace, STEPS)
+    return of_certificate(dojoir.certify(asked.trace, STEPS))
+
+
+def of_certificate(verdict: dojoir.Verdict) -> Judged:
+    """The verdict of a certificate."""
     if verdict.status == "unknown":
-        return _unavailable(str(verdict.reason))
-    return _judged(bool(verdict), str(verdict))
+        return "undecided", str(verdict.reason)
+    return _judged("" if verdict else str(verdict))
 
 
 def built(asked: Asked) -> Judged:
     """Checks that the built code is the present output of `emit` for the kernel."""
     if asked.complaint:
-        return _judged(False, asked.complaint)
+        return _judged(asked.complaint)
     text, again = (dojoir.emit(asked.trace.kernel, asked.target) for _ in range(2))
     if text != again:
-        return _judged(False, "emit gives another source the second time")
-    if asked.source is not None and asked.source != text:
-        line = next(
-            (
-                n
-                for n, (a, b) in enumerate(zip(asked.source.splitlines(), text.splitlines(), strict=False), 1)
-                if a != b
-            ),
-            min(len(asked.source.splitlines()), len(text.splitlines())) + 1,
-        )
-        return _judged(False, f"the source is not what emit gives now: line {line} is another")
-    dojoir.compile(asked.trace.kernel, asked.target, threads=asked.threads)
-    return _judged(True, "")
+        return _judged("emit gives another source the second time")
+    reason = "" if asked.source is None else other_source(asked.source, text, "the source")
+    if not reason:
+        dojoir.compile(asked.trace.kernel, asked.target, threads=asked.threads)
+    return _judged(reason)
+
+
+def other_source(kept: str, now: str, name: str) -> str:
+    """Where a source is another than `emit` gives now; "" where it is the same."""
+    if kept == now:
+        return ""
+    old, new = kept.splitlines(), now.splitlines()
+    shorter = min(len(old), len(new))
+    line = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), shorter) + 1
+    return f"{name} is not what emit gives now: line {line} is another"
 
 
 def correct(asked: Asked) -> Judged:
@@ -138,17 +187,26 @@ def correct(asked: Asked) -> Judged:
             kernel, start, target=asked.target, threads=asked.threads, seeds=seeds, sizes=sizes,
             distributions=None if sizes is None else ("integers", "uniform", "normal"), time_limit=asked.time_limit,
         )  # fmt: skip
-        asked.reports.append(str(report))
-        if report.status == "undecided":
-            return _unavailable(f"too little could be compared: {', '.join(report.undecided)} inputs")
+        asked.see(correct=Report.of(sizes, report))
         if not report.ok:
-            return _judged(False, report.reason or report.status)
-    for sizes in asked.shapes if asked.sanitize else ():
-        wrong = complaint(kernel, asked.target, sizes, asked.seed, asked.time_limit)
-        if wrong is not None:
-            return _judged(False, f"{wrong} ({_at(sizes)})")
-        asked.notes.append(f"{TOOL} found nothing: {', '.join(KINDS)} ({_at(sizes)})")
-    return _judged(True, "")
+            break
+    else:
+        for sizes in asked.shapes if asked.sanitize else ():
+            wrong = complaint(kernel, asked.target, sizes, asked.seed, asked.time_limit)
+            if wrong is not None:
+                asked.see(correct=Report(dict(sizes), "failed", 1, f"{wrong} ({_at(sizes)})"))
+                break
+            asked.notes.append(f"{TOOL} found nothing: {', '.join(KINDS)} ({_at(sizes)})")
+    return is_correct(asked.seen, asked.shapes, asked.threads)
+
+
+def is_correct(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
+    """What comparisons at small sizes and at all shapes say."""
+    verdict = of_reports(seen.correct)
+    compared = [one.sizes for one in seen.correct]
+    if verdict[0] == "pass" and not all(sizes in compared for sizes in ({}, *shapes)):
+        return "undecided", "its results were not compared at all sizes"
+    return verdict
 
 
 def deterministic(asked: Asked) -> Judged:
@@ -159,25 +217,42 @@ def deterministic(asked: Asked) -> Judged:
             asked.trace.kernel, asked.target, sizes=sizes, threads=[asked.threads, *others], calls=CALLS,
             seed=asked.seed % (1 << 31), time_limit=asked.time_limit,
         )  # fmt: skip
-        if len(found.digests[asked.threads]) < CALLS:
-            return _judged(
-                False, f"the process {found.ended or 'ended'} after {len(found.digests[asked.threads])} calls"
-            )
-        if found.differs(asked.threads):
-            same = len(set(found.digests[asked.threads]))
-            return _judged(False, f"{CALLS} calls on the same inputs gave {same} different results ({_at(sizes)})")
-        if found.depends_on_threads:
+        asked.see(calls=Calls(dict(sizes), asked.threads, found.digests[asked.threads], found.ended or ""))
+        if found.depends_on_threads and not found.differs(asked.threads):
             asked.notes.append(f"on 1 thread the bits are others than on {asked.threads} ({_at(sizes)})")
-    return _judged(True, "")
+    return is_deterministic(asked.seen, asked.shapes, asked.threads)
+
+
+def is_deterministic(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
+    """What calls on the same inputs gave."""
+    for one in seen.calls:
+        if one.ended or len(one.digests) < CALLS:
+            return _judged(f"the process {one.ended or 'ended'} after {len(one.digests)} calls")
+        same = len(set(one.digests))
+        if same > 1:
+            return _judged(f"{CALLS} calls on the same inputs gave {same} different results ({_at(one.sizes)})")
+    called = [one.sizes for one in seen.calls if one.threads == threads]
+    return _all(all(sizes in called for sizes in shapes), "it was not called at all sizes")
 
 
 def honest(asked: Asked) -> Judged:
     """No unsafe move, no input left out, nothing kept or touched, and no faster than it can be."""
     if not asked.trace.is_safe:
-        return _judged(False, str(asked.trace.unchecked))
+        return _judged(str(asked.trace.unchecked))
     reason, notes = asked.honesty(asked.trace, asked.target, asked.shapes, asked.threads, asked.seed)
     asked.notes += notes
-    return _judged(reason is None, reason or "")
+    for sizes in asked.shapes:
+        asked.see(honest=Looked(dict(sizes), reason or ""))
+    return is_honest(asked.seen, asked.shapes, asked.threads)
+
+
+def is_honest(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
+    """What was found where somebody looked."""
+    reason = next((one.reason for one in seen.honest if one.reason), "")
+    looked = [one.sizes for one in seen.honest]
+    return (
+        _judged(reason) if reason else _all(all(sizes in looked for sizes in shapes), "nobody looked at all sizes")
+    )
 
 
 def faster(asked: Asked) -> Judged:
@@ -186,31 +261,46 @@ def faster(asked: Asked) -> Judged:
         asked.trace, asked.target, shapes=asked.shapes, beside=asked.beside, threads=asked.threads,
         cold=asked.cold, torch=asked.torch, seconds=asked.seconds, check=False, measure=asked.measure,
     )  # fmt: skip
-    asked.bench = found
-    for shape in found.shapes:
-        where = _at(shape.sizes)
+    asked.seen = replace(asked.seen, timed=found)
+    return is_faster(asked.seen, asked.shapes, asked.threads)
+
+
+def is_faster(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
+    """What the samples of a bench say."""
+    if seen.timed is None or not seen.beside:
+        return "undecided", "nothing was timed beside it"
+    timed = computed(seen.timed)
+    for sizes in shapes:
+        where = _at(sizes)
+        shape = next((one for one in timed.shapes if one.sizes == sizes), None)
+        if shape is None or (shape.status == "ok" and (shape.own is None or shape.noise is None)):
+            return "undecided", f"it was not timed beside itself ({where})"
         if shape.status == "unavailable":
-            return _unavailable(shape.reason)
-        if shape.status != "ok":
-            return _judged(False, f"it could not be timed ({where}): {shape.reason}")
-        if shape.own is not None and (shape.own.difference is None or shape.own.difference > DRIFT):
-            return _judged(False, f"what it gives after the rounds is not what it gave before them ({where})")
-        for name in asked.beside:
+            return "unavailable", shape.reason
+        if shape.status != "ok" or shape.own is None:
+            return _judged(f"it could not be timed ({where}): {shape.reason}")
+        if shape.own.difference is None or shape.own.difference > DRIFT:
+            return _judged(f"what it gives after the rounds is not what it gave before them ({where})")
+        for name in seen.beside:
             peer = shape.peer(name)
             if peer is None or peer.ratio is None:
                 why = shape.left_out.get(name, "it was not timed")
                 itself = why == "it is the kernel itself"
-                return _judged(False, f"{name}: {why}") if itself else _unavailable(f"{name}: {why} ({where})")
+                return _judged(f"{name}: {why}") if itself else ("unavailable", f"{name}: {why} ({where})")
             if peer.ratio.low <= 1 + shape.slack:
-                return _judged(
-                    False, f"{peer.ratio} as fast as {name}, with a noise of {shape.slack:.1%} ({where})"
-                )
-    return _judged(True, "")
+                return _judged(f"{peer.ratio} as fast as {name}, with a noise of {shape.slack:.1%} ({where})")
+    return "pass", ""
 
+
+FOLLOWS: Mapping[str, Callable[[Seen, Sequence[Sizes], int], Judged]] = {
+    "correct": is_correct, "deterministic": is_deterministic, "honest": is_honest, "faster": is_faster,
+}  # fmt: skip
+"""The function by which the verdict of a gate follows from what was seen; `proved` follows from the trace, `built`
+from the source."""
 
 FILES = {
-    "proved": "trace.json", "built": "source", "correct": "verify.json", "deterministic": "gates.json",
-    "honest": "gates.json", "faster": "bench.json",
+    "proved": "trace.json", "built": "source", "correct": "gates.json", "deterministic": "gates.json",
+    "honest": "gates.json", "faster": "gates.json",
 }  # fmt: skip
 """The file of a run that shows what a gate says."""
 
@@ -225,11 +315,13 @@ def gate(asked: Asked, names: Sequence[str] = NAMES) -> Gates:
     what else goes wrong in a gate is what that gate says."""
     for sizes in asked.shapes:
         asked.trace.start.specialize(**sizes)
+    asked.seen = Seen(tuple(asked.beside), asked.complaint)
     found = tuple(_each(asked, names))
     kernel = asked.trace.kernel
     shapes = tuple(dict(sizes) for sizes in asked.shapes)
     return Gates(
-        kernel.name, kernel.hash, asked.target, asked.threads, shapes, asked.seed, found, tuple(asked.notes)
+        kernel.name, kernel.hash, asked.target, asked.threads, shapes, asked.seed, found, tuple(asked.notes),
+        asked.seen,
     )  # fmt: skip
 
 
@@ -256,12 +348,13 @@ def _asked_of(asked: Asked, name: str) -> Gate:
     return replace(made, status=status, reason=reason)
 
 
-def _judged(passes: bool, reason: str) -> Judged:
-    return ("pass", "") if passes else ("fail", reason)
+def _judged(reason: str) -> Judged:
+    """It fails for a reason, and passes for none."""
+    return ("fail", reason) if reason else ("pass", "")
 
 
-def _unavailable(reason: str) -> Judged:
-    return ("unavailable", reason)
+def _all(seen: bool, lacks: str) -> Judged:
+    return ("pass", "") if seen else ("undecided", lacks)
 
 
 def _at(sizes: Mapping[str, int]) -> str:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import runpy
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import dojoir
-from dojoir.evidence.benching import ITSELF, SAMPLES, SECONDS, TIME_LIMIT, Measure, times
-from dojoir.evidence.figures import Bench, Correct, Shape, Status
+from dojoir.evidence.benching import SAMPLES, SECONDS, TIME_LIMIT, Measure
+from dojoir.evidence.benching import shape as shape_of
+from dojoir.evidence.figures import ITSELF, Bench, Correct, Report, Shape, Status, computed
 from dojoir.records.contexts import this_machine, versions_here
 
 SEED = 42
@@ -140,22 +141,20 @@ def bench_problem(
         else:
             shape, protocol = _shape(names, together), together.measurements[0].protocol
     machine, _ = this_machine(target)
-    return Bench(
-        problem.name, digest, target, threads, protocol, machine, versions_here(), correct, reason, (shape,)
-    )
+    report = Report({}, "ok", TRIALS) if correct == "pass" else Report({}, "failed", 0, reason)
+    return computed(Bench(
+        problem.name, digest, target, threads, protocol, machine, versions_here(), correct, reason, (shape,),
+        (report,),
+    ))  # fmt: skip
 
 
 def _shape(names: Sequence[str], together: dojoir.Together) -> Shape:
-    gone = {names[number - 1]: reason for number, reason in together.left_out.items()}
-    there = [name for name in names if name not in gone]
-    rows = dict(zip(there, together.measurements[1:], strict=True))
-    own = rows.get("dojoir")
-    if own is None:
-        return Shape({}, "failed", gone["dojoir"])
-    peers = [times(name, row, own) for name, row in rows.items() if name != "dojoir"]
-    noise = next((one.ratio for one in peers if one.name == ITSELF), None)
-    others = tuple(one for one in peers if one.name != ITSELF)
-    return Shape({}, "ok", "", times("dojoir", own), noise, None, others, gone)
+    """The result of timing a carrier, what dojoir makes, and others by name."""
+    gone = {number - 1: reason for number, reason in together.left_out.items()}
+    if 0 in gone:
+        return Shape({}, "failed", gone[0])
+    found = shape_of({}, names[1:], dojoir.Together(together.measurements[1:], gone), {})
+    return replace(found, ceiling=None)
 
 
 def _contestant(problem: Problem, name: str, target: str, threads: int) -> dojoir.PythonCode:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import dojoir
-from dojoir.evidence.bundle import GATES, RUN, Gained, Judged
+from dojoir.evidence.benching import raced
+from dojoir.evidence.bundle import BENCH, GATES, RUN
 from dojoir.evidence.gates import Gates
 from dojoir.evidence.writing import Writer, resumed, store_of
 
@@ -203,11 +204,9 @@ def _searched(wish: Wish, folder: Path, settings: Mapping[str, Any], tune: Tune,
             writer.answer(tuned.trace)
             writer.machine()
             gates = None if gate is None else gate(tuned.trace, wish.target, wish.sizes, threads)
-            if gates is not None:
-                writer.data(GATES, gates)
-                writer.note(gates=tuple(Judged(one.name, one.status, one.reason, "") for one in gates.gates))
-            pairs = (("text", tuned.ratio), ("optimize", tuned.ratio_to_optimize))
-            writer.note(gained=tuple(Gained(n, g.median, g.low, g.high) for n, g in pairs if g is not None))
+            for name, found in ((GATES, gates), (BENCH, raced(tuned, wish.target, threads))):
+                if found is not None:
+                    writer.data(name, found)
             writer.end("done", tuned.stopped)
     return _written(wish, tuned, folder, {} if gates is None else {one.name: one.status for one in gates.gates})
 

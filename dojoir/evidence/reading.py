@@ -6,7 +6,8 @@ import contextlib
 import hashlib
 import importlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir.evidence import bundle
-from dojoir.evidence.bundle import Run
-from dojoir.evidence.figures import Bench
-from dojoir.evidence.forms import from_data, from_text
+from dojoir.evidence.bundle import Gained, Judged, Run
+from dojoir.evidence.figures import Bench, computed, gains
+from dojoir.evidence.forms import from_data, from_text, json_of
 
 if TYPE_CHECKING:
     from dojoir.evidence.gates import Gates
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
 LARGEST = 1 << 30
 """How many bytes a file of a bundle may have that is read."""
 
-Older = Callable[[dict[str, Any]], dict[str, Any]]
-
-MIGRATIONS: Mapping[int, Older] = {}
-"""From the record of a version to that of the next one."""
+STEPS = 1_000_000_000
+"""The steps within which a trace is certified."""
 
 
 @dataclass(frozen=True)
@@ -59,31 +58,70 @@ def states_of(lines: Iterable[Mapping[str, Any]]) -> tuple[State, ...]:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle that is there: its folder and its record, `interrupted` where nobody writes it any more."""
+    """A bundle that is there: its folder and its record, `interrupted` where nobody writes it any more. Of an
+    archive, `packed` has the bytes of its files, and there is no folder."""
 
     folder: Path
     run: Run
+    packed: Mapping[str, bytes] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its files."""
+        if self.packed is not None:
+            return sorted(self.packed)
+        return sorted(path.name for path in self.folder.iterdir())
+
+    def has(self, name: str) -> bool:
+        """Whether it has a file of that name."""
+        return name in self.packed if self.packed is not None else (self.folder / name).is_file()
+
+    def data(self, name: str) -> bytes:
+        """The bytes of a file. Raises ArgumentError, `cannot-read`."""
+        return self.packed[name] if self.packed is not None else read_bytes(self.folder / name)
+
+    def text(self, name: str) -> str | None:
+        """A file of it; None where it is not there. Raises ArgumentError, `cannot-read`, `not-text`."""
+        return decoded(self.data(name), self._name_of(name)) if self.has(name) else None
+
+    def _name_of(self, name: str) -> str:
+        return name if self.packed is not None else str(self.folder / name)
 
     @cached_property
     def trace(self) -> dojoir.Trace:
         """The trace, each move checked again. Raises DojoError, `no-answer` where a run has none."""
-        if not (self.folder / bundle.TRACE).is_file():
+        text = self.text(bundle.TRACE)
+        if text is None:
             raise dojoir.ArgumentError(
                 f"{self.run.name} has no answer: it is {self.run.status}; resume it, or show its states",
                 "no-answer",
             )
-        return dojoir.Trace.load(self.folder / bundle.TRACE, unsafe=True)
+        return dojoir.Trace.from_json(json_of(text, bundle.TRACE), bundle.TRACE, unsafe=True)
+
+    @cached_property
+    def certificate(self) -> dojoir.Verdict:
+        """The verdict of the checker's core on the trace."""
+        return dojoir.certify(self.trace, STEPS)
 
     @cached_property
     def start(self) -> dojoir.Kernel:
         """The first kernel."""
-        return dojoir.load(self.folder / bundle.START)
+        return dojoir.parse(self.text(bundle.START) or "", self._name_of(bundle.START))
+
+    @cached_property
+    def benches(self) -> tuple[Bench, ...]:
+        """The benches of the run as they were written: its own, and that of its gates. Raises ArgumentError,
+        `bad-record`."""
+        text, gates = self.text(bundle.BENCH), self.gates
+        own = () if text is None else (from_text(Bench, text, self._name_of(bundle.BENCH)),)
+        seen = None if gates is None or gates.seen is None else gates.seen.timed
+        return own if seen is None else (*own, seen)
 
     @cached_property
     def bench(self) -> Bench | None:
-        """The bench of the run, if there is one. Raises ArgumentError, `bad-record`."""
-        text = self.text(bundle.BENCH)
-        return None if text is None else from_text(Bench, text, str(self.folder / bundle.BENCH))
+        """The bench of the run, if there is one, with the figures that follow from its samples. Raises
+        ArgumentError, `bad-record`."""
+        return computed(self.benches[0]) if self.benches else None
 
     @cached_property
     def gates(self) -> Gates | None:
@@ -91,21 +129,39 @@ class Bundle:
         from dojoir.evidence.gates import Gates  # with all that measures, which showing a run does not need
 
         text = self.text(bundle.GATES)
-        return None if text is None else from_text(Gates, text, str(self.folder / bundle.GATES))
+        return None if text is None else from_text(Gates, text, self._name_of(bundle.GATES))
+
+    @cached_property
+    def gained(self) -> tuple[Gained, ...]:
+        """How many times as fast the result is as each of what it was timed beside, by the samples."""
+        return gains(self.bench)
+
+    @cached_property
+    def verdicts(self) -> tuple[Judged, ...]:
+        """The gates, each with the verdict that follows from what was seen; `proved` and `built`, which follow from
+        the trace and the source, as the file says: a check asks them."""
+        gates = self.gates
+        if gates is None:
+            return ()
+        found = []
+        for one in gates.gates:
+            if one.status == "pass" and one.name not in ("proved", "built"):
+                status, reason = gates.follows(one.name)
+                one = replace(one, status=status, reason=reason)
+            found.append(Judged(one.name, one.status, one.reason, one.file))
+        return tuple(found)
+
+    @property
+    def told(self) -> Run:
+        """The record with all that follows from the files."""
+        return replace(self.run, gained=self.gained, gates=self.verdicts)
 
     @property
     def source(self) -> tuple[str, str] | None:
         """The name and the text of the source."""
-        for path in sorted(self.folder.glob(f"{bundle.SOURCE}.*")):
-            text = self.text(path.name)
-            if text is not None:
-                return path.name, text
-        return None
-
-    def text(self, name: str) -> str | None:
-        """A file of it; None where it is not there. Raises ArgumentError, `cannot-read`, `not-text`."""
-        path = self.folder / name
-        return read_text(path) if path.is_file() else None
+        name = next((one for one in self.names if one.startswith(f"{bundle.SOURCE}.")), "")
+        text = self.text(name) if name else None
+        return None if text is None else (name, text)
 
     def lines(self, name: str) -> Iterator[dict[str, Any]]:
         """The lines of a file of JSON; one that was not written to its end is left out, as the last may be."""
@@ -120,46 +176,59 @@ class Bundle:
         """The states in the order of the file, each with what became of it last."""
         return states_of(self.lines(bundle.STATES))
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether it has ended, and its record lists its files: one that goes on, or was killed, does not."""
+        return self.run.ended is not None
+
     def wrong_files(self) -> list[str]:
         """The differences from the list of files in the record, a line each; empty for a run that goes on."""
-        if self.run.status not in ("done", "failed"):
+        if not self.is_listed:
             return []
         known = {one.name: one for one in self.run.files}
-        found = [
-            f"{name}: it is not in the list of files"
-            for name in sorted(path.name for path in self.folder.iterdir())
-            if name not in known and name != bundle.RUN
-        ]
+        there = [name for name in self.names if name != bundle.RUN]
+        found = [f"{name}: it is not in the list of files" for name in there if name not in known]
         for one in self.run.files:
-            path = self.folder / one.name
             if one.name not in bundle.FILES:
                 found.append(f"{one.name[:60]}: a bundle has no file of that name")
-            elif path.is_symlink() or not path.is_file():
+            elif not self.has(one.name) or (self.packed is None and (self.folder / one.name).is_symlink()):
                 found.append(f"{one.name}: it is missing")
-            elif hashlib.sha256(path.read_bytes()).hexdigest() != one.sha256:
+            elif hashlib.sha256(data := self.data(one.name)).hexdigest() != one.sha256 or len(data) != one.size:
                 found.append(f"{one.name}: it has changed")
         return found
 
 
-def read_text(path: Path, largest: int = LARGEST) -> str:
-    """The text of a file of at most so many bytes. Raises ArgumentError, `cannot-read` or `not-text`."""
+def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
+    """The bytes of a file of at most so many. What is no file, such as a pipe or a device, is not waited for.
+    Raises ArgumentError, `cannot-read`."""
     try:
-        if path.stat().st_size > largest:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):
+            raise dojoir.ArgumentError(f"cannot read {path}: it is no file", "cannot-read")
+        if about.st_size > largest:
             raise dojoir.ArgumentError(f"{path} has more than {largest} bytes", "cannot-read")
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes()
     except OSError as error:
         raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "cannot-read") from None
+
+
+def decoded(data: bytes, name: str) -> str:
+    """The text of some bytes. Raises ArgumentError, `not-text`."""
+    try:
+        return data.decode()
     except UnicodeDecodeError:
-        raise dojoir.ArgumentError(f"{path} is not UTF-8 text", "not-text") from None
+        raise dojoir.ArgumentError(f"{name} is not UTF-8 text", "not-text") from None
+
+
+def read_text(path: Path, largest: int = LARGEST) -> str:
+    """The text of a file of at most so many bytes. Raises ArgumentError, `cannot-read` or `not-text`."""
+    return decoded(read_bytes(path, largest), str(path))
 
 
 def read_run(text: str, name: str) -> Run:
     """The record in a text, of this version or an older one. Raises ArgumentError, `bad-record`, and
     `newer-record` for a version that this dojoir does not know."""
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        raise dojoir.ArgumentError(f"{name} is not JSON", "bad-record") from None
+    data = json_of(text, name)
     number = data.get("version") if isinstance(data, dict) else None
     if type(number) is not int or number < 1:
         raise dojoir.ArgumentError(f"{name} does not say its version: it is no record of a run", "bad-record")
@@ -168,9 +237,6 @@ def read_run(text: str, name: str) -> Run:
             f"{name} is of version {number}, and this dojoir reads up to {bundle.VERSION}: update dojoir",
             "newer-record",
         )
-    while number < bundle.VERSION:
-        data = MIGRATIONS[number](data)
-        number += 1
     return from_data(Run, data, name)
 
 

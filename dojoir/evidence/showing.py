@@ -15,8 +15,8 @@ SECTIONS = ("text", "moves", "diff", "source", "asm", "bench", "gates", "states"
 
 
 def summary(given: Bundle) -> str:
-    """The record in lines."""
-    run = given.run
+    """The record in lines, with what follows from the files."""
+    run = given.told
     sizes = "; ".join(", ".join(f"{name}={value}" for name, value in one.items()) for one in run.sizes)
     rows = {
         "run": run.name,
@@ -98,9 +98,9 @@ def _bench(given: Bundle) -> str:
 
 
 def _gates(given: Bundle) -> str:
-    if not given.run.gates:
+    if not given.verdicts:
         raise dojoir.ArgumentError(f"{given.run.name} has no gates: dojoir gate {given.run.name}", "no-answer")
-    return "\n".join(f"{one.name:<14} {one.status:<12} {one.reason}".rstrip() for one in given.run.gates)
+    return "\n".join(f"{one.name:<14} {one.status:<12} {one.reason}".rstrip() for one in given.verdicts)
 
 
 def _states(given: Bundle) -> str:
@@ -132,7 +132,7 @@ def _lineage(given: Bundle) -> str:
     wrong = next((known[hash] for hash in way if known[hash].status in ("wrong", "crashed", "hung")), None)
     if wrong is not None:
         lines.append(f"the shortest prefix that fails ends with {wrong.move or 'the start'}: {wrong.reason}")
-    failed = next((one for one in given.run.gates if one.status == "fail"), None)
+    failed = next((one for one in given.verdicts if one.status == "fail"), None)
     if failed is not None:
         prefix = _wrong_prefix(given) if failed.name == "correct" else _prefix(given)
         lines.append(f"gate {failed.name} fails: {failed.reason}; {prefix}")

@@ -25,10 +25,11 @@ from typing import Any
 
 import dojoir
 from dojoir.evidence import bundle
-from dojoir.evidence.bundle import Gained, Listed, Run, Status, Verb
-from dojoir.evidence.code import code_of
+from dojoir.evidence.bundle import Listed, Run, Status, Verb
+from dojoir.evidence.code import code_and_text
 from dojoir.evidence.forms import to_text
 from dojoir.records import Database, RunLines
+from dojoir.records.contexts import this_machine
 
 RUNS = "runs"
 """The folder of bundles where none is named."""
@@ -200,17 +201,21 @@ class Writer:
         ending = bundle.ENDINGS.get(target.partition("@")[0], "c")
         with contextlib.suppress(dojoir.DojoError):  # a kernel that the target does not take: built says so
             self.text(f"{bundle.SOURCE}.{ending}", dojoir.emit(trace.kernel, target))
-        self.note(result=trace.kernel.hash, moves=len(trace.moves), code=code_of(trace.kernel, target))
+        made = code_and_text(trace.kernel, target)
+        if made is not None:
+            self.text(bundle.CODE, made[1])
+        self.note(result=trace.kernel.hash, moves=len(trace.moves), code=None if made is None else made[0])
 
     def machine(self, measured: bool = False) -> None:
-        """Writes what the doctor says of this machine; with what it reaches, where that is `measured` already. The
-        folders of Python and of its user are left out."""
-        about = json.dumps(dojoir.doctor(measure=measured).to_json(), indent=1, default=str)
+        """Writes what the doctor says of this machine, and its name as benches have it (`timed`); with what it
+        reaches, where that is `measured` already. The folders of Python and of its user are left out."""
+        facts = {"timed": this_machine(self.run.target)[0], **dojoir.doctor(measure=measured).to_json()}
+        about = json.dumps(facts, indent=1, default=str)
         for place, name in ((sys.prefix, "(python)"), (os.path.expanduser("~"), "(home)")):
             about = about.replace(place, name) if len(place) > 1 else about
         self.text(bundle.MACHINE, f"{about}\n")
 
-    def end(self, status: Status, stopped: str = "", gained: Sequence[Gained] = ()) -> Run:
+    def end(self, status: Status, stopped: str = "") -> Run:
         """Ends the bundle: the states from the database once more, and every file with its digest."""
         with contextlib.suppress(dojoir.DojoError):
             text = "".join(f"{line}\n" for line in RunLines(self.database, self.run.database).new())
@@ -218,7 +223,7 @@ class Writer:
         self.event("ended", status=status, stopped=stopped)
         self.note(
             status=status, stopped=stopped, ended=_now(), files=tuple(listed(self.folder)),
-            states=count_states(self.folder), gained=(*self.run.gained, *gained),
+            states=count_states(self.folder),
         )  # fmt: skip
         self._save()
         return self.run
@@ -294,6 +299,8 @@ def resumed(folder: Path, database: Database) -> Iterator[Writer]:
     """The bundle of a run that was stopped, to go on with. Raises as `read` does."""
     from dojoir.evidence.reading import read
 
-    run = replace(read(folder).run, status="running", ended=None, files=())
+    run = replace(
+        read(folder).run, version=bundle.VERSION, status="running", ended=None, files=(), gained=(), gates=()
+    )
     with Writer(folder, run, database) as writer:
         yield writer

@@ -17,8 +17,8 @@ from dojoir.records.draws import read_draws, write_draws
 from dojoir.records.engine import opened, sql, told, url_of
 from dojoir.records.likeness import most_alike
 from dojoir.records.path import path_of
-from dojoir.records.reading import fastest, ranked, way_to
-from dojoir.records.result import Known, Ranked, Result
+from dojoir.records.reading import as_known, fastest, ranked, result_columns, way_to
+from dojoir.records.result import Known, Ranked, Result, samples_as_json
 from dojoir.records.schema import (
     builds,
     contexts,
@@ -197,7 +197,7 @@ class Database:
             low, high = result.interval or (result.seconds, result.seconds)
             values = {
                 "build": build, "state": state, "context": context, "seconds": result.seconds, "low": low,
-                "high": high, "samples": json.dumps(list(result.samples)),
+                "high": high, "samples": samples_as_json(result),
             }  # fmt: skip
             connection.execute(measurements.insert().values(**values))
         return build
@@ -254,7 +254,8 @@ class Database:
             found = connection.execute(sql.select(runs.c.settings).where(runs.c.name == run)).scalar()
         if found is None:
             raise dojoir.ArgumentError(f"the database has no run {run}", "unknown-run")
-        given: dict[str, Any] = json.loads(found)
+        with told(self.name):
+            given: dict[str, Any] = json.loads(found)
         return given
 
     @dojoir.public
@@ -271,8 +272,8 @@ class Database:
         `unknown-run`."""
         with self.reading() as connection:
             row = self.run_row(connection, run)
-            chosen = _result_columns().where(builds.c.run == row).order_by(builds.c.id)
-            return [_as_known(found) for found in connection.execute(chosen)]
+            chosen = result_columns().where(builds.c.run == row).order_by(builds.c.id)
+            return [as_known(found) for found in connection.execute(chosen)]
 
     @dojoir.public
     def drew(self, run: str, trace: dojoir.Trace, moves: Sequence[tuple[str, str]], listed: bool = False) -> None:
@@ -311,8 +312,7 @@ class Database:
         from elsewhere is no result."""
         at = here(target, sizes, threads, protocol, kernel)
         chosen = (
-            _result_columns().join(contexts, contexts.c.id == builds.c.context)
-            .join(kernels, kernels.c.id == states.c.kernel)
+            result_columns().join(kernels, kernels.c.id == states.c.kernel)
             .where(kernels.c.hash == kernel.hash, states.c.hash == hash)
             .where(contexts.c.digest == at.digest_for(kernel.hash), builds.c.imported == 0)
         )  # fmt: skip
@@ -320,7 +320,7 @@ class Database:
             chosen = chosen.where(builds.c.digest == digest)
         with self.reading() as connection:
             found = connection.execute(chosen.order_by(builds.c.id.desc()).limit(1)).first()
-        return None if found is None else _as_known(found)
+        return None if found is None else as_known(found)
 
     @dojoir.public
     def best(
@@ -413,20 +413,6 @@ class Database:
             }
 
 
-def _result_columns() -> sql.Select[Any]:
-    """The columns of a result."""
-    return (
-        sql.select(
-            states.c.hash, builds.c.status, builds.c.digest, builds.c.reason, builds.c.stages,
-            verifications.c.cases, measurements.c.seconds, measurements.c.low, measurements.c.high,
-            measurements.c.samples,
-        )
-        .join(states, states.c.id == builds.c.state)
-        .outerjoin(verifications, verifications.c.build == builds.c.id)
-        .outerjoin(measurements, measurements.c.build == builds.c.id)
-    )  # fmt: skip
-
-
 def _cases(connection: sql.Connection, build: Mapping[str, Any]) -> int:
     """In how many cases the machine code of a build was right, as another build of the kernel; 0 where no such one
     was verified."""
@@ -440,15 +426,6 @@ def _cases(connection: sql.Connection, build: Mapping[str, Any]) -> int:
         .where(contexts.c.kernel == mine, builds.c.digest == build["digest"])
     )
     return int(connection.execute(chosen).scalar() or 0)
-
-
-def _as_known(row: Any) -> Known:
-    interval = None if row.seconds is None else (float(row.low), float(row.high))
-    samples = () if row.samples is None else tuple(map(float, json.loads(row.samples)))
-    stages = json.loads(row.stages)
-    return Known(
-        row.hash, row.status, row.seconds, interval, samples, row.cases or 0, row.digest, stages, row.reason
-    )  # fmt: skip
 
 
 def _inserted(connection: sql.Connection, table: sql.Table, values: Mapping[str, Any]) -> int:

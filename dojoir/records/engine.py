@@ -7,6 +7,7 @@ of each transaction. A transaction that writes takes the lock of the file at its
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -86,12 +87,14 @@ def _begin_sqlite(connection: sql.Connection) -> None:
 
 @contextlib.contextmanager
 def told(name: str) -> Iterator[None]:
-    """Turns the error of a driver, for a database that fails, into a RunError of dojoir, `database-lost`."""
+    """Turns the error of a driver, for a database that fails or whose bytes are no text any more, into a RunError
+    of dojoir, `database-lost`."""
     try:
         yield
-    except sql.exc.SQLAlchemyError as error:
+    except (sql.exc.SQLAlchemyError, UnicodeDecodeError, json.JSONDecodeError) as error:
         inner = getattr(error, "orig", None) or error
-        reason = " ".join(str(inner).split())
+        damaged = not isinstance(error, sql.exc.SQLAlchemyError)
+        reason = f"it is damaged: {inner}" if damaged else " ".join(str(inner).split())
         raise dojoir.RunError(f"the database {name} failed: {reason}", "database-lost") from None
 
 

@@ -20,8 +20,8 @@ import dojoir
 from dojoir.records.database import Database
 from dojoir.records.draws import draw_lines
 from dojoir.records.engine import sql
-from dojoir.records.lines import context_of, read_line, result_of
-from dojoir.records.result import Known
+from dojoir.records.lines import STATIC, check_fields, context_of, read_line, result_of
+from dojoir.records.result import Known, unfounded
 from dojoir.records.schema import builds, contexts, kernels, machines, measurements, runs, states, verifications
 
 FORMAT = "dojoir-records"
@@ -181,13 +181,15 @@ class _Reader:
         data = read_line(line)
         match data:
             case {"kernel": str(hash), "text": str(text)}:
+                check_fields(data, ("kernel", "text"), "a kernel")
                 self._kernel(connection, hash, text)
             case {"state": str(hash), "of": str(kernel), "parent": parent, "move": move}:
+                check_fields(data, ("state", "of", "parent", "move"), "a state")
                 self._state(connection, hash, kernel, parent, move)
             case {"result": str(hash), "of": str(kernel), "context": dict(context)}:
                 self._result(connection, hash, kernel, context, data)
             case {"drawn": str(), "of": str(), "moves": list()}:
-                pass
+                check_fields(data, ("drawn", "of", "moves", "listed"), "what was drawn")
             case _:
                 raise dojoir.ArgumentError("it is no kernel, state or result", "bad-record")
 
@@ -240,6 +242,9 @@ class _Reader:
             raise dojoir.ArgumentError("its state was not taken", "stale-record")
         result, made = result_of(hash, data)
         at = context_of(self.roots[kernel][1], context)
+        wrong = unfounded(result, isinstance(context["sizes"], list)) if at.protocol != STATIC else ""
+        if wrong:
+            raise dojoir.ArgumentError(wrong, "stale-record")
         row = self.known[kernel, hash]
         number = self.database.context_row(connection, self.roots[kernel][0], kernel, at)
         if not _is_there(connection, row, number, result, made):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Never
 
 import dojoir
 from dojoir.records.contexts import Context, sizes_text
-from dojoir.records.result import Known
+from dojoir.records.result import Known, unfounded
 
 MOST = 2**31 - 1
 """The largest count that a database holds."""
@@ -62,8 +62,37 @@ def _check_texts(data: Any) -> None:
                 open_ += items
 
 
+FIELDS = ("result", "of", "status", "seconds", "interval", "samples", "cases", "digest", "stages", "reason", "made",
+          "context")  # fmt: skip
+"""Of the line of a result, and no others."""
+
+
+CONTEXT = ("machine", "facts", "target", "sizes", "threads", "protocol", "versions")
+"""The fields of a context in such a line."""
+
+STATIC = "static"
+"""The protocol of what was ranked by its text alone: no times, and nothing to verify."""
+
+
+def figures_of_line(data: Mapping[str, Any]) -> str:
+    """Why the time of a line of a result does not follow from its samples; "" where it does. Raises ArgumentError,
+    `bad-record`."""
+    found, _ = result_of(str(data.get("result")), data)
+    context: Any = data.get("context")
+    at: Mapping[str, Any] = context if isinstance(context, dict) else {}
+    return "" if at.get("protocol") == STATIC else unfounded(found, isinstance(at.get("sizes"), list))
+
+
+def check_fields(data: Mapping[str, Any], known: Sequence[str], what: str) -> None:
+    """Raises ArgumentError, `bad-record`, for a field that nothing is known of: it is not dropped unsaid."""
+    more = [str(name) for name in data if name not in known]
+    if more:
+        raise _wrong(f"{what} has no field {more[0][:40]!r}")
+
+
 def result_of(hash: str, data: Mapping[str, Any]) -> tuple[Known, float]:
     """The result that a line has of a state, and when it was made. Raises ArgumentError, `bad-record`."""
+    check_fields(data, FIELDS, "a result")
     status = _text_field(data, "status")
     if status not in STATUSES:
         raise _wrong(f"its status is {status[:40]!r}, which is none of {', '.join(STATUSES)}")
@@ -79,13 +108,16 @@ def result_of(hash: str, data: Mapping[str, Any]) -> tuple[Known, float]:
     samples = data.get("samples")
     if not isinstance(samples, list):
         raise _wrong("its samples are no list")
+    parts = samples if samples and all(isinstance(one, list) for one in samples) else [samples]
+    every = tuple(_amount(one, "samples", above=0.0) for part in parts for one in part)
     stages = data.get("stages")
     if not isinstance(stages, dict):
         raise _wrong("its stages are no object")
     found = Known(
-        hash, status, seconds, interval, tuple(_amount(one, "samples", above=0.0) for one in samples),
-        _count(data.get("cases"), "cases", 0, MOST), _text_field(data, "digest"),
+        hash, status, seconds, interval, every, _count(data.get("cases"), "cases", 0, MOST),
+        _text_field(data, "digest"),
         {str(name): _amount(value, "stages") for name, value in stages.items()}, _text_field(data, "reason"),
+        tuple(map(len, parts)) if len(parts) > 1 else (),
     )  # fmt: skip
     made = _amount(data.get("made"), "made")
     if made > LATEST:
@@ -95,6 +127,7 @@ def result_of(hash: str, data: Mapping[str, Any]) -> tuple[Known, float]:
 
 def context_of(kernel: dojoir.Kernel, data: Mapping[str, Any]) -> Context:
     """The context that a line has of a result of a kernel. Raises ArgumentError, `bad-record`."""
+    check_fields(data, CONTEXT, "a context")
     sizes: Any = data.get("sizes")
     each: list[Any] = sizes if isinstance(sizes, list) else [sizes]
     if not each or not all(isinstance(one, dict) for one in each):

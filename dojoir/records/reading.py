@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import dojoir
 from dojoir.records.connected import Reads
 from dojoir.records.contexts import Sizes, here
 from dojoir.records.engine import sql
-from dojoir.records.result import Ranked
+from dojoir.records.lines import STATIC
+from dojoir.records.result import Known, Ranked, samples_from, unfounded
 from dojoir.records.schema import builds, contexts, kernels, machines, measurements, states, verifications
-
-STATIC = "static"
-"""The protocol of what was ranked by its text alone: no times, and nothing to verify."""
 
 MOST = 20
 """How many of the fastest are tried: the moves of some may not be legal any more."""
@@ -44,13 +44,16 @@ def ranked(
         timed = _timed(context, verified=protocol != STATIC)
         chosen = timed.order_by(measurements.c.seconds)
         if than is not None:
-            against = connection.execute(
-                timed.where(states.c.hash == than).order_by(measurements.c.seconds).limit(1)
-            ).first()
+            against = next(_founded(connection.execute(timed.where(states.c.hash == than))), None)
             if against is None:
                 return []
             chosen = chosen.where(measurements.c.seconds < against.seconds, states.c.hash != than)
-        return list(dict.fromkeys(connection.execute(chosen.limit(MOST)).scalars()))
+        return list(dict.fromkeys(row.state for row in islice(_founded(connection.execute(chosen)), MOST)))
+
+
+def _founded(rows: Iterable[Any]) -> Iterator[Any]:
+    """Of some rows those whose times follow from their samples: one that was edited is none."""
+    return (row for row in rows if row.protocol == STATIC or not unfounded(as_known(row), row.sizes[:1] == "["))
 
 
 def _context(
@@ -75,13 +78,8 @@ def _context(
 
 def _timed(context: int, verified: bool) -> sql.Select[Any]:
     """The states that were timed here in a context, with their seconds; those that were verified, or all."""
-    chosen = (
-        sql.select(measurements.c.state, measurements.c.seconds)
-        .join(builds, builds.c.id == measurements.c.build)
-        .join(states, states.c.id == measurements.c.state)
-        .where(measurements.c.context == context, builds.c.imported == 0)
-    )
-    return chosen.join(verifications, verifications.c.build == measurements.c.build) if verified else chosen
+    chosen = result_columns().where(measurements.c.context == context, builds.c.imported == 0)
+    return chosen.where(verifications.c.cases.is_not(None)) if verified else chosen
 
 
 def fastest(database: Reads, kernel: str | None, count: int, target: str | None) -> list[Ranked]:
@@ -97,26 +95,19 @@ def fastest(database: Reads, kernel: str | None, count: int, target: str | None)
     if target is not None:
         chosen = chosen.where(contexts.c.target == target)
     best = (
-        sql.select(
-            measurements.c.seconds, measurements.c.low, measurements.c.high,
-            states.c.id, states.c.hash, states.c.length, builds.c.imported,
-        )
-        .join(states, states.c.id == measurements.c.state)
-        .join(builds, builds.c.id == measurements.c.build)
-        .join(verifications, verifications.c.build == measurements.c.build)
-        .where(measurements.c.context == sql.bindparam("at"))
+        result_columns()
+        .where(measurements.c.context == sql.bindparam("at"), verifications.c.cases.is_not(None))
         .order_by(measurements.c.seconds)
-        .limit(count)
-    )  # fmt: skip
+    )
     groups: list[list[Ranked]] = []
     with database.reading() as connection:
         for at in connection.execute(chosen).all():
             group = [
                 Ranked(
                     at.of, row.hash, row.length, row.seconds, row.low, row.high, at.on, at.target, at.sizes,
-                    at.threads, at.protocol, at.versions, row.id, bool(row.imported),
+                    at.threads, at.protocol, at.versions, row.state, bool(row.imported),
                 )
-                for row in connection.execute(best, {"at": at.id})
+                for row in islice(_founded(connection.execute(best, {"at": at.id})), count)
             ]  # fmt: skip
             if group:
                 groups.append(group)
@@ -151,3 +142,29 @@ def _row(connection: sql.Connection, state: int) -> Any:
     if row is None:
         raise dojoir.ArgumentError(f"the database has no state {state}", "unknown-state")
     return row
+
+
+def result_columns() -> sql.Select[Any]:
+    """The columns of a result, with where it was timed."""
+    return (
+        sql.select(
+            states.c.hash, builds.c.status, builds.c.digest, builds.c.reason, builds.c.stages,
+            verifications.c.cases, measurements.c.seconds, measurements.c.low, measurements.c.high,
+            measurements.c.samples, contexts.c.protocol, contexts.c.sizes, builds.c.state, builds.c.imported,
+            states.c.length,
+        )
+        .join(states, states.c.id == builds.c.state)
+        .join(contexts, contexts.c.id == builds.c.context)
+        .outerjoin(verifications, verifications.c.build == builds.c.id)
+        .outerjoin(measurements, measurements.c.build == builds.c.id)
+    )  # fmt: skip
+
+
+def as_known(row: Any) -> Known:
+    """The result in a row."""
+    interval = None if row.seconds is None else (float(row.low), float(row.high))
+    samples, counts = ((), ()) if row.samples is None else samples_from(row.samples)
+    return Known(
+        row.hash, row.status, row.seconds, interval, samples, row.cases or 0, row.digest, json.loads(row.stages),
+        row.reason, counts,
+    )  # fmt: skip

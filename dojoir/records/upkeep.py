@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import dojoir
 from dojoir.records.database import Database
 from dojoir.records.engine import sql
-from dojoir.records.reading import STATIC
+from dojoir.records.lines import STATIC
+from dojoir.records.reading import as_known, result_columns
+from dojoir.records.result import unfounded
 from dojoir.records.schema import (
     TABLES,
     builds,
@@ -41,7 +43,8 @@ class Checked:
 
 def check(database: Database, progress: Callable[[int], None] | None = None) -> Checked:
     """Holds a database to what it says: the file is whole, every kernel has its hash, every move is proved again
-    and leads where it should, and what was timed was verified. Raises RunError where it cannot be read."""
+    and leads where it should, what was timed was verified, and times are those of their samples. Raises RunError
+    where it cannot be read."""
     found = Checked()
     with database.reading() as connection:
         if connection.dialect.name == "sqlite":
@@ -65,6 +68,9 @@ def check(database: Database, progress: Callable[[int], None] | None = None) -> 
         ).scalar_one()
         if unverified:
             found.wrong.append(f"{unverified} times are of what was not verified")
+        for row in connection.execute(result_columns().where(contexts.c.protocol != STATIC)):
+            wrong = unfounded(as_known(row), row.sizes[:1] == "[")
+            found.wrong += [f"state {row.hash[:12]}: {wrong}"] if wrong else []
         for kernel in connection.execute(sql.select(kernels)).all():
             _check_kernel(connection, kernel.id, kernel.hash, kernel.text, found, progress)
     return found

@@ -13,8 +13,8 @@ import dojoir
 from dojoir.search.budget import OF_MODELS
 from dojoir.search.idle import without_idle
 from dojoir.search.play import Play
-from dojoir.search.storing import Race, by_estimate, stored
-from dojoir.search.tuned import Gain, Tuned
+from dojoir.search.storing import Racing, by_estimate, stored
+from dojoir.search.tuned import Gain, Race, Tuned
 from dojoir.search.variation import prefix
 
 SECONDS = 30.0
@@ -264,7 +264,7 @@ def _gain(
     except dojoir.DojoError:
         return None
     found = dojoir.ratio_of(together.measurements[1], together.measurements[0])
-    return Gain(found.median, found.low, found.high)
+    return Gain(found.median, found.low, found.high, (Race(answer.kernel.hash, dict(sizes), together),))
 
 
 def compared(
@@ -294,7 +294,7 @@ def compared(
     return first, second
 
 
-def _race(play: Play, evaluator: Any) -> Race:
+def _race(play: Play, evaluator: Any) -> Racing:
     """The ratio of two traces timed in turn: here, or some worker of a cluster, which knows the search's sizes
     only."""
 
@@ -323,4 +323,6 @@ def _mean(gains: Sequence[Gain]) -> Gain:
     def mean(values: Sequence[float]) -> float:
         return math.exp(sum(math.log(value) for value in values) / len(values))
 
-    return Gain(mean([g.median for g in gains]), mean([g.low for g in gains]), mean([g.high for g in gains]))
+    low, high = (mean([getattr(gain, end) for gain in gains]) for end in ("low", "high"))
+    races = tuple(race for gain in gains for race in gain.races)
+    return Gain(mean([gain.median for gain in gains]), low, high, races)

@@ -20,7 +20,7 @@ from dojoir.search.tuned import Gain
 HEAD = "# timed: "
 """The start of the line of a schedule that tells how it was timed, as JSON."""
 
-Race = Callable[[dojoir.Trace, dojoir.Trace, Mapping[str, int], int], Gain | None]
+Racing = Callable[[dojoir.Trace, dojoir.Trace, Mapping[str, int], int], Gain | None]
 """How many times as fast the first trace is as the second, at some sizes on so many threads; None where one of them
 does not come to its end."""
 
@@ -66,7 +66,7 @@ def check_store(folder: str | os.PathLike[str]) -> None:
         ) from None
 
 
-def stored(play: Play, answer: dojoir.Trace, folder: str | os.PathLike[str], timer: str, race: Race) -> str:
+def stored(play: Play, answer: dojoir.Trace, folder: str | os.PathLike[str], timer: str, race: Racing) -> str:
     """Stores the answer of a search, unless what is there is as fast, and says what was done. Never raises: the
     search is over, and its answer is there."""
     if not answer.moves:
@@ -92,7 +92,9 @@ def stored(play: Play, answer: dojoir.Trace, folder: str | os.PathLike[str], tim
     return f"stored as {path}{replaced}: {used}"
 
 
-def _kept(play: Play, answer: dojoir.Trace, known: dojoir.schedules.Schedule, now: Timed, race: Race) -> str | None:
+def _kept(
+    play: Play, answer: dojoir.Trace, known: dojoir.schedules.Schedule, now: Timed, race: Racing
+) -> str | None:
     """Why the schedule that is there stays, as a phrase; None where the answer may replace it."""
     try:
         other = known.on(play.kernel)
@@ -116,7 +118,7 @@ def _kept(play: Play, answer: dojoir.Trace, known: dojoir.schedules.Schedule, no
     return None if math.exp(sum(map(math.log, lows)) / len(lows)) > 1 else "as fast"
 
 
-def by_estimate(play: Play) -> Race:
+def by_estimate(play: Play) -> Racing:
     """A race of estimates."""
 
     def race(one: dojoir.Trace, other: dojoir.Trace, sizes: Mapping[str, int], threads: int) -> Gain:

@@ -12,13 +12,24 @@ WIDE = 3.0
 
 
 @dataclass(frozen=True)
+class Race:
+    """A kernel, by its hash, timed in turn with another at some sizes: what `measure_together` gave of both."""
+
+    hash: str
+    sizes: Mapping[str, int]
+    together: dojoir.Together
+
+
+@dataclass(frozen=True)
 class Gain:
     """How many times as fast one kernel is as another, with the interval of 95% confidence; an interval that says
-    nothing is left out where it is shown."""
+    nothing is left out where it is shown. `races` have the samples that it follows from, where they were taken
+    here."""
 
     median: float
     low: float
     high: float
+    races: tuple[Race, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def interval(self) -> tuple[float, float] | None:

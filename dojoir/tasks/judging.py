@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import dojoir
-from dojoir.evidence.bundle import Gained
-from dojoir.evidence.gates import Asked, Gate, GateStatus, gate
+from dojoir.evidence.benching import bench_of, shape
+from dojoir.evidence.bundle import Gained, Verdict
+from dojoir.evidence.figures import Bench, gains
+from dojoir.evidence.gates import Asked, Gate, Gates, gate
 from dojoir.search import Static
 from dojoir.tasks.task import EVIDENCE_GATES, TIMED, Answer, Task, replayed, without
 
@@ -59,6 +61,8 @@ class Case:
     trace: dojoir.Trace | None = None
     gained: list[Gained] = field(default_factory=list)
     share: tuple[float | None, str | None] = (None, None)
+    evidence: Gates | None = None
+    bench: Bench | None = None
 
     @property
     def target(self) -> str:
@@ -69,7 +73,7 @@ class Case:
         return dict(self.task.given.sizes)
 
 
-Said = tuple[GateStatus, str]
+Said = tuple[Verdict, str]
 
 
 @dojoir.public
@@ -149,13 +153,17 @@ def _of_evidence(case: Case, names: Sequence[str]) -> list[Gate]:
         found = gate(asked, names)
     except dojoir.DojoError as error:  # the sizes of another text
         return [Gate(names[0], "fail", error.diagnostic.message)]
-    if asked.bench is not None and asked.bench.shapes[0].ceiling is not None:
-        ceiling = asked.bench.shapes[0].ceiling
-        case.share = ceiling.share, ceiling.bound_by
-        for peer in asked.bench.shapes[0].peers:
-            if peer.ratio is not None:
-                case.gained.append(Gained(peer.name, peer.ratio.median, peer.ratio.low, peer.ratio.high))
+    case.evidence = found
+    _take(case, asked.seen.timed)
     return [replace(one, file="") for one in found.gates]
+
+
+def _take(case: Case, bench: Bench | None) -> None:
+    """Takes what a bench says of an answer."""
+    ceiling = None if bench is None else bench.shapes[0].ceiling
+    if ceiling is not None:
+        case.share = ceiling.share, ceiling.bound_by
+    case.gained += gains(bench)
 
 
 # -- the gates of tasks alone --------------------------------------------------------------------------------
@@ -180,7 +188,7 @@ def equal(case: Case) -> Said:
             distributions=None if sizes is None else ("integers", "uniform", "normal"),
         )  # fmt: skip
         if report.status == "undecided":
-            return "unavailable", f"too little could be compared: {', '.join(report.undecided)} inputs"
+            return "undecided", f"too little could be compared: {', '.join(report.undecided)} inputs"
         if not report.ok:
             return "fail", report.reason or report.status
     return "pass", ""
@@ -275,7 +283,8 @@ def gain(case: Case) -> Said:
     assert case.trace is not None
     goal = case.task.goal
     if not {one.beside for one in case.gained} >= {*goal.beside}:
-        case.gained[:] = _timed(case)
+        case.gained.clear()
+        _time(case)
     for one in case.gained:
         if one.low < goal.least:
             return "fail", f"{one.median:.3g}x ({one.low:.3g} to {one.high:.3g}) as fast as {one.beside}, and " \
@@ -297,27 +306,24 @@ def rivals(task: Task) -> Mapping[str, dojoir.Kernel]:
     return found
 
 
-def _timed(case: Case) -> list[Gained]:
+def _time(case: Case) -> None:
+    """Times an answer beside what the goal names, or estimates it under the timer `static`."""
     assert case.trace is not None
-    others, own = rivals(case.task), case.trace.kernel
+    others, own, threads = rivals(case.task), case.trace.kernel, case.task.given.threads
     if case.timer == "static":
-        threads = case.task.given.threads
 
         def estimate(kernel: dojoir.Kernel) -> float:
             return max(dojoir.estimate(kernel, case.sizes, case.target, threads), 1e-12)
 
         ratios = {name: estimate(other) / estimate(own) for name, other in others.items()}
-        return [Gained(name, ratio, ratio, ratio) for name, ratio in ratios.items()]
+        case.gained += [Gained(name, ratio, ratio, ratio) for name, ratio in ratios.items()]
+        return
     together = case.measure(
-        [own, *others.values()], case.target, threads=case.task.given.threads, sizes=case.sizes, budget=case.seconds
-    )  # fmt: skip
-    mine, *rest = together.measurements
-    case.share = mine.fraction, mine.bound_by
-    found = []
-    for name, other in zip(others, rest, strict=True):
-        ratio = dojoir.ratio_of(other, mine)
-        found.append(Gained(name, ratio.median, ratio.low, ratio.high))
-    return found
+        [own, *others.values()], case.target, threads=threads, sizes=case.sizes, budget=case.seconds
+    )
+    found = shape(case.sizes, [*others], together, {})
+    case.bench = bench_of(own, case.target, threads, together.measurements[0].protocol, [found])
+    _take(case, case.bench)
 
 
 _OWN: Mapping[str, Callable[[Case], Said]] = {

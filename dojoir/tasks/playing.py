@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import dojoir
-from dojoir.evidence.bundle import GATES, RUN, Judged
+from dojoir.evidence.bundle import BENCH, GATES, RUN
 from dojoir.evidence.forms import from_text, to_data, to_text
-from dojoir.evidence.gates import Gates
 from dojoir.evidence.reading import read_text
 from dojoir.evidence.writing import RUNS, UNFINISHED, Writer, resumed, store_of, versions
 from dojoir.tasks.agents import Agent, answer_of
@@ -148,20 +147,15 @@ def _left(writer: Writer, case: Case, found: Judgement, status: str, reason: str
     trace = case.trace
     if trace is not None and trace.start == case.task.kernel and trace.is_safe:
         writer.answer(trace)
-    of_evidence = tuple(one for one in found.gates if one.name in EVIDENCE_GATES)
-    if of_evidence and trace is not None:
-        shapes = (dict(case.task.given.sizes),)
-        writer.data(GATES, Gates(
-            trace.start.name, trace.kernel.hash, case.target, case.task.given.threads, shapes, case.seed,
-            of_evidence,
-        ))  # fmt: skip
+        for name, evidence in ((GATES, case.evidence), (BENCH, case.bench)):
+            if evidence is not None and evidence.hash == writer.run.result:
+                writer.data(name, evidence)
     writer.note(
-        gates=tuple(Judged(one.name, one.status, one.reason, GATES) for one in of_evidence),
         notes=tuple(f"{one.name}: {one.status}{': ' if one.reason else ''}{one.reason}"
-                    for one in found.gates if one not in of_evidence),
+                    for one in found.gates if one.name not in EVIDENCE_GATES),
     )  # fmt: skip
     writer.machine()
-    writer.end("failed" if status == "failed" else "done", reason or status, found.gained)
+    writer.end("failed" if status == "failed" else "done", reason or status)
 
 
 # -- the folder --------------------------------------------------------------------------------------------------

@@ -13,15 +13,15 @@ from dojoir.verbs.recording import recording
 from dojoir.verbs.subject import RUNS, run_folder, shapes_for, trace_of
 
 if TYPE_CHECKING:
-    from dojoir.evidence import Asked, Gates
-    from dojoir.evidence.writing import Writer
+    pass
 
 
 def gate(options: argparse.Namespace) -> int:
-    """Asks each gate in turn; status 0 only if all pass, 3 where one fails, 4 where one is not to be had here.
-    Raises DojoError."""
+    """Asks each gate in turn; status 0 only if all pass, 4 where a compiler or a device is missing for
+    some, 3 for all else. Raises DojoError."""
     from dojoir.evidence import Asked, TorchFunction, gate_lines, to_data
     from dojoir.evidence import gate as gated
+    from dojoir.evidence.bundle import GATES
     from dojoir.evidence.peers import check_peers
 
     check_peers(options.beside)
@@ -39,11 +39,12 @@ def gate(options: argparse.Namespace) -> int:
     with recording(options, "gate", trace, shapes, settings, options.subject) as writer:
         found = gated(asked)
         if writer is not None:
-            _left(writer, asked, found)
+            writer.data(GATES, found)
     write_result(json.dumps({"gates": to_data(found)}) + "\n" if options.json else gate_lines(found), None)
     if found.ok:
         return FINE
-    return DIFFERS if any(one.status == "fail" for one in found.gates) else TOOLCHAIN
+    is_missing = all(one.status in ("pass", "unavailable") for one in found.gates)
+    return TOOLCHAIN if is_missing else DIFFERS
 
 
 def _of_run(options: argparse.Namespace) -> tuple[str | None, str]:
@@ -57,14 +58,3 @@ def _of_run(options: argparse.Namespace) -> tuple[str | None, str]:
     wrong = given.wrong_files()
     source = given.source if given.run.target == options.target else None
     return None if source is None else source[1], wrong[0] if wrong else ""
-
-
-def _left(writer: Writer, asked: Asked, found: Gates) -> None:
-    """The files of the gates in a bundle."""
-    from dojoir.evidence.bundle import BENCH, GATES, VERIFY, Judged
-
-    writer.data(GATES, found)
-    writer.data(VERIFY, {"reports": asked.reports})
-    if asked.bench is not None:
-        writer.data(BENCH, asked.bench)
-    writer.note(gates=tuple(Judged(one.name, one.status, one.reason, one.file) for one in found.gates))

@@ -12,7 +12,7 @@ from dojoir.cli.report import DIFFERS, FINE
 from dojoir.verbs.arguments.given import check_writable
 
 if TYPE_CHECKING:
-    from dojoir.evidence.replay import Proof
+    from dojoir.evidence.claims import Proof
 
 
 def replay(options: argparse.Namespace) -> int:

@@ -86,7 +86,8 @@ def bundled(
 
 def finished(writer: Writer, tuned: dojoir.Tuned, options: argparse.Namespace) -> None:
     """Writes what a search came to: its answer, the card of it, what was gained."""
-    from dojoir.evidence.bundle import PROFILE, Gained
+    from dojoir.evidence.benching import raced
+    from dojoir.evidence.bundle import BENCH, PROFILE
 
     writer.answer(tuned.trace)
     is_measured = options.timer == "measure"
@@ -96,8 +97,9 @@ def finished(writer: Writer, tuned: dojoir.Tuned, options: argparse.Namespace) -
             card = dojoir.profile(tuned.trace.kernel, options.target, sizes=sizes, threads=options.threads)
             writer.data(PROFILE, [card.to_json()])
     writer.machine(measured=is_measured)
-    pairs = (("text", tuned.ratio), ("optimize", tuned.ratio_to_optimize))
-    gained = [Gained(name, one.median, one.low, one.high) for name, one in pairs if one is not None]
+    timed = raced(tuned, options.target, options.threads)
+    if timed is not None:
+        writer.data(BENCH, timed)
     writer.note(notes=tuned.notes)
     interrupted = tuned.stopped == "interrupted"
-    writer.end("interrupted" if interrupted else "done", tuned.stopped, gained)
+    writer.end("interrupted" if interrupted else "done", tuned.stopped)

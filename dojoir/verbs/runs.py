@@ -23,10 +23,15 @@ def runs(options: argparse.Namespace) -> int:
         raise dojoir.ArgumentError(f"there is no folder {folder}: dojoir tune --runs {folder} begins one", "no-run")
     found = []
     for one in every(folder):
-        if not isinstance(one, Bundle):
-            say(json.dumps({"unread": one[0], "reason": one[1]}) if options.json else f"{one[0]}: {one[1]}")
+        run, unread = None, one if isinstance(one, tuple) else (one.folder.name, "")
+        if isinstance(one, Bundle):
+            try:
+                run = one.told
+            except dojoir.DojoError as error:
+                unread = one.folder.name, error.diagnostic.message
+        if run is None:
+            say(json.dumps({"unread": unread[0], "reason": unread[1]}) if options.json else ": ".join(unread))
             continue
-        run = one.run
         wanted = {"kernel": options.kernel, "target": options.target, "status": options.status}
         if all(value is None or getattr(run, name) == value for name, value in wanted.items()):
             found.append(run)
@@ -59,7 +64,7 @@ def show(options: argparse.Namespace) -> int:
         text = section(given, options.section)
         answer = {"section": options.section, "text": text}
     else:
-        text, answer = summary(given), {"run": to_data(given.run)}
+        text, answer = summary(given), {"run": to_data(given.told)}
     write_result(json.dumps(answer) + "\n" if options.json else f"{text.rstrip()}\n", None)
     return 0
 

@@ -358,4 +358,5 @@ def _joined(kernel_hash: str, laps: list[Lap], cases: int, digest: str) -> Evalu
             else None
         ),
         ratios=ratios if raced else (),
+        counts=tuple(len(lap.samples) for lap in laps) if len(laps) > 1 else (),
     )

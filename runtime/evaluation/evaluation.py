@@ -24,9 +24,10 @@ class Evaluation:
     """The result of evaluating the kernel with this `hash`; `status` is one of STATUSES.
 
     `seconds` is the time of one call, the median of `samples`, which lies within `interval` with 95% confidence;
-    of several sizes the geometric mean. None where nothing was timed; of a kernel that was `cut`, what its second
-    call took. `ratio` is how many times as fast it is as the `best` that it was raced against, from the rounds in
-    which both ran, within `ratio_interval`; `ratios` has one for each size.
+    of several sizes the geometric mean, and `counts` says how many of the samples are of each. None where nothing
+    was timed; of a kernel that was `cut`, what its second call took. `ratio` is how many times as fast it is as the
+    `best` that it was raced against, from the rounds in which both ran, within `ratio_interval`; `ratios` has one
+    for each size.
 
     `cases` were compared with the reference. `compared` says of the elements that have one right code how many
     were compared to the bit (`exact`), how many `near` a tie, where the next code is as right, and how many were
@@ -47,6 +48,7 @@ class Evaluation:
     ratio_interval: tuple[float, float] | None = None
     ratios: tuple[float, ...] = ()
     compared: Mapping[str, int] = field(default_factory=dict)
+    counts: tuple[int, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -92,5 +94,5 @@ class Evaluation:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Evaluation:
         """Reads the output of `to_json`."""
-        tuples = ("interval", "samples", "ratio_interval", "ratios")
-        return cls(**{**data, **{name: tuple(data[name]) for name in tuples if data[name] is not None}})
+        tuples = ("interval", "samples", "ratio_interval", "ratios", "counts")
+        return cls(**{**data, **{name: tuple(data[name]) for name in tuples if data.get(name) is not None}})

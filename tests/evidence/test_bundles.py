@@ -159,7 +159,7 @@ def test_half_a_line_is_no_line(searched: Bundle, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        (lambda data: data | {"version": 2}, "newer-record"),
+        (lambda data: data | {"version": 3}, "newer-record"),
         (lambda data: data | {"version": "1"}, "bad-record"),
         (lambda data: data | {"version": 0}, "bad-record"),
         (lambda data: data | {"more": 1}, "bad-record"),

@@ -155,10 +155,10 @@ def test_elements_that_share_a_byte_are_judged_as_others() -> None:
     assert found["deterministic"].status == "pass"
 
 
-def test_a_proof_that_does_not_come_to_an_end_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proof_that_does_not_come_to_an_end_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dojoir.evidence.gates.STEPS", 1)
     found = asked(dojoir.Trace(dojoir.kernels.load("matmul")).then("split(0, 16)"), {"N": 8, "M": 8, "K": 8})
-    assert found["proved"].status == "unavailable" and not found.ok
+    assert found["proved"].status == "undecided" and not found.ok
 
 
 def test_wrong_sizes_and_peers_are_errors_and_no_answers() -> None:

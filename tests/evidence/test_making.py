@@ -12,7 +12,9 @@ import pytest
 
 import dojoir
 from dojoir.evidence import making
-from dojoir.evidence.gates import Gate, Gates, GateStatus
+from dojoir.evidence.bundle import Verdict
+from dojoir.evidence.figures import Report
+from dojoir.evidence.gates import Gate, Gates, Seen
 from dojoir.evidence.making import Gated, Shelf, Wish, make
 from dojoir.evidence.reading import read
 from dojoir.evidence.replay import replay
@@ -31,12 +33,14 @@ def made(folder: Path, wanted: list[Wish], **more: Any) -> Shelf:
     return make(wanted, folder, **given)
 
 
-def says(**statuses: GateStatus) -> Gated:
+def says(**statuses: Verdict) -> Gated:
     """Gates that say what they are told."""
 
     def gate(trace: dojoir.Trace, target: str, sizes: Mapping[str, int], threads: int) -> Gates:
         found = tuple(Gate(name, status, "as told") for name, status in statuses.items())
-        return Gates(trace.start.name, trace.kernel.hash, target, threads, (dict(sizes),), 0, found)
+        seen = Seen((), correct=(Report({}, "ok", 3), Report(dict(sizes), "ok", 3)))
+        shapes = (dict(sizes),)
+        return Gates(trace.start.name, trace.kernel.hash, target, threads, shapes, 0, found, seen=seen)
 
     return gate
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import random
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
 import dojoir
-from dojoir.evidence.bundle import BENCH, GATES, Judged
-from dojoir.evidence.figures import Bench, Interval, Shape, Times
-from dojoir.evidence.gates import Gate, Gates
+from dojoir.evidence.benching import bench_of
+from dojoir.evidence.bundle import BENCH, GATES
+from dojoir.evidence.figures import ITSELF, Bench, Report, Shape, timed
+from dojoir.evidence.gates import Gate, Gates, Seen, is_correct
 from dojoir.evidence.reading import Bundle, read
 from dojoir.evidence.writing import Writer, recorded, store_of
 from dojoir.records import Database
 
 SIZES = {"N": 4096}
+REPORTS = (Report({}, "ok", 3), Report(SIZES, "ok", 3))
 MOVES = ("split(0, 16)", "vectorize(0.0)")
 
 
@@ -31,37 +32,26 @@ def samples(seconds: float, seed: int, count: int = 30) -> tuple[float, ...]:
     return tuple(seconds * draw.uniform(0.99, 1.01) for _ in range(count))
 
 
-def timed(name: str, found: tuple[float, ...], own: tuple[float, ...] | None = None) -> Times:
-    quarters = statistics.quantiles(found, n=4, method="inclusive")
-    ratio = None
-    if own is not None:
-        pairs = [a / b for a, b in zip(found, own, strict=True)]
-        ratio = Interval(statistics.median(pairs), min(pairs), max(pairs))
-    middle, ends = statistics.median(found), (min(found), max(found))
-    return Times(name, middle, *ends, quarters[0], quarters[2], len(found), found, ratio, 0.0)
-
-
 def benched(kernel: dojoir.Kernel, seconds: float = 1e-5, seed: int = 0) -> Bench:
-    own = samples(seconds, seed)
-    shape = Shape(SIZES, "ok", own=timed(kernel.name, own), noise=Interval(1.0, 0.99, 1.01),
-                  peers=(timed("text", samples(2 * seconds, seed + 1), own),))  # fmt: skip
-    return Bench(
-        kernel.name, kernel.hash, "llvm", 1, "synthetic", "a machine", "dojoir", "pass", "", (shape,)
-    )  # fmt: skip
+    """A bench whose samples are made up, and whose figures follow from them."""
+    names = {kernel.name: (seconds, seed), ITSELF: (seconds, seed + 2), "text": (2 * seconds, seed + 1)}
+    own, itself, text = (timed(name, samples(*given), None, 0.0) for name, given in names.items())
+    shape = Shape(SIZES, "ok", own=own, itself=itself, peers=(text,))
+    return bench_of(kernel, "llvm", 1, "synthetic", [shape], reports=REPORTS, correct="pass", reason="")
 
 
 def bench_bundle(
     runs: Path, trace: dojoir.Trace, seconds: float = 1e-5, parent: str | None = None, fails: bool = False
 ) -> Bundle:
-    """A bundle of a bench whose samples are made up."""
+    """A bundle of a bench whose samples are made up, and of a gate that passes or fails."""
     with recorded(
         runs, "bench", trace, target="llvm", sizes=[SIZES], threads=1, settings={"seed": 0}, parent=parent
     ) as writer:  # fmt: skip
         writer.data(BENCH, benched(trace.kernel, seconds))
-        said = Gate("correct", "fail" if fails else "pass", "as it was told", "verify.json")
-        gates = Gates(trace.start.name, trace.kernel.hash, "llvm", 1, (SIZES,), 0, (said,))
-        writer.data(GATES, gates)
-        writer.note(gates=tuple(Judged(one.name, one.status, one.reason, one.file) for one in gates.gates))
+        seen = Seen((), correct=(Report({}, "failed", 3, "as it was told"),) if fails else REPORTS)
+        status, reason = is_correct(seen, [SIZES], 1)
+        said = Gate("correct", status, reason, GATES)
+        writer.data(GATES, Gates(trace.start.name, trace.kernel.hash, "llvm", 1, (SIZES,), 0, (said,), seen=seen))
     return read(writer.folder)
 
 

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from records_cases import result, walk
 import dojoir
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
+
+import sqlalchemy
 
 from dojoir import records
 from dojoir.records import Database, schema
@@ -239,3 +242,96 @@ def test_a_time_that_was_read_in_is_a_hint_until_it_was_timed_here(tmp_path: Pat
         assert best is not None and best.kernel == trace.kernel
         assert other.best(trace.start, "llvm", SIZES, 1, than=trace.start) is None
         assert sorted(map(len, records.export_lines(other))) != sorted(map(len, lines))
+
+
+# -- times that do not follow from their samples -----------------------------------------------------------
+def timed_here(database: Database) -> tuple[dojoir.Trace, dojoir.Trace]:
+    """Two states that were timed here, the faster one first."""
+    fast, slow = (dojoir.Trace(dojoir.kernels.load("softmax")).then(f"split(0, {n})") for n in (8, 16))
+    put(database, fast, 1e-3)
+    put(database, slow, 2e-3)
+    return fast, slow
+
+
+def test_a_time_that_was_edited_does_not_win_and_is_told(tmp_path: Path) -> None:
+    with Database(tmp_path / "a.db") as database:
+        fast, slow = timed_here(database)
+        assert records.check(database).ok
+        with database.writing() as connection:
+            connection.execute(
+                sqlalchemy.text("update measurements set seconds=1e-9, low=1e-9 where seconds > 1.5e-3")
+            )
+        best = database.best(fast.start, sizes=SIZES, threads=1)
+        assert best is not None and best.kernel == fast.kernel
+        assert database.faster(fast.start, fast.kernel, sizes=SIZES, threads=1) is None
+        assert [one.hash for one in database.top()] == [fast.kernel.hash]
+        found = records.check(database)
+        assert not found.ok and slow.kernel.hash[:12] in str(found) and "its samples give 0.002 s" in str(found)
+
+
+@pytest.mark.parametrize("column", ["low", "high", "samples"])
+def test_an_interval_that_was_edited_is_told(tmp_path: Path, column: str) -> None:
+    with Database(tmp_path / "a.db") as database:
+        timed_here(database)
+        with database.writing() as connection:
+            value = "'[0.003]'" if column == "samples" else "0.0015"
+            connection.execute(sqlalchemy.text(f"update measurements set {column}={value}"))
+        assert len(records.check(database).wrong) == 2
+
+
+def test_several_sizes_keep_their_samples_apart(tmp_path: Path) -> None:
+    """The geometric mean of the medians; rows of earlier versions did not say which sample was at which size."""
+    trace = dojoir.Trace(dojoir.kernels.load("softmax")).then("split(0, 8)")
+    sizes = [SIZES, {name: 2 * value for name, value in SIZES.items()}]
+    found = replace(
+        result(trace), seconds=2e-3, interval=(2e-3, 2e-3), samples=(1e-3,) * 3 + (4e-3,) * 5, counts=(3, 5)
+    )
+    with Database(tmp_path / "a.db") as database:
+        database.record(trace, found, sizes=sizes, threads=1)
+        known = database.known(trace.start, trace.kernel.hash, sizes=sizes, threads=1)
+        assert known is not None and known.samples == found.samples and known.counts == (3, 5)
+        assert records.check(database).ok
+        with Database(tmp_path / "b.db") as other:
+            done = records.import_lines(other, records.export_lines(database))
+            assert done.results == 1 and not done.refused
+        database.record(trace, replace(found, counts=()), sizes=sizes, threads=1)
+        assert records.check(database).ok
+        database.record(trace, replace(found, counts=(), seconds=1e-4), sizes=sizes, threads=1)
+        assert len(records.check(database).wrong) == 1
+
+
+def test_a_line_that_says_more_or_other_than_its_samples_is_refused(tmp_path: Path) -> None:
+    with Database(tmp_path / "a.db") as database:
+        timed_here(database)
+        lines = list(records.export_lines(database))
+    (number,) = (n for n, line in enumerate(lines) if '"result"' in line and "0.002" in line)
+    changes: tuple[tuple[int, dict[str, Any], str], ...] = (
+        (number, {"seconds": 1e-4, "interval": [1e-4, 1e-4]}, "its samples give"),
+        (number, {"samples": []}, "no samples"),
+        (number, {"peak": 1}, "a result has no field 'peak'"),
+        (1, {"author": "me"}, "a kernel has no field 'author'"),
+        (2, {"note": ""}, "a state has no field 'note'"),
+    )
+    for n, (at, change, words) in enumerate(changes):
+        other = [json.dumps(json.loads(line) | change) if k == at else line for k, line in enumerate(lines)]
+        with Database(tmp_path / f"{n}.db") as database:
+            refused = records.import_lines(database, other).refused
+            assert refused and words in refused[0], refused
+
+
+def test_bytes_that_were_changed_are_an_error_and_no_bug(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Database(tmp_path / "a.db") as database:
+        database.begin(dojoir.kernels.load("softmax"), {"seed": 0}, "run")
+        timed_here(database)
+    data, draw, path = (tmp_path / "a.db").read_bytes(), Random(0), tmp_path / "b.db"
+    for count in (1, 5, 50, 200) * 3:
+        other = bytearray(data)
+        for _ in range(count):
+            other[draw.randrange(100, len(other))] = draw.randrange(256)
+        path.write_bytes(bytes(other))
+        for beside in ("-wal", "-shm"):
+            Path(f"{path}{beside}").unlink(missing_ok=True)
+        for verb in (["check"], ["stats"], ["top"], ["runs"], ["show", "last"], ["export"]):
+            assert main(["db", verb[0], "--db", str(path), *verb[1:]]) in (0, 1, 3), capsys.readouterr().err

@@ -34,7 +34,7 @@ def view_of_trace(trace: dojoir.Trace, target: str = "llvm", title: str = "") ->
 
 def view_of_run(given: Bundle) -> View:
     """The page of a run. Raises DojoError for files that are broken."""
-    run = given.run
+    run = given.told
     try:
         view = view_of_trace(given.trace, run.target, run.name)
     except dojoir.ArgumentError as error:
