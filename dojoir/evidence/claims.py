@@ -411,4 +411,4 @@ CLAIMS = (
     Claim("verdicts", "gates", (GATES, TRACE, SOURCE), lambda one: bool(one.run.gates) or one.has(GATES),
           _verdicts),
 )  # fmt: skip
-"""What a bundle claims, and from which of its files each claim follows."""
+"""The claims of a bundle, each with the files that it follows from."""

@@ -173,7 +173,7 @@ def measured(name: str, samples: Sequence[float], ceiling: Ceiling | None = None
 
 
 def timed(name: str, samples: Sequence[float], own: Sequence[float] | None, difference: float | None) -> Times:
-    """What follows from the samples of a contestant, and from those of the kernel beside it."""
+    """The figures that follow from the samples of a contestant, and from those of the kernel beside it."""
     row = measured(name, samples)
     ratio = None
     if own is not None:

@@ -201,7 +201,7 @@ def correct(asked: Asked) -> Judged:
 
 
 def is_correct(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
-    """What comparisons at small sizes and at all shapes say."""
+    """The verdict of comparisons at small sizes and at all shapes."""
     verdict = of_reports(seen.correct)
     compared = [one.sizes for one in seen.correct]
     if verdict[0] == "pass" and not all(sizes in compared for sizes in ({}, *shapes)):
@@ -224,7 +224,7 @@ def deterministic(asked: Asked) -> Judged:
 
 
 def is_deterministic(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
-    """What calls on the same inputs gave."""
+    """The verdict of calls on the same inputs."""
     for one in seen.calls:
         if one.ended or len(one.digests) < CALLS:
             return _judged(f"the process {one.ended or 'ended'} after {len(one.digests)} calls")
@@ -247,7 +247,7 @@ def honest(asked: Asked) -> Judged:
 
 
 def is_honest(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
-    """What was found where somebody looked."""
+    """The verdict of what was found at each shape."""
     reason = next((one.reason for one in seen.honest if one.reason), "")
     looked = [one.sizes for one in seen.honest]
     return (
@@ -266,7 +266,7 @@ def faster(asked: Asked) -> Judged:
 
 
 def is_faster(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
-    """What the samples of a bench say."""
+    """The verdict of the samples of a bench."""
     if seen.timed is None or not seen.beside:
         return "undecided", "nothing was timed beside it"
     timed = computed(seen.timed)

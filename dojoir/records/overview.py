@@ -1,4 +1,4 @@
-"""What a database has of its runs and of one state, for a person to read."""
+"""The runs of a database and the results of one state, for a person to read."""
 
 from __future__ import annotations
 

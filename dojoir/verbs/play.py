@@ -187,7 +187,7 @@ def _diff(before: dojoir.Kernel, after: dojoir.Kernel) -> str:
 
 
 def _meaning(name: str) -> str:
-    """What a code, a move, a pass or a mark of this name means. Raises ArgumentError where there is none."""
+    """The meaning of a code, a move, a pass or a mark of this name. Raises ArgumentError where there is none."""
     from dojoir.know import exact
 
     found = exact(name)
