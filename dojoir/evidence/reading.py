@@ -126,10 +126,12 @@ class Bundle:
     @cached_property
     def gates(self) -> Gates | None:
         """The results of the gates, if these were run. Raises ArgumentError, `bad-record`."""
-        from dojoir.evidence.gates import Gates  # with all that measures, which showing a run does not need
-
         text = self.text(bundle.GATES)
-        return None if text is None else from_text(Gates, text, self._name_of(bundle.GATES))
+        if text is None:
+            return None
+        from dojoir.evidence.gates import Gates  # with all that measures, which showing other runs does not need
+
+        return from_text(Gates, text, self._name_of(bundle.GATES))
 
     @cached_property
     def gained(self) -> tuple[Gained, ...]:

@@ -75,10 +75,10 @@ def test_gates_leave_what_shows_them(capsys: pytest.CaptureFixture[str], here: P
     status, out, err = run(capsys, *given)
     assert status in (0, 3, 4) and "proved" in out, err
     found = read(here / "runs" / err.split("run ")[1].split()[0])
-    said = {one.name: one.status for one in found.run.gates}
+    said = {one.name: one.status for one in found.verdicts}
     assert [said[name] for name in ("proved", "built", "correct", "deterministic")] == ["pass"] * 4
     names = {one.name for one in found.run.files}
-    assert {one.file for one in found.run.gates if one.status == "pass" and one.file != "source"} <= names
+    assert {one.file for one in found.verdicts if one.status == "pass" and one.file != "source"} <= names
     assert "gates.json" in names and found.wrong_files() == [] and found.run.sizes == ({"N": 4096},)
     assert run(capsys, "show", "last", "--section", "gates")[0] == 0
     path = found.folder / "source.ll"
@@ -261,14 +261,16 @@ def test_bad_input_is_told_and_leaves_nothing_half_written(
 ) -> None:
     runs = here / "runs"
     given = bench_bundle(runs, traced())
-    (given.folder / "bench.json").unlink()
+    left_out = ("bench.json", "gates.json")
+    for name in left_out:
+        (given.folder / name).unlink()
     data = json.loads((given.folder / "run.json").read_text())
-    for name, more in (("searched", {"gates": []}), ("stopped", {"status": "running"}), ("newer", {"version": 99})):
+    for name, more in (("searched", {}), ("stopped", {"status": "running"}), ("newer", {"version": 99})):
         folder = runs / name
         folder.mkdir()
         for path in given.folder.iterdir():
             (folder / path.name).write_bytes(path.read_bytes())
-        listed = [one for one in data["files"] if one["name"] != "bench.json"]
+        listed = [one for one in data["files"] if one["name"] not in left_out]
         (folder / "run.json").write_text(json.dumps(data | {"files": listed} | more))
     (runs / "broken").mkdir()
     (runs / "broken" / "run.json").write_text('{"version": 1}')
