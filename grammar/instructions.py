@@ -9,7 +9,18 @@
     kernel avx512_fmadd_ps()
     …
 
-A line that begins with a space goes on with the one before. An instruction is found by its name, which is that of
+A line that begins with a space goes on with the one before. What a group of threads of a GPU does together says
+
+    group    32 d a b
+    shared   s
+    cuda     asm(…)
+
+for the number of threads and the operands that are spread over them: the first dimensions of each say which thread
+has an element, and a thread has the rest in registers. `shared` are those in the memory of a block. There
+`{d}` is the address of the first element that a thread has, `{s}` that of the first of all, and `{s.stride}` how
+many elements apart the rows of an operand are that is `strided`.
+
+An instruction is found by its name, which is that of
 its kernel and of its file, in this package and in the directories that the variable DOJOIR_INSTRUCTIONS lists.
 """
 
@@ -17,6 +28,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -27,10 +39,16 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.instruction import Instruction, LlvmCall, operands_in
 from dojoir.ir.nodes import Access, Kernel, Node, Scope, Statement
 
+GROUPS = ("32", "64")
+"""How many threads a group may have: a warp of a GPU's."""
+
 VARIABLE = "DOJOIR_INSTRUCTIONS"
 """The environment variable with the directories of a user's own instructions, as in PATH."""
 
-_WORDS = ("needs", "when", "include", "c", "llvm")
+_WORDS = ("needs", "when", "include", "c", "llvm", "group", "shared", "cuda")
+_JOINED = {"cuda": "\n"}
+"""What stands between a line and the one that goes on with it: a space, but for code that is printed as it is."""
+
 _CALL = re.compile(r"\{(\w+)\}\s*=\s*((?:(?:reassoc|nsz|nnan|ninf|contract|fast)\s+)*)(.+?)\s*@([\w.]+)\((.*)\)")
 
 
@@ -83,12 +101,14 @@ def read_instruction(text: str, name: str = "<instruction>") -> Instruction:
     said = _header(lines[:start], source)
     body = parse("\n" * start + "\n".join(lines[start:]), name)
     _check_body(body, source, start + 1)
-    c, llvm = said.get("c"), said.get("llvm")
-    for template, line in filter(None, (c, llvm)):
+    c, llvm, cuda = said.get("c"), said.get("llvm"), said.get("cuda")
+    for template, line in filter(None, (c, llvm, cuda)):
         _check_operands(template, line, body, source)
-    if c is None and llvm is None:
-        raise ParseError(_at("no-spelling", "a line `c` or `llvm` says how it is spelled", start + 1, source))
+    if c is None and llvm is None and cuda is None:
+        message = "a line `c`, `llvm` or `cuda` says how it is spelled"
+        raise ParseError(_at("no-spelling", message, start + 1, source))
     needs = frozenset(said.get("needs", ("", 0))[0].split())
+    group, spread, shared = _group(said, body, source)
     when = said.get("when", (" && ".join(f"defined(__{f.upper()}__)" for f in sorted(needs)) or "1", 0))[0]
     return Instruction(
         body,
@@ -97,7 +117,45 @@ def read_instruction(text: str, name: str = "<instruction>") -> Instruction:
         tuple(said.get("include", ("", 0))[0].split()),
         c[0] if c else None,
         _llvm_call(*llvm, source) if llvm else None,
+        group,
+        spread,
+        shared,
+        cuda[0] if cuda else None,
     )
+
+
+def _group(
+    said: Mapping[str, tuple[str, int]], body: Kernel, source: Source
+) -> tuple[int, frozenset[str], frozenset[str]]:
+    """How many threads do it together, the operands that are spread over them, and those in shared memory."""
+    text, line = said.get("group", ("1", 0))
+    number, *spread = text.split() or [""]
+    shared, at = said.get("shared", ("", 0))
+    if not line and {"cuda", "shared"} & said.keys():
+        word = next(word for word in ("cuda", "shared") if word in said)
+        message = f"`{word}` is for what a group of threads does: a line `group` says how many they are"
+        raise ParseError(_at("bad-group", message, said[word][1], source))
+    if line and (number not in GROUPS or {"cuda", "c", "llvm"} & said.keys() != {"cuda"}):
+        message = f"a group has {' or '.join(GROUPS)} threads, and is spelled by a line `cuda` alone"
+        raise ParseError(_at("bad-group", message, line, source))
+    operands = {buffer.name: buffer for buffer in body.buffers}
+    for name, place in [*((name, line) for name in spread), *((name, at) for name in shared.split())]:
+        if name not in operands:
+            message = f"'{name}' is no operand{did_you_mean(name, operands)}"
+            raise ParseError(_at("unknown-operand", message, place, source))
+    found = Instruction(body, frozenset(), "", (), None, None, int(number), frozenset(spread))
+    for name in spread:
+        if name in shared.split() or not found.digits(operands[name]):
+            message = f"`{name}` is spread over {number} threads: its first dimensions have so many elements"
+            raise ParseError(_at("bad-group", message, line, source))
+    for buffer in body.buffers:
+        if line and buffer.name not in (*spread, *shared.split()):
+            message = f"`{buffer.name}` is neither spread over the threads of the group nor in shared memory"
+            raise ParseError(_at("bad-group", message, line, source))
+        if buffer.strided and buffer.name not in shared.split():
+            message = f"`{buffer.name}` is strided, and not in shared memory: only rows there lie apart"
+            raise ParseError(_at("bad-group", message, line or 1, source))
+    return int(number), frozenset(spread), frozenset(shared.split())
 
 
 def _header(lines: list[str], source: Source) -> dict[str, tuple[str, int]]:
@@ -109,7 +167,7 @@ def _header(lines: list[str], source: Source) -> dict[str, tuple[str, int]]:
             continue
         if line[0] in " \t" and last:
             text, first = said[last]
-            said[last] = f"{text} {line.strip()}", first
+            said[last] = f"{text}{_JOINED.get(last, ' ')}{line.strip()}", first
             continue
         word, _, rest = line.partition(" ")
         if word not in _WORDS:
@@ -128,6 +186,11 @@ def _at(code: str, message: str, line: int, source: Source) -> Diagnostic:
 
 def _check_operands(template: str, line: int, body: Kernel, source: Source) -> None:
     known, used = {buffer.name for buffer in body.buffers}, operands_in(template)
+    strides = {f"{buffer.name}.stride" for buffer in body.buffers if buffer.strided}
+    if strides - used:
+        message = f"{{{min(strides - used)}}}, by which its rows are apart, is not in this line"
+        raise ParseError(_at("unused-operand", message, line, source))
+    used -= strides
     for name in sorted(used - known):
         message = (
             f"{{{name}}} is no operand{did_you_mean(name, known)}; the operands are {', '.join(sorted(known))}"
@@ -167,7 +230,7 @@ def _body_error(body: Kernel) -> str | None:
     for buffer in body.buffers:
         if buffer.role == "tmp":
             return f"`{buffer.name}` is a tmp: an instruction has only operands"
-        if buffer.order or buffer.pad or buffer.stream or buffer.strided:
+        if buffer.order or buffer.pad or buffer.stream:
             return f"`{buffer.name}` is an operand, and lies in memory as it is written"
     return _node_error(body.body[0]) or _cover_error(body)
 

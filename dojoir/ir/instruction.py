@@ -12,7 +12,7 @@ from dojoir.ir.nodes import Buffer, Kernel, Scope
 from dojoir.support.frozen import dataclass
 from dojoir.support.kept import cached_property
 
-_OPERAND = re.compile(r"\{(\w+)\}")
+_OPERAND = re.compile(r"\{(\w+)(\.stride)?\}")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,12 @@ class Instruction:
 
     `needs` are the features of the machine by LLVM's names, `when` the condition of the C preprocessor under which
     a compiler has it, `headers` what it includes. `c` is C with `{operand}` for the operands, `llvm` an LLVM call.
+
+    Where `group` is more than 1, so many threads of a GPU do it together. Of each operand in `spread`, a thread has
+    in registers what its first indices say (`digits`); those in `shared` lie in the memory of the block. `cuda` is
+    what a thread does: there `{operand}` is the address of its first element, and `{operand.stride}` how many
+    elements apart the rows of a strided one are. `needs` is then the architecture from which on GPUs have it, as
+    `sm_80`.
     """
 
     body: Kernel
@@ -44,6 +50,10 @@ class Instruction:
     headers: tuple[str, ...]
     c: str | None
     llvm: LlvmCall | None
+    group: int = 1
+    spread: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
+    cuda: str | None = None
 
     @property
     def name(self) -> str:
@@ -61,16 +71,35 @@ class Instruction:
         """The operands by name, in declared order."""
         return {buffer.name: buffer for buffer in self.body.buffers}
 
+    def digits(self, operand: Buffer) -> int:
+        """How many of the first dimensions of an operand say which thread of the group has an element: so many as
+        there are threads, the last of them counting by one. 0 of one that is not spread."""
+        threads, count = 1, 0
+        while operand.name in self.spread and threads < self.group and count < len(operand.dims):
+            threads *= operand.dims[count].extent.offset
+            count += 1
+        return count if threads == self.group else 0
+
     def in_c(self, spelled: Mapping[str, str]) -> str:
         """The C statement, given the text of each operand."""
         assert self.c is not None
-        text = _OPERAND.sub(lambda found: spelled[found[1]], self.c)
+        text = _filled(self.c, spelled)
         return text if text.endswith((";", "}")) else f"{text};"
+
+    def in_cuda(self, spelled: Mapping[str, str]) -> str:
+        """What a thread of the group does, given the text of each operand, and as `NAME.stride` how many elements
+        apart the rows of a strided one are."""
+        assert self.cuda is not None
+        return _filled(self.cuda, spelled)
+
+
+def _filled(template: str, spelled: Mapping[str, str]) -> str:
+    return _OPERAND.sub(lambda found: spelled["".join(filter(None, found.groups()))], template)
 
 
 def operands_in(template: str) -> set[str]:
-    """The names in braces in a template."""
-    return set(_OPERAND.findall(template))
+    """The names in braces in a template, with `.stride` where that is asked for."""
+    return {"".join(found) for found in _OPERAND.findall(template)}
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ def _instructions(nodes: Iterable[Node]) -> Iterator[Instruction]:
 
 
 def _instruction_text(one: Instruction) -> str:
-    parts = sorted(one.needs), one.when, one.headers, one.c, one.llvm
+    spelled = one.when, one.headers, one.c, one.llvm, one.cuda
+    parts = sorted(one.needs), *spelled, one.group, sorted(one.spread), sorted(one.shared)
     return f"{whole_text(one.body)}{parts!r}"
 
 

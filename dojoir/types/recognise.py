@@ -7,7 +7,8 @@ the elements are there after the scope. What is not plainly so is refused, with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import permutations
 
@@ -29,10 +30,14 @@ FREE = frozenset({"v", "u"})
 @dataclass(frozen=True)
 class Operand:
     """The element of `buffer` that an operand begins with: `ahead` elements before that of `access`, in the
-    iterators around the scope."""
+    iterators around the scope. `group` are the dimensions of the buffer whose indices say which thread of a
+    group has an element, the last counting by one, `stride` how many elements apart the rows of a strided operand
+    are."""
 
     access: Access
     ahead: int = 0
+    group: tuple[int, ...] = ()
+    stride: int | None = None
 
 
 @dataclass(frozen=True)
@@ -168,21 +173,78 @@ class _Recognition:
         """The operands, with that of the instruction's access bound to the element here."""
         operand, buffer = self.instruction.operands[other.buffer], self.buffers[own.buffer]
         text = format_access(own)
-        if buffer.dtype != operand.dtype:
+        if buffer.dtype != operand.dtype and not self._has_room(buffer, operand):
             raise _No(f"`{text}` is {buffer.dtype}, and `{operand.name}` of the instruction {operand.dtype}")
-        here, there = self._offset(own, buffer, text), _flat(other, operand)
-        for depth in sorted({*here.steps, *(self.depth + level for level in there.steps)}):
-            mine, theirs = here.steps.get(depth, 0), there.steps.get(depth - self.depth, 0)
+        group = self._spread(own, other, text) if operand.name in self.instruction.spread else ()
+        if operand.name in self.instruction.shared and buffer.storage != "shared":
+            raise _No(f"`{own.buffer}` is not in shared memory: place({own.buffer}, shared)")
+        threads = range(self.instruction.digits(operand))
+        here, there = self._offset(own, without(buffer, group), text), _flat(other, without(operand, threads))
+        stride = self._row_stride(own, other, here) if operand.strided else None
+        for depth in sorted({*here.steps, *(self.depth + level for level in (*there.steps, *there.rows))}):
+            mine, theirs = here.steps.get(depth, 0), there.step(depth - self.depth, stride)
             if mine != theirs:
                 steps = f"`{text}` moves {_many(mine, 'element')} with {{{depth}}}"
                 raise _No(f"{steps}, and `{operand.name}` of the instruction {theirs}")
-        found = Operand(here.base, there.constant)
+        found = Operand(here.base, there.ahead(stride), group, stride)
         earlier = bound.get(operand.name)
         if earlier is None:
             return {**bound, operand.name: found}
-        if earlier.access.buffer != own.buffer or _apart(found, earlier, buffer) != found.ahead - earlier.ahead:
+        if (
+            earlier.access.buffer != own.buffer
+            or (earlier.group, earlier.stride) != (group, stride)
+            or _apart(found, earlier, buffer) != found.ahead - earlier.ahead
+        ):
             raise _No(f"`{text}` and `{format_access(earlier.access)}` cannot both be `{operand.name}`")
         return bound
+
+    def _has_room(self, buffer: Buffer, operand: Buffer) -> bool:
+        """Whether a buffer in registers only takes sums, in an order that is free: those of a narrow float are made
+        in f32, as all sums are, and rounded where they are read."""
+        sums = all(
+            site.statement.accumulation == "+="
+            for site in self.instruction.body.sites
+            if site.statement.target.buffer == operand.name
+        )
+        narrow = buffer.dtype.is_float and buffer.dtype.bits < operand.dtype.bits == 32 and operand.dtype.is_float
+        return narrow and sums and buffer.storage == "reg" and operand.name in self.instruction.spread
+
+    def _spread(self, own: Access, other: Access, text: str) -> tuple[int, ...]:
+        """The dimensions of a buffer in registers that say which thread has an element, as the first ones of the
+        operand do: their indices are the same."""
+        buffer, operand = self.buffers[own.buffer], self.instruction.operands[other.buffer]
+        if buffer.storage != "reg":
+            raise _No(f"`{own.buffer}` is not in registers: place({own.buffer}, reg)")
+        found: list[int] = []
+        for index, wanted in zip(other.indices, operand.dims[: self.instruction.digits(operand)], strict=False):
+            assert isinstance(index, Affine)
+            moved = Affine.constant(index.offset)
+            for depth, step in _steps(index).items():
+                moved = moved + Affine.iterator(self.depth + depth) * step
+            same = [
+                d
+                for d, (mine, dim) in enumerate(zip(own.indices, buffer.dims, strict=True))
+                if mine == moved and dim.extent == wanted.extent and not dim.collapsed and d not in found
+            ]
+            if len(same) != 1:
+                raise _No(f"`{text}` has no index {moved} of {wanted.extent}, by which its threads differ")
+            found += same
+        return tuple(found)
+
+    def _row_stride(self, own: Access, other: Access, here: _Offset) -> int:
+        """How many elements apart the rows of a strided operand are here."""
+        operand = self.instruction.operands[other.buffer]
+        there = _flat(other, operand)
+        for level, rows in there.rows.items():
+            step, within = here.steps.get(self.depth + level, 0), there.steps.get(level, 0)
+            if rows and (step - within) % rows == 0 and step > within:
+                stride = (step - within) // rows
+                if stride * operand.dtype.itemsize % max(operand.align, 1):
+                    raise _No(
+                        f"the rows of `{format_access(own)}` are {stride} elements apart, no {operand.align} bytes"
+                    )
+                return stride
+        raise _No(f"`{format_access(own)}` does not go along rows that are as far apart as each other")
 
     def _offset(self, access: Access, buffer: Buffer, text: str) -> _Offset:
         """Where an access is in memory, in elements, by the iterators from the scope on."""
@@ -217,9 +279,8 @@ class _Recognition:
     def _aligned(self, bound: dict[str, Operand]) -> None:
         for name, operand in bound.items():
             align, buffer = self.instruction.operands[name].align, self.buffers[operand.access.buffer]
-            if align > max(buffer.align, 64 if buffer.role == "tmp" else 0) or not _multiple(
-                operand, buffer, align
-            ):
+            own = 16 if buffer.storage == "shared" else 64 if buffer.role == "tmp" else 0
+            if align > max(buffer.align, own) or not _multiple(operand, buffer, align):
                 raise _No(
                     f"{name} must be aligned to {align} bytes, and `{format_access(operand.access)}` may not be"
                 )
@@ -235,19 +296,44 @@ class _Offset:
 
 @dataclass(frozen=True)
 class _Flat:
-    """A position in an operand: `constant` plus a step for each iterator."""
+    """A position in an operand: `constant` plus a step for each iterator. Of a strided one, `rows` and `row` count
+    what goes from row to row apart."""
 
     constant: int
     steps: Mapping[int, int]
+    row: int = 0
+    rows: Mapping[int, int] = field(default_factory=dict)
+
+    def step(self, level: int, stride: int | None) -> int:
+        """How many elements it moves with an iterator, rows being so far apart."""
+        return self.steps.get(level, 0) + (stride or 0) * self.rows.get(level, 0)
+
+    def ahead(self, stride: int | None) -> int:
+        """How many elements behind the first of the operand it begins."""
+        return self.constant + (stride or 0) * self.row
 
 
 def _flat(access: Access, operand: Buffer) -> _Flat:
     """Where an access of an instruction's body is. Its extents are constant."""
-    total = Affine.constant(0)
+    total, rows = Affine.constant(0), Affine.constant(0)
     for d, index in enumerate(access.indices):
         assert isinstance(index, Affine)
-        total = total + index * _stride(operand, d).offset
-    return _Flat(total.offset, {atom.depth: c for atom, c in total.terms if isinstance(atom, Iter)})
+        if operand.strided and d == 0:
+            rows = index
+        elif not operand.dims[d].collapsed:
+            total = total + index * _stride(operand, d).offset
+    return _Flat(total.offset, _steps(total), rows.offset, _steps(rows))
+
+
+def without(buffer: Buffer, dims: Collection[int]) -> Buffer:
+    """A buffer with some of its dimensions collapsed: as a thread has it that they tell from others."""
+    return replace(
+        buffer, dims=tuple(replace(d, collapsed=d.collapsed or n in dims) for n, d in enumerate(buffer.dims))
+    )
+
+
+def _steps(affine: Affine) -> dict[int, int]:
+    return {atom.depth: c for atom, c in affine.terms if isinstance(atom, Iter)}
 
 
 def _stride(buffer: Buffer, dim: int) -> Affine:

@@ -23,7 +23,8 @@ from dojoir.ir.instruction import Instruction, Use
 from dojoir.ir.nodes import Kernel, Scope
 from dojoir.runtime.build import c_toolchain, host
 
-NAMES = instructions.names()
+NAMES = [name for name in instructions.names() if instructions.load(name).group == 1]
+"""Those of one thread: what a warp executes together is tested in `test_matrix_units`."""
 
 
 def used(instruction: Instruction) -> Kernel:
