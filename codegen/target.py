@@ -51,6 +51,8 @@ class Target:
         """Whether the target has words for an instruction. C asks its compiler, LLVM must know the machine."""
         if self.name == "llvm":
             return instruction.llvm is not None and instruction.needs <= self.features
+        if self.warp:
+            return instruction.cuda is not None and self.name == "cuda" and instruction.needs <= self.features
         return instruction.c is not None
 
 
@@ -68,6 +70,8 @@ def _gpu(name: str) -> Target:
         shared_bytes=machine.shared_bytes,
         thread_bytes=machine.thread_bytes,
         grid=machine.grid,
+        architecture=machine.architecture,
+        features=machine.features,
         approximates=True,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from dojoir.codegen.c.names import identifiers
 from dojoir.codegen.c.precedence import broken, comment, indent
@@ -12,6 +13,7 @@ from dojoir.codegen.c.prelude import prelude
 from dojoir.codegen.c.printer import Dialect, called, function_text
 from dojoir.codegen.c.statements import Around, Statements
 from dojoir.codegen.gpu.dialects import CUDA, HIP, GpuSpelling, Language
+from dojoir.codegen.gpu.group_instructions import WORD, body_of, helper, used_in
 from dojoir.codegen.gpu.host import host_function, signature
 from dojoir.codegen.gpu.prelude import reworded, support, with_hardware
 from dojoir.codegen.gpu.shared import dynamic_bytes, shared_offsets
@@ -32,7 +34,7 @@ static_assert static_cast template this throw try typeid typename using virtual 
 blockIdx blockDim gridDim warpSize dim3 float2 float4 double2 int2 int4 uint2 uint4 stream i64 u64
 warp_barrier shuffle shuffle_xor shuffle_up lane_x atomic_add atomic_max
 atomic_min atomic_and atomic_or atomic_xor atomic_cas swapped block_memory approx_exp2 approx_rsqrt
-dot4_i8_i8 dot4_u8_u8 dot4_u8_i8
+dot4_i8_i8 dot4_u8_u8 dot4_u8_i8 word
 """
 _WORDS = frozenset(_TAKEN.split())
 
@@ -57,7 +59,8 @@ class DeviceDialect(Dialect):
 
 def names_of(program: Program) -> Mapping[str, str]:
     """The names of the variables, arrays, functions and kernels of a program in its source."""
-    return {own: f"{word}_" if word in _WORDS else word for own, word in identifiers(program).items()}
+    taken = _WORDS | used_in(program.body).keys()
+    return {own: f"{word}_" if word in taken else word for own, word in identifiers(program).items()}
 
 
 def print_gpu(program: Program, name: str) -> str:
@@ -73,14 +76,31 @@ def print_gpu(program: Program, name: str) -> str:
     printers = {64: printer, 32: short}
     kernels = "\n\n".join("\n".join(_kernel(launch, names, printers[launch.index_bits])) for launch in launches)
     functions = {names[f.name]: function_text(f, names, dialect) for f in program.functions}
+    used = used_in(program.body)
+    helpers = [helper(instruction, partial(_body_lines, dialect)) for instruction in used.values()]
+    for instruction in used.values():
+        own = body_of(instruction)
+        inner = names_of(own)
+        functions |= {inner[f.name]: function_text(f, inner, dialect) for f in own.functions}
+    if any(re.search(r"\bword\(", text) for text in helpers):
+        helpers = [WORD, *helpers]
+    kernels = "\n".join([*helpers, kernels])
     code = "\n".join([*called(kernels, functions), kernels])
-    helpers = prelude(code)
-    code = "\n".join(filter(None, [helpers, code]))
+    code = "\n".join(filter(None, [prelude(code), code]))
     code = with_hardware(reworded(code), language)
     host = "\n".join(host_function(program, names, printer, language))
     top = [*_title(program, language), "", *support(code, language)]
     lines = [*top, *code.splitlines(), "", *host.splitlines()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(piece for line in lines for piece in broken(line))) + "\n"
+
+
+def _body_lines(
+    dialect: DeviceDialect, program: Program, launch: Launch, arrays: Mapping[str, str]
+) -> Iterator[str]:
+    """The code of a launch of one thread, with other names for its arrays."""
+    names = {**names_of(program), **arrays}
+    printer = dialect.device_statements(names, usage_of(program), loop_ranges(program))
+    yield from printer.block(launch.body, Around())
 
 
 def declaration(program: Program, name: str) -> str:

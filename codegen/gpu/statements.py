@@ -22,7 +22,21 @@ from dojoir.codegen.lir.device import (
     Swap,
     ThreadNumber,
 )
-from dojoir.codegen.lir.program import Array, Const, Dot, For, Load, Prefetch, Quads, Stmt, Store, Type, Value
+from dojoir.codegen.lir.program import (
+    Array,
+    Const,
+    Dot,
+    Element,
+    For,
+    Instruct,
+    Load,
+    Prefetch,
+    Quads,
+    Stmt,
+    Store,
+    Type,
+    Value,
+)
 from dojoir.support.frozen import dataclass
 
 PARTS = "xyzw"
@@ -159,6 +173,15 @@ class DeviceStatements(Statements):
         yield f"{head}  {comment(phase.comment)}" if phase.comment else head
         yield from indent(body)
         yield "}"
+
+    def _instruct(self, stmt: Instruct, around: Around) -> Iterator[str]:
+        """A call of the helper function that is the instruction."""
+        given: list[str] = []
+        for _, operand in stmt.operands:
+            assert isinstance(operand, Element), "a group of threads has its operands in arrays"
+            given.append(f"&{self.values.place(operand.buffer, operand.offset)}")
+        given += [str(stride) for _, stride in stmt.strides]
+        yield f"{stmt.instruction.name}({', '.join(given)});"
 
     def _store(self, store: Store) -> Iterator[str]:
         if store.value.type.lanes > 1:

@@ -122,11 +122,13 @@ class Element:
 class Instruct:
     """An instruction on operands, by name. The element with which an array begins, or the vector variable that is
     all of it; the value of a scalar, or for one that it writes, its element or variable. `otherwise` does the same
-    in other words: for a C compiler that may not have the instruction."""
+    in other words: for a C compiler that may not have the instruction. `strides` say how many elements apart the
+    rows of strided operands are."""
 
     instruction: Instruction
     operands: tuple[tuple[str, Element | Value], ...]
     otherwise: tuple[Stmt, ...]
+    strides: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)

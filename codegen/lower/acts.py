@@ -14,6 +14,7 @@ from itertools import product
 from math import prod
 
 from dojoir.ir.affine import Affine
+from dojoir.ir.instruction import Use
 from dojoir.ir.nodes import MAY_ASSIGN, Access, Kernel, Node, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
@@ -124,6 +125,15 @@ def depth_inside(kernel: Kernel, path: Path) -> int:
     return sum(isinstance(node, Scope) for node in ancestors(kernel, (*path, 0)))
 
 
+def lanes_of(node: Node) -> int:
+    """How many lanes of a group run a scope: as its iterations, or together as an instruction; 1 for any other."""
+    if not isinstance(node, Scope):
+        return 1
+    if marked(node, LANE):
+        return max(node.constant_bound or 1, 1)
+    return max((hint.instruction.group for hint in node.hints if isinstance(hint, Use)), default=1)
+
+
 @dataclass(frozen=True)
 class Reading:
     """A kernel read for warps of `warp` threads."""
@@ -169,8 +179,8 @@ class Reading:
         of them."""
         if not digits or digits[-1].is_lane:
             return 1
-        inside = [n for _, n in self._scopes_in(digits[-1].path) if marked(n, LANE)]
-        return max((node.constant_bound or 1 for node in inside), default=1)
+        inside = [lanes_of(node) for _, node in self._scopes_in(digits[-1].path)]
+        return max(inside, default=1)
 
     def _scopes_in(self, path: Path) -> Iterator[tuple[Path, Scope]]:
         for own, node in self.kernel.walk():
@@ -198,7 +208,7 @@ class Reading:
         if not blocks:
             return None
         inner = blocks[-1].path
-        lanes = [own for own, node in self._scopes_in(inner) if marked(node, LANE)]
+        lanes = [own for own, node in self._scopes_in(inner) if lanes_of(node) > 1 or marked(node, LANE)]
         return inner if lanes and not (lanes == [(*inner, 0)] and len(body(self.kernel, inner)) == 1) else None
 
     # -- what ------------------------------------------------------------------------------------------------
@@ -219,6 +229,7 @@ class Reading:
         digits, target = self.digits(site.path), site.statement.target
         when, by = self.time(site.path), self.thread(digits)
         alone = bool(digits) and self.lanes_below(digits) == 1
+        grouped = any(lanes_of(node) > 1 and not marked(node, LANE) for node in site.scopes)
         for read in _reads(site.statement):
             yield Act(number, read, False, by if alone else None, when)
         together = self.together(site)
@@ -226,7 +237,7 @@ class Reading:
             stored = self.time(together.path, STORES)
             yield Act(number, target, True, together.by, stored)
         else:
-            yield Act(number, target, True, by, when)
+            yield Act(number, target, True, None if grouped and not alone else by, when)
 
     def together(self, site: Site) -> Together | None:
         """The cooperative accumulation by a statement, if there is one."""

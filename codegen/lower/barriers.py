@@ -48,7 +48,7 @@ def regions(threads: Threads, launched: Launched) -> Iterator[Region]:
     fixed = threads.kernel.depth_of(launched.body) + isinstance(around, Scope)
     yield Region(threads, launched, None, launched.body, fixed, touches, tuple(parts_of(threads, launched)))
     for phase in launched.phases:
-        if phase.groups:
+        if phase.is_warp_code:
             inside = tuple(t for t in touches if is_inside(t.place, phase.inner))
             yield Region(threads, launched, phase, phase.inner, phase.nest.depths.stop, inside, ())
 
@@ -94,8 +94,9 @@ class Region:
         """Whether a node is one step of the threads: a statement, or a phase."""
         if isinstance(self.threads.kernel.at(path), Statement):
             return True
-        steps = self.phase.groups if self.phase is not None else [phase.nest for phase in self.launched.phases]
-        return any(nest.path == path for nest in steps)
+        if self.phase is not None:
+            return path in self.phase.used or any(nest.path == path for nest in self.phase.groups)
+        return any(phase.path == path for phase in self.launched.phases)
 
     def _visit(self, path: Path, found: dict[Position, tuple[str, ...]]) -> None:
         children = self._children(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dojoir.codegen.lower.groups import inside
 from dojoir.codegen.lower.layout import Layout
 from dojoir.codegen.lower.threads import Threads, mark_of
 from dojoir.codegen.target import Target
@@ -21,7 +22,7 @@ def refuse_misfits(threads: Threads, spread: Kernel, target: Target) -> None:
         _check_shared([b for b in spread.buffers if b.name in used and b.storage == "shared"], spread, target)
     for buffer in spread.buffers:
         if buffer.storage == "reg" and not Layout(buffer).is_single:
-            _check_registers(buffer, spread, target)
+            _check_registers(buffer, threads, spread, target)
 
 
 def _check_shared(buffers: list[Buffer], kernel: Kernel, target: Target) -> None:
@@ -46,7 +47,7 @@ def _check_shared(buffers: list[Buffer], kernel: Kernel, target: Target) -> None
             raise _error("shared-size", kernel, buffer, message)
 
 
-def _check_registers(buffer: Buffer, kernel: Kernel, target: Target) -> None:
+def _check_registers(buffer: Buffer, threads: Threads, kernel: Kernel, target: Target) -> None:
     elements = Layout(buffer).elements
     size = elements.constant * max(buffer.dtype.itemsize, 4)
     if size > target.thread_bytes:
@@ -60,16 +61,20 @@ def _check_registers(buffer: Buffer, kernel: Kernel, target: Target) -> None:
             if access.buffer == buffer.name:
                 for index, dim in zip(access.indices, buffer.dims, strict=True):
                     if not dim.collapsed:
-                        _check_index(buffer, kernel, site.path, access, index)
+                        _check_index(buffer, threads, kernel, site.path, access, index)
 
 
-def _check_index(buffer: Buffer, kernel: Kernel, path: Path, access: Access, index: Affine | Access) -> None:
+def _check_index(
+    buffer: Buffer, threads: Threads, kernel: Kernel, path: Path, access: Access, index: Affine | Access
+) -> None:
     """An index in registers is a number once what is unrolled is."""
     depths = sorted(index.iterators) if isinstance(index, Affine) else []
     at = 0
     for length, node in enumerate(ancestors(kernel, path), 1):
         if not isinstance(node, Scope):
             continue
+        if inside(threads.groups, path[:length]) is not None:
+            return
         if at in depths and not (mark_of(node, ("u", "v")) or node.extent.constant == 1):
             own = format_path(path[:length])
             message = (

@@ -77,7 +77,7 @@ def _holds_sums(kernel: Kernel, buffer: Buffer) -> bool:
         copied = (
             isinstance(statement.value, Access) and types[statement.value.buffer] == types[statement.target.buffer]
         )
-        if any(isinstance(h, Use) for scope in site.scopes for h in scope.hints):
+        if any(isinstance(h, Use) and h.instruction.group == 1 for scope in site.scopes for h in scope.hints):
             return False
         if written and not (summed or (statement.op == "=" and (copied or isinstance(statement.value, Const)))):
             return False

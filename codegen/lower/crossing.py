@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import islpy as isl
 
+from dojoir.codegen.lower.groups import inside
 from dojoir.codegen.lower.meetings import STEP_LIMIT, runs_by, second, thread_at
 from dojoir.codegen.lower.threads import Collective, Launched, Threads
 from dojoir.errors import KernelError
@@ -48,7 +49,7 @@ def refuse_crossing(threads: Threads) -> None:
 
 def _check(threads: Threads, launched: Launched, name: str) -> None:
     uses = [use for use in _uses(threads, launched) if use.access.buffer == name]
-    inside = {phase.inner for phase in launched.phases if not phase.groups}
+    inside = {phase.inner for phase in launched.phases if not phase.is_warp_code}
     if any(all(is_inside(threads.kernel.sites[u.number].path, path) for u in uses) for path in inside):
         return  # one phase: its iterations are independent
     own = _own_depths(threads, launched, uses)
@@ -66,7 +67,7 @@ def _check(threads: Threads, launched: Launched, name: str) -> None:
 def _own_depths(threads: Threads, launched: Launched, uses: list[_Use]) -> tuple[int, ...]:
     """The block scopes around all uses, with warp code inside: each of their iterations has storage of its own."""
     for phase in launched.phases:
-        if phase.groups:
+        if phase.is_warp_code:
             paths = (threads.kernel.sites[use.number].path for use in uses)
             if all(path[: len(phase.inner)] == phase.inner for path in paths):
                 return tuple(phase.nest.depths)
@@ -79,10 +80,18 @@ def _uses(threads: Threads, launched: Launched) -> Iterator[_Use]:
         if not launched.holds(site.path):
             continue
         first, span = runs_by(launched, launched.phase_of(site.path), site)
+        group = inside(threads.groups, site.path)
+
+        def use(access: Access, writes: bool, collective: Collective | None = None) -> _Use:
+            lane = group.lane(access) if group is not None else None  # noqa: B023 (called in this iteration)
+            if lane is not None:
+                return _Use(number, access, writes, f"{first} + {isl_affine(lane)}", 1, None)  # noqa: B023
+            return _Use(number, access, writes, first, span, collective)  # noqa: B023
+
         for read in sets.reads[number]:
             for access in read.access.accesses():
-                yield _Use(number, access, False, first, span, None)
-        yield _Use(number, site.statement.target, True, first, span, threads.collectives.get(site.path))
+                yield use(access, False)
+        yield use(site.statement.target, True, threads.collectives.get(site.path))
 
 
 def _refuse_pair(threads: Threads, launched: Launched, one: _Use, other: _Use, own: tuple[int, ...]) -> None:
@@ -147,13 +156,13 @@ def _different(threads: Threads, launched: Launched, one: _Use, other: _Use) -> 
     nest = one.collective.nest
     phase = launched.phase_of(nest.path)
     assert phase is not None
-    lanes = phase.lanes if phase.groups and nest is phase.nest else 1
+    lanes = phase.lanes if phase.is_warp_code and nest is phase.nest else 1
     kept = [
         (depth, extent, stride * lanes)
         for depth, extent, stride in zip(nest.depths, nest.extents, nest.strides, strict=True)
         if depth not in one.collective.depths and extent > 1
     ]
-    if phase.groups and nest is not phase.nest:
+    if phase.is_warp_code and nest is not phase.nest:
         if other.span > phase.lanes:
             return "true"
         return f"floor(({one.first})/{phase.lanes}) != floor(({second(other.first)})/{phase.lanes})"

@@ -24,6 +24,7 @@ from dojoir.codegen.lower.device_sums import carry
 from dojoir.codegen.lower.dots import with_dots
 from dojoir.codegen.lower.exchanges import Exchanges
 from dojoir.codegen.lower.grids import has_room, in_launches
+from dojoir.codegen.lower.instruction import instruct
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.parallel import captured, parallel_scope
 from dojoir.codegen.lower.partial_sums import in_parts
@@ -234,7 +235,7 @@ class DeviceScopes(Scopes):
         iterators, within = self.thread_iterators(nest, phase, state, inner)
         last = self.unit.kernel.at(nest.paths[-1])
         assert isinstance(last, Scope)
-        warp_code = bool(phase.groups) and device.level == "block"
+        warp_code = phase.is_warp_code and device.level == "block"
         below = Device("warp" if warp_code else "thread", device.launched, phase)
         inside = replace(
             state,
@@ -262,8 +263,8 @@ class DeviceScopes(Scopes):
         """The iterators of a nest, which `block` gets lets for, and where this thread has an iteration (None:
         everywhere)."""
         iterators = list(state.iterators)
-        lanes = phase.lanes if phase.groups and nest is phase.nest else 1
-        of_group = bool(phase.groups) and nest is not phase.nest
+        lanes = phase.lanes if phase.is_warp_code and nest is phase.nest else 1
+        of_group = phase.is_warp_code and nest is not phase.nest
         within: Value | None = None
         total = phase.lanes if of_group else nest.threads * lanes
         for path, extent, stride in zip(nest.paths, nest.extents, nest.strides, strict=True):
@@ -411,7 +412,11 @@ class DeviceScopes(Scopes):
     def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
         """A scope as a loop: of the host, of a block, or of one thread; its iterations side by side where that is
         asked for and there are few."""
-        if path in state.spelled:
+        group = self.threads.groups.get(path)
+        if group is not None:
+            block.emit(lir.Comment(self.unit.lines[path]))
+            instruct(self.unit, path, state, group.instruction, group.fit, (), block)
+        elif path in state.spelled:
             self._copies(path, scope, state, block)
         elif state.device is not None and path in self.unit.carried:
             carry(self, path, scope, state, block, self._run)

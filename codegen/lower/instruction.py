@@ -59,7 +59,8 @@ def instruct(
                     operands.append((name, Accesses(unit, state, block, path).load(operand.access)))
             case _:
                 raise AssertionError("operands have a place")
-    block.emit(lir.Instruct(instruction, tuple(operands), otherwise))
+    strides = tuple((name, operand.stride) for name, operand in fit.operands.items() if operand.stride is not None)
+    block.emit(lir.Instruct(instruction, tuple(operands), otherwise, strides))
 
 
 def _element(place: Memory, operand: Operand, state: State) -> lir.Element:

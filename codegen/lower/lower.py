@@ -21,6 +21,7 @@ from dojoir.codegen.lower.device import DeviceScopes
 from dojoir.codegen.lower.dots import with_dots
 from dojoir.codegen.lower.exchanges import met
 from dojoir.codegen.lower.fences import fenced
+from dojoir.codegen.lower.groups import as_spelled
 from dojoir.codegen.lower.known_sizes import with_known_sizes
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.launch_homes import within_launches
@@ -104,7 +105,7 @@ def _carriers(kernel: Kernel, target: Target) -> dict[Path, Path]:
 def lower_for_device(kernel: Kernel, target: Target) -> Program:
     """The program of a kernel for a GPU: host code around launches."""
     _refuse_strides(kernel, target)
-    given, plain = kernel, with_room(in_bytes(kernel))
+    given, plain = kernel, with_room(in_bytes(as_spelled(kernel, target)))
     sized, same = with_known_sizes(plain)
     beside = _with_arrays(sized, target)
     named = {array: same.get(buffer, buffer) for array, buffer in beside.arrays.items()}

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import islpy as isl
 
+from dojoir.codegen.lower.groups import inside
 from dojoir.codegen.lower.threads import Collective, Launched, Phase, Threads
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Site
@@ -79,7 +80,8 @@ def _of_statement(threads: Threads, launched: Launched, sets: KernelSets, number
         at = len(collective.nest.path) - 1
         stored = (*site.path[:at], site.path[at] + STORED)
         first = _leader(launched, phase, collective)
-    yield Touch(number, site.statement.target, True, stored, first, 1)
+    together = inside(threads.groups, site.path) is not None
+    yield Touch(number, site.statement.target, True, stored, first, span if together else 1)
 
 
 def runs_by(launched: Launched, phase: Phase | None, site: Site) -> tuple[str, int]:
@@ -88,7 +90,7 @@ def runs_by(launched: Launched, phase: Phase | None, site: Site) -> tuple[str, i
     if phase is None:
         return "0", launched.threads
     base = _number(phase, frozenset())
-    if not phase.groups:
+    if not phase.is_warp_code:
         return base, 1
     for group in phase.groups:
         if is_inside(site.path, group.path):
@@ -101,7 +103,7 @@ def thread_at(launched: Launched, site: Site, iteration: tuple[int, ...]) -> str
     phase = launched.phase_of(site.path)
     if phase is None:
         return "all threads"
-    lanes = phase.lanes if phase.groups else 1
+    lanes = phase.lanes if phase.is_warp_code else 1
     number = sum(lanes * s * iteration[d] for d, s in zip(phase.nest.depths, phase.nest.strides, strict=True))
     for group in phase.groups:
         if is_inside(site.path, group.path):
@@ -111,7 +113,7 @@ def thread_at(launched: Launched, site: Site, iteration: tuple[int, ...]) -> str
 
 def _number(phase: Phase, without: frozenset[int]) -> str:
     """The number of the thread at the iterators of a phase (of the first lane, if it has warp code inside)."""
-    lanes = phase.lanes if phase.groups else 1
+    lanes = phase.lanes if phase.is_warp_code else 1
     terms = [
         f"{stride * lanes}*i{depth}"
         for depth, stride in zip(phase.nest.depths, phase.nest.strides, strict=True)
@@ -122,7 +124,7 @@ def _number(phase: Phase, without: frozenset[int]) -> str:
 
 def _leader(launched: Launched, phase: Phase, collective: Collective) -> str:
     base = _number(phase, frozenset(collective.depths))
-    inside = [d for d in collective.nest.depths if phase.groups and d not in collective.depths]
+    inside = [d for d in collective.nest.depths if phase.is_warp_code and d not in collective.depths]
     return " + ".join([base, *(f"i{d}" for d in inside)])
 
 

@@ -13,6 +13,7 @@ from math import prod
 
 import islpy as isl
 
+from dojoir.codegen.lower.groups import Group, groups_of, paths_in
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import expr_accesses
@@ -72,11 +73,18 @@ class Nest:
 @dataclass(frozen=True)
 class Phase:
     """The code of threads between two barriers: a nest of scopes. `lanes` is the extent of its lane scopes (1: it
-    has none), and `groups` the nests of these where the block scopes have warp code inside."""
+    has none), and `groups` the nests of these where the block scopes have warp code inside; `used` are the
+    instructions there that all lanes execute together."""
 
     nest: Nest
     lanes: int = 1
     groups: tuple[Nest, ...] = ()
+    used: tuple[Path, ...] = ()
+
+    @property
+    def is_warp_code(self) -> bool:
+        """Whether the block scopes have warp code inside."""
+        return bool(self.groups or self.used)
 
     @property
     def path(self) -> Path:
@@ -89,7 +97,7 @@ class Phase:
 
     @property
     def threads(self) -> int:
-        return self.nest.threads * (self.lanes if self.groups else 1)
+        return self.nest.threads * (self.lanes if self.is_warp_code else 1)
 
 
 @dataclass(frozen=True)
@@ -139,6 +147,7 @@ class Threads:
 
     def __init__(self, kernel: Kernel, warp: int) -> None:
         self.kernel, self.warp = kernel, warp
+        self.groups: Mapping[Path, Group] = groups_of(kernel, warp)
         self.launches: tuple[Launched, ...] = tuple(self._launches((), kernel.body))
 
     # -- launches --------------------------------------------------------------------------------------------
@@ -235,7 +244,10 @@ class Threads:
 
     def _phase(self, path: Path, depth: int) -> Phase:
         nest, inner = self._nest(path, depth, THREADS)
+        used = tuple(paths_in(self.groups, path))
         if not any(has_mark(child, THREADS) for child in inner.body):
+            if used:
+                return self._checked(Phase(nest, self.warp, (), used))
             last = self.kernel.at(nest.paths[-1])
             lanes = nest.extents[-1] if mark_of(last, ("lane",)) else 1
             self._check_lanes(nest.paths[-1], lanes)
@@ -249,14 +261,14 @@ class Threads:
             )
         groups: list[Nest] = []
         self._groups(nest.paths[-1], inner.body, depth + len(nest.paths), groups)
-        sizes_of = sorted({group.extents[0] for group in groups})
+        sizes_of = sorted({*(group.extents[0] for group in groups), *([self.warp] if used else [])})
         if len(sizes_of) > 1:
             sizes = " and ".join(map(str, sizes_of))
             raise self._error(
                 "unequal-lanes", nest.paths[-1], f"has lane scopes of {sizes} lanes: split them alike"
             )
         self._check_lanes(groups[0].path, sizes_of[0])
-        return self._checked(Phase(nest, sizes_of[0], tuple(groups)))
+        return self._checked(Phase(nest, sizes_of[0], tuple(groups), used))
 
     def _groups(self, path: Path, nodes: tuple[Node, ...], depth: int, found: list[Nest]) -> None:
         for i, node in enumerate(nodes):
@@ -295,9 +307,9 @@ class Threads:
 
     def _collectives(self, launched: Launched) -> Iterator[Collective]:
         for phase in launched.phases:
-            if phase.groups:
+            if phase.is_warp_code:
                 self._refuse_between_warps(phase)
-            for nest in phase.groups or (phase.nest,):
+            for nest in phase.groups if phase.is_warp_code else (phase.nest,):
                 yield from self._in_nest(nest)
 
     def _refuse_between_warps(self, phase: Phase) -> None:

@@ -88,7 +88,8 @@ class Machine:
 
     Of a GPU: threads run `warp` at a time, on `multiprocessors`, with `shared_bytes` for a block, and
     `thread_registers` of 4 bytes for a thread at most. A launch has at most `grid` blocks along x, y and z. `rates`
-    are how fast its parts are.
+    are how fast its parts are. `units` says of each type that its matrix units multiply how many products a
+    multiprocessor adds up in a cycle; `features` are then the architectures whose instructions it has.
 
     Raises ArgumentError for a field of another type, and for a number outside RANGES.
     """
@@ -111,6 +112,7 @@ class Machine:
     quads: bool = True
     grid: tuple[int, int, int] = GRID
     rates: Rates = Rates()
+    units: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         numbers = {name: (getattr(self, name), *limits) for name, limits in RANGES.items()}
@@ -125,6 +127,11 @@ class Machine:
     def thread_bytes(self) -> int:
         """The size of the registers of a thread of a GPU, in bytes."""
         return 4 * self.thread_registers
+
+    def products(self, dtype: str) -> int:
+        """How many products of a type the matrix units of a multiprocessor add up in a cycle; 0 where they have no
+        such type."""
+        return dict(self.units).get(dtype, 0)
 
     @property
     def held(self) -> int:
@@ -166,6 +173,16 @@ class Machine:
         return f"{self.name}: {', '.join(parts)}"
 
 
+NVIDIA = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+"""The architectures of NVIDIA's GPUs: each has the instructions of those before it."""
+
+
+def nvidia(architecture: str) -> frozenset[str]:
+    """The architectures whose instructions a GPU of NVIDIA has: `sm_90a` those of `sm_90` and its own."""
+    number = int("".join(letter for letter in architecture if letter.isdigit()))
+    return frozenset({architecture, *(name for name in NVIDIA if int(name[3:]) <= number)})
+
+
 MACHINES: Mapping[str, Machine] = MappingProxyType(
     {
         machine.name: machine
@@ -181,10 +198,28 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
                 caches=(256 << 10, 50 << 20),
                 kind="gpu",
                 line=128,
+                architecture="sm_90a",
+                features=nvidia("sm_90a"),
+                units=(("bf16", 1300), ("f16", 1300)),
                 warp=32,
                 multiprocessors=132,
                 shared_bytes=227 << 10,
                 thread_registers=255,
+            ),
+            Machine(
+                "sm_80",
+                vector_bytes=16,
+                caches=(192 << 10, 40 << 20),
+                kind="gpu",
+                line=128,
+                architecture="sm_80",
+                features=nvidia("sm_80"),
+                warp=32,
+                multiprocessors=108,
+                shared_bytes=163 << 10,
+                thread_registers=255,
+                rates=Rates(memory=1.4e12, cache=4e12, clock=1.4e9),
+                units=(("bf16", 900), ("f16", 900)),
             ),
             Machine(
                 "hip",
@@ -192,6 +227,7 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
                 caches=(32 << 10, 4 << 20),
                 kind="gpu",
                 line=128,
+                architecture="gfx942",
                 warp=64,
                 multiprocessors=304,
                 shared_bytes=64 << 10,
@@ -200,7 +236,8 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
         )
     }
 )
-"""Typical machines of an instruction set, by the target that is spelled in it, and GPUs: sm_90, gfx942."""
+"""Typical machines of an instruction set, by the target that is spelled in it, and GPUs: `cuda` is an H100 or H200
+(sm_90a, its matrix units by `mma.sync`), `sm_80` an A100, `hip` a gfx942."""
 
 
 def machine_with(name: str, architecture: str, features: frozenset[str]) -> Machine:

@@ -90,6 +90,33 @@ template <class T> inline T simt_value(unsigned long long bits) {
   else return __builtin_bit_cast(T, static_cast<unsigned char>(bits));
 }
 
+// What the lanes of a warp have between them, `bytes` each. Every lane waits until all have come, and again until all
+// are through: registers of another are read, which nothing checks.
+static const void *simt_given[2048];
+__attribute__((noinline, no_sanitize("thread"))) inline unsigned simt_give(const simt_site *site, const void *mine) {
+  const unsigned me = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+  simt_given[me] = mine;
+  simt_warp(SIMT_SYNC, ~0ull >> (64 - simt_warp_size()), 0, 0, site);
+  return me - simt_lane();
+}
+__attribute__((noinline, no_sanitize("thread"))) inline void simt_take(char *to, const char *from, unsigned bytes) {
+  for (unsigned n = 0; n < bytes; n++) to[n] = from[n];
+}
+__attribute__((noinline, no_sanitize("thread")))
+inline void simt_gather(const simt_site *site, void *all, const void *mine, unsigned bytes) {
+  const unsigned first = simt_give(site, mine);
+  for (unsigned lane = 0; lane < simt_warp_size(); lane++)
+    simt_take(static_cast<char *>(all) + lane * bytes, static_cast<const char *>(simt_given[first + lane]), bytes);
+  simt_warp(SIMT_SYNC, ~0ull >> (64 - simt_warp_size()), 0, 0, site);
+}
+// Each lane takes its part of what the first has of all.
+__attribute__((noinline, no_sanitize("thread")))
+inline void simt_scatter(const simt_site *site, void *mine, const void *all, unsigned bytes) {
+  const unsigned first = simt_give(site, all);
+  simt_take(static_cast<char *>(mine), static_cast<const char *>(simt_given[first]) + simt_lane() * bytes, bytes);
+  simt_warp(SIMT_SYNC, ~0ull >> (64 - simt_warp_size()), 0, 0, site);
+}
+
 template <class T, class... Among> constexpr bool simt_is_one = (__is_same(T, Among) || ...);
 
 // The lane that each kind of shuffle reads; lanes are in groups of `width`, a lane outside of its group is itself.
