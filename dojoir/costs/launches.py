@@ -27,8 +27,10 @@ from dojoir.costs.thread_work import (
     Arrays,
     Loop,
     Work,
+    multiplied_on_units,
 )
 from dojoir.ir.expressions import affine_parts, parts
+from dojoir.ir.instruction import Use
 from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement, holds
 from dojoir.support.memo import Memo
 from dojoir.types.quads import QUAD, multiplies_bytes
@@ -66,7 +68,7 @@ def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], pa
     operations = 0.0
     for node in nodes:
         for statement, loops, _ in launches.statements(node, ()):
-            together = QUAD if multiplies_bytes(statement, launches.buffers.__getitem__) else 1
+            together = launches.at_once(statement)
             operations += _least_operations(statement, [loop.trips for loop in loops]) / together
     lanes = 32 * SCHEDULERS * max(1, machine.multiprocessors)
     return launches.rates.launch + max(far / launches.rates.memory, operations / lanes / launches.rates.clock)
@@ -114,6 +116,13 @@ def _known(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
 class _Launches(Arrays):
     """The launches of a kernel."""
 
+    def at_once(self, statement: Statement) -> float:
+        """How many iterations of a statement a lane of a multiprocessor does in a cycle at most."""
+        on_units = multiplied_on_units(statement, self.machine, self.buffers.__getitem__)
+        if on_units:
+            return max(1.0, on_units / (32 * SCHEDULERS))
+        return QUAD if multiplies_bytes(statement, self.buffers.__getitem__) else 1
+
     def seconds(self, nodes: Sequence[Node], around: tuple[Loop, ...]) -> float:
         """Of nodes of host code, in loops of the host."""
         times, total = prod(loop.trips for loop in around), 0.0
@@ -147,7 +156,8 @@ class _Launches(Arrays):
             means.append(most)
         trips = sum(means) / len(means)
         most = (scope.constant_bound or 0) if THREADS.intersection(scope.marks) else 0
-        return Loop(ceil(trips) if trips < 1 else round(trips), scope.marks, not asked, most)
+        group = max((hint.instruction.group for hint in scope.hints if isinstance(hint, Use)), default=1)
+        return Loop(ceil(trips) if trips < 1 else round(trips), scope.marks, not asked, most, group)
 
     def samples(self, around: Sequence[Loop], depths: Sequence[int]) -> list[dict[int, int]]:
         """Values of the iterators of some loops, evenly spaced, together with each other's."""

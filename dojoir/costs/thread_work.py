@@ -7,20 +7,23 @@ decide conditions of what is written out. The first cache keeps what the innermo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import ceil, gcd, inf, prod
 
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine, FloorDiv, Mod
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Condition, Kernel, Op, Statement, holds
+from dojoir.ir.nodes import Access, Buffer, Condition, Kernel, Op, Statement, holds
 from dojoir.proof.core.marks import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 from dojoir.types.quads import QUAD, multiplies_bytes
 
 SECTOR = 32
 """The bytes that come from the second cache together."""
+
+BANKS = 128
+"""How many bytes of shared memory a multiprocessor loads in a cycle."""
 
 SCHEDULERS = 4
 """How many warps of a multiprocessor begin an instruction in a cycle."""
@@ -65,6 +68,9 @@ class Loop:
     most: int = 0
     """How often a scope over threads runs at most, by a constant bound: a launch has so many for it. Else 0."""
 
+    group: int = 1
+    """How many threads execute it together as one instruction."""
+
     def has(self, marks: frozenset[str]) -> bool:
         return not marks.isdisjoint(self.marks)
 
@@ -86,6 +92,16 @@ class Arrays:
                 strides[d] = 0 if buffer.dims[d].collapsed else stride
                 stride *= shape[d]
             self.strides[buffer.name], self.bytes[buffer.name] = tuple(strides), stride
+
+
+def multiplied_on_units(statement: Statement, machine: Machine, buffer: Callable[[str], Buffer]) -> int:
+    """How many products of two elements, which a statement adds up, the matrix units of a multiprocessor do in a
+    cycle; 0 where it is no such sum, or they have not its type."""
+    match statement.value:
+        case Op("mul", (Access() as left, Access() as right)) if statement.op == "+=":
+            types = {buffer(access.buffer).dtype.name for access in (left, right)}
+            return machine.products(types.pop()) if len(types) == 1 else 0
+    return 0
 
 
 def operations_of(statement: Statement) -> int:
@@ -124,7 +140,8 @@ class Work:
         host: int,
     ) -> None:
         self.arrays, self.loops, self.host, rates = arrays, loops, host, arrays.rates
-        inside = range(host, len(loops))
+        grouped = next((d for d, loop in enumerate(loops) if loop.group > 1), len(loops))
+        inside = range(host, grouped)
         self.blocks = prod(loops[d].trips for d in inside if loops[d].has(GRID_MARKS))
         self.own = [d for d in inside if not loops[d].has(GRID_MARKS | THREADS)]
         shared = [d for d in inside if loops[d].has(THREADS)]
@@ -145,14 +162,15 @@ class Work:
         tests = sum(self.asked_of(condition, spelled) for condition in asked)
         rounds = prod(loops[d].trips for d in self.own if d not in spelled)
         kept = PREDICATE * serial if tests else 0.0
-        self.issued: float = (
-            self.warps * (serial * operations_of(statement) + kept + TEST * tests * rounds) / SCHEDULERS
-        )
+        self.issued, self.loaded, self.chain = 0.0, 0.0, 0.0
+        if grouped < len(loops):
+            self.issued, self.loaded, self.chain = self._together(statement, grouped)
+            return
+        self.issued = self.warps * (serial * operations_of(statement) + kept + TEST * tests * rounds) / SCHEDULERS
         self.issued += self.warps * sum(map(self.division, self.divisions(statement, asked))) / SCHEDULERS
-        self.loaded = 0.0
         apart = {d for d in spelled if self.moves(statement.target, d)}
         steps = prod(loops[d].trips for d in self.own if d not in apart)
-        self.chain: float = steps * (rates.sum if statement.accumulation is not None else 1)
+        self.chain = steps * (rates.sum if statement.accumulation is not None else 1)
         if statement.accumulation is not None:
             together = [d for d in shared if loops[d].trips > 1 and not self.moves(statement.target, d)]
             if together:
@@ -164,6 +182,29 @@ class Work:
             near.add(place)
         self.chain += max(waits)
         self.access(statement.target, stored=True)
+
+    def _together(self, statement: Statement, at: int) -> tuple[float, float, float]:
+        """What the instruction asks for that the scopes from depth `at` on are, which a group of threads executes:
+        cycles of the units of a multiprocessor, of its loads, and those that the group waits for."""
+        lanes, rates, buffers = self.loops[at].group, self.arrays.rates, self.arrays.buffers
+        groups, times = self.threads, prod(self.loops[d].trips for d in self.own)
+        self.threads, self.warps = self.threads * lanes, self.threads * ceil(lanes / 32)
+        every = range(at, len(self.loops))
+        elements, loaded = prod(self.loops[d].trips for d in every), 0.0
+        for access in dict.fromkeys((*statement.reads, statement.target)):
+            buffer = buffers[access.buffer]
+            if buffer.storage == "shared":
+                self.shared.add(access.buffer)
+                loaded += groups * times * self.box(access, every) / BANKS
+            elif buffer.storage == "reg":
+                sums = statement.accumulation is not None and access == statement.target
+                size = max(buffer.dtype.itemsize, 4) if sums else buffer.dtype.itemsize
+                held = self.box(access, [*self.own, *every]) // buffer.dtype.itemsize * size
+                self.words[access.buffer] = held / 4 / lanes
+        rate = multiplied_on_units(statement, self.arrays.machine, buffers.__getitem__)
+        steps = prod(self.loops[d].trips for d in self.own if not self.moves(statement.target, d))
+        issued = groups * times * (elements / rate if rate else 1 / SCHEDULERS)
+        return issued, loaded, steps * (rates.near if rate else rates.near / rates.ahead)
 
     def sums_in_quads(self, statement: Statement) -> bool:
         """Whether the innermost scope of a thread adds up four products of bytes that lie side by side in shared

@@ -210,9 +210,13 @@ def _with_one(buffer: Buffer, dim: int, one: Dim) -> Buffer:
 
 
 def _decided(affine: Affine, limits: Mapping[int, int]) -> Affine:
-    """The value without the divisions that the extents around decide, innermost scopes first."""
-    for depth in sorted(affine.iterators & limits.keys(), reverse=True):
-        affine = without_divisions(affine, Iter(depth), limits[depth])
+    """The value without the divisions that the extents around decide: once that of the smallest part is known, it
+    may be that of the next."""
+    before: Affine | None = None
+    while affine != before:
+        before = affine
+        for depth in sorted(affine.iterators & limits.keys(), reverse=True):
+            affine = without_divisions(affine, Iter(depth), limits[depth])
     return affine
 
 

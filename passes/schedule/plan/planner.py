@@ -32,6 +32,7 @@ from dojoir.passes.schedule.gpu.rows.scatters import adds_at_data, copies_in_blo
 from dojoir.passes.schedule.gpu.rows.spread_rows import rows_as_one, rows_in_blocks, rows_in_warps
 from dojoir.passes.schedule.gpu.rules import elements_in_threads, schedule_grid
 from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, quad_tiles, small_tiles
+from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, small_matrix_tiles
 from dojoir.passes.schedule.gpu.tiles.scaled import scaled_tiles
 from dojoir.passes.schedule.plan.sized import version_for, version_for_others
 from dojoir.passes.schedule.steps.combinators import tried
@@ -284,6 +285,8 @@ STRUCTURES: tuple[Structure, ...] = (
     small_tiles,
     quad_tiles,
     scaled_tiles,
+    large_matrix_tiles,
+    small_matrix_tiles,
     adds_at_data,
     copies_in_blocks,
     assigns_at_data,

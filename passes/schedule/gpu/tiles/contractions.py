@@ -92,7 +92,7 @@ def _contraction(trace: Trace, path: Path, large: bool, quads: bool = False) -> 
     guards_inside(trace, spot(trace, path))
     found = sum_at(trace, path)
     first = _shifted(trace, found)
-    row, column = _roles(trace, found)
+    row, column = roles(trace, found)
     begins = first is not None and first.path == row.path
     known(
         quads or first is not None or not _in_two_buffers(trace, found), "a product that the rules give two buffers"
@@ -171,7 +171,7 @@ def _squared(trace: Trace, found: Sum, row: Spot) -> bool:
     return triangular
 
 
-def _roles(trace: Trace, found: Sum) -> tuple[Spot, Spot]:
+def roles(trace: Trace, found: Sum) -> tuple[Spot, Spot]:
     """The scopes over rows and columns."""
     site = found.site
     target, *reads = site.statement.accesses
@@ -237,8 +237,8 @@ def _tile(
         operands = list(dict.fromkeys(operands))
     result = site.statement.target.buffer
     dims = [
-        (_along(site.statement.target, row.depth), tile.height, tile.down),
-        (_along(site.statement.target, column.depth), tile.width, tile.across),
+        (dim_along(site.statement.target, row.depth), tile.height, tile.down),
+        (dim_along(site.statement.target, column.depth), tile.width, tile.across),
     ]
     depths = [s.depth for s in found.summed]
     fuse(trace, site.path)
@@ -295,12 +295,12 @@ def _tile(
     for multiplied in (one.down for one in shared):
         for array, only in operands:
             copy = fresh_name(trace.kernel, f"{array}_tile")
-            along = None if in_fours is None else _along(next(a for a in reads if a.buffer == array), in_fours)
+            along = None if in_fours is None else dim_along(next(a for a in reads if a.buffer == array), in_fours)
             marks += copied_tile(trace, multiplied, array, copy, tile.threads, only, along)
     mark_all(trace, marks)
     for one in spread:  # last, as each move after a mark is held against what it promises
         one.mark(trace)
-    _grid(trace, row, column, others)
+    grid_of(trace, row, column, others)
 
 
 def copied_tile(
@@ -359,7 +359,7 @@ def _turn(trace: Trace, copy: str) -> None:
             act(trace, PadDims, copy, longest, GROUP)
 
 
-def _along(access: Access, depth: int) -> int:
+def dim_along(access: Access, depth: int) -> int:
     """The one dimension of an array that an access goes along with an iterator, which is the index of it."""
     found = [d for d, index in enumerate(access.indices) if isinstance(index, Affine) and depth in index.iterators]
     known(len(found) == 1, "a result with plain rows and columns")
@@ -383,7 +383,7 @@ def whole_tile(trace: Trace, rows: Spot, tile: BlockTile) -> bool:
     return bool(ends)
 
 
-def _grid(trace: Trace, row: Spot, column: Spot, others: list[Spot]) -> None:
+def grid_of(trace: Trace, row: Spot, column: Spot, others: list[Spot]) -> None:
     """Blocks of columns and of rows, and all else; where that is more than a grid has dimensions, the outermost of
     it as one."""
     inner = [column, row]

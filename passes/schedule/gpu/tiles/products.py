@@ -5,6 +5,7 @@ Source: V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
@@ -107,10 +108,12 @@ def tile_in_shared(
     threads: int,
     only: tuple[int, ...] = (),
     quads: int | None = None,
+    lay: Callable[[Trace, str], None] | None = None,
 ) -> list[Marked]:
     """Does `share_tile` without the marks, for a node that is followed; `only` are the accesses that `stage`
-    redirects. Along the dimension `quads` the copy is in fours, which lie side by side. Returns the marks: each
-    move after a mark is held against what it promises, so they come last."""
+    redirects. Along the dimension `quads` the copy is in fours, which lie side by side; `lay` says another way to
+    lay it out, whose innermost dimension stays that of the array. Returns the marks: each move after a mark is held
+    against what it promises, so they come last."""
     marks: list[Marked] = []
     act(trace, Stage, node, array, copy, "in", only)
     copied = without_ones(trace, node.beside(-1))
@@ -120,6 +123,8 @@ def tile_in_shared(
     high = max((d for d in range(last) if dims[d] > 1), default=last)
     if quads is not None:
         lay_in_fours(trace, copy, quads)
+    elif lay is not None:
+        lay(trace, copy)
     elif dims[last] < dims[high]:
         act(trace, ReorderDims, copy, (*(d for d in range(last + 1) if d != high), high))
         act(trace, PadDims, copy, high, PADDING)

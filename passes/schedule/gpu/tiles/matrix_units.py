@@ -1,0 +1,323 @@
+"""Products on matrix units: a warp executes instructions on small tiles of them, which lie in the registers of its
+threads.
+
+A block has a tile of the result, its warps have parts of that, in registers all along the sums. Tiles of the
+operands go through shared memory as they lie, their rows padded so that eight of them lie in different banks. From
+there fragments go to registers, and each pair of them is multiplied by one instruction. What an instruction takes
+is said in its file; here loops and dimensions are split as its text has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dojoir.backends.machine import ACCESS_BYTES, Machine
+from dojoir.grammar.instructions import find_instruction
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Condition, Kernel, Op, Path, Scope, Statement
+from dojoir.ir.paths import is_inside
+from dojoir.passes.base.move import fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.hardware.instructions import UseInstr
+from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
+from dojoir.passes.loops.collapsing import Collapse
+from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.loops.deletion import DeleteNode
+from dojoir.passes.loops.sinking import LiftScope, SinkScope
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.tiling import Tile
+from dojoir.passes.schedule.facts.strides import depends
+from dojoir.passes.schedule.forms.nests import Sum, known, sum_at
+from dojoir.passes.schedule.gpu.sharing.copies import Marked, mark_all, without_ones
+from dojoir.passes.schedule.gpu.sharing.threads import known_extent
+from dojoir.passes.schedule.gpu.tiles.contractions import dim_along, grid_of, roles
+from dojoir.passes.schedule.gpu.tiles.products import tile_in_shared
+from dojoir.passes.schedule.steps.spots import Spot, act, in_two, nested, spot, stand_alone
+from dojoir.passes.storage.dead import DeleteTemporary
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.pad_dims import PadDims
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.staging import Stage
+from dojoir.sets.kernel_sets import sets_of
+
+ROWS, COLUMNS, TERMS = 16, 8, 16
+"""The tile that one instruction multiplies."""
+
+
+class WarpTiles(NamedTuple):
+    """The rows and columns of a block, those of each of its warps, and the terms at a time."""
+
+    height: int
+    width: int
+    down: int
+    across: int
+    depth: int
+
+    @property
+    def threads(self) -> int:
+        return 32 * (self.height // self.down) * (self.width // self.across)
+
+
+LARGE, SMALL = WarpTiles(128, 128, 64, 32, 64), WarpTiles(64, 64, 32, 32, 64)
+"""Tiles for results of which there are many, and of which there are few: more blocks."""
+
+INSTRUCTIONS = {"bf16": "mma_m16n8k16_bf16", "f16": "mma_m16n8k16_f16"}
+"""What multiplies tiles, by the type of the operands."""
+
+
+def large_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+    """Tiles on matrix units, for results of which there are many. What whole tiles leave is a nest of its own."""
+    return _matrix_tiles(trace, path, machine, LARGE)
+
+
+def small_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+    """Tiles on matrix units, for results of which there are few: more blocks."""
+    return _matrix_tiles(trace, path, machine, SMALL)
+
+
+def _matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles) -> list[Spot]:
+    found = _product_at(trace, path)
+    known(trace.kernel.fp != "strict", "a sum in any order")
+    known(len(found.summed) == 1 and not _bound(found.summed[0]).iterators, "a product of matrices")
+    dtype = _operand_type(trace.kernel, found)
+    instruction = find_instruction(INSTRUCTIONS[dtype])
+    known(instruction.needs <= machine.features and instruction.group == machine.warp, "for this machine's units")
+    rest: list[Spot] = []
+    for n, size in enumerate((tile.height, tile.width)):
+        rest += _whole(trace, path, roles(trace, found)[n], size)
+        found = _product_at(trace, path)
+    row, column = roles(trace, found)
+    for scope in (row, column):
+        order = [s.path for s in sorted(found.kept, key=lambda s: len(s.path))]
+        levels = len(order) - 1 - order.index(scope.path)
+        if levels:
+            act(trace, SinkScope, scope, levels)
+    _tile(trace, found, row, column, tile, dtype)
+    return rest
+
+
+def _product_at(trace: Trace, path: Path) -> Sum:
+    """The sum that the nest at a path is, behind which other statements may stand that take its result."""
+    scope, kept = spot(trace, path), list[Spot]()
+    while isinstance(scope.node, Scope):
+        kept.append(scope)
+        if len(scope.body) != 1 or not scope.scopes():
+            break
+        scope = scope.child(0)
+    body = kept[-1].body if kept else ()
+    inner = [n for n, node in enumerate(body) if isinstance(node, Scope)]
+    if len(inner) != 1 or inner[0] > 1 or len(body) == inner[0] + 1:
+        return sum_at(trace, path)
+    known(all(isinstance(node, Scope | Statement) for node in body), "a product and what is done with its result")
+    summed = nested(kept[-1].child(inner[0]))
+    known(len(summed[-1].body) == 1 and isinstance(summed[-1].body[0], Statement), "a product of matrices")
+    return Sum(tuple(kept), inner[0] == 1, tuple(summed))
+
+
+def _bound(scope: Spot) -> Affine:
+    """The extent of a scope that has one bound."""
+    bounds = scope.scope.extent.bounds
+    known(len(bounds) == 1, "a product of matrices")
+    return bounds[0]
+
+
+def _divides(scope: Spot, size: int) -> bool:
+    """Whether whole tiles make up all iterations of a scope, as numbers or facts say."""
+    whole = Condition(_bound(scope) % size, "==", Affine.constant(0))
+    return sets_of(scope.trace.kernel).holds_around(scope.path, [whole])
+
+
+def _whole(trace: Trace, path: Path, scope: Spot, size: int) -> list[Spot]:
+    """Leaves whole tiles in a scope of the nest at a path. Returns what is left over, if anything is: a nest behind
+    it."""
+    if _divides(scope, size):
+        return []
+    extent = _bound(scope)
+    known(not extent.is_constant or extent.offset >= size, "a result of whole tiles")
+    if scope.path != path:
+        act(trace, LiftScope, scope, len(scope.path) - len(path))
+    return [in_two(trace, Cut, scope, extent - extent % size)[1]]
+
+
+def _operand_type(kernel: Kernel, found: Sum) -> str:
+    reads = [a for a in found.site.statement.reads if any(depends(a, s.depth) for s in found.summed)]
+    types = {kernel.buffer(a.buffer).dtype.name for a in reads}
+    known(len(reads) == 2 and len(types) == 1 and types <= INSTRUCTIONS.keys(), "a product that matrix units have")
+    match found.site.statement.value:
+        case Op("mul", (Access(), Access())):
+            return types.pop()
+    known(False, "a sum of products")
+    raise AssertionError
+
+
+def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: WarpTiles, dtype: str) -> None:
+    (summed,) = found.summed
+    target = found.site.statement.target
+    factors = [a for a in found.site.statement.reads if depends(a, summed.depth)]
+    left = next(a for a in factors if depends(a, row.depth))
+    right = next(a for a in factors if depends(a, column.depth))
+    others = [s for s in found.kept if s.path not in (row.path, column.path)]
+    rows, columns = (dim_along(target, s.depth) for s in (row, column))
+    operands = [
+        _Operand(left.buffer, dim_along(left, row.depth), dim_along(left, summed.depth), True),
+        _Operand(right.buffer, dim_along(right, column.depth), dim_along(right, summed.depth), False),
+    ]
+    act(trace, Tile, (row, column), (tile.height, tile.width))
+    down = column.child(0)
+    own = fresh_name(trace.kernel, f"{target.buffer}_tile")
+    act(trace, Stage, down, target.buffer, own, "out" if found.begins else "inout")
+    act(trace, PlaceBuffer, own, "reg")
+    written = without_ones(trace, down.beside(1))
+    if trace.kernel.buffer(target.buffer).role == "tmp" and _only_here(trace, target.buffer, row):
+        act(trace, DeleteNode, written)
+        act(trace, DeleteTemporary, target.buffer)
+    if found.begins:
+        stand_alone(trace, summed, 2)
+    act(trace, LiftScope, summed, 2)
+    apart: list[tuple[Spot, list[Spot]]] = [(nest, []) for nest in column.scopes() if nest.path != summed.path]
+    if not _divides(summed, tile.depth):
+        summed, rest = in_two(trace, Cut, summed, _bound(summed) - _bound(summed) % tile.depth)
+        apart.append((rest.child(0), [rest]))
+    act(trace, Split, summed, tile.depth)
+    known_extent(trace, summed.child(0), tile.depth)
+    warps = _Warps.of(trace, summed.child(0, 0), tile)
+    k = parts(trace, summed.child(0), TERMS, 8, 2)
+    arranged(trace, [warps.down, warps.across, k[0], warps.rows, warps.columns, *warps.of_tile(), *k[1:]])
+    threads = []
+    for nest, sums in apart:
+        of = _Warps.of(trace, nest, tile)
+        arranged(trace, [of.down, of.across, of.i0, of.j1, of.rows, of.columns, of.i1, of.j0, *sums])
+        threads.append((of, Unroll if sums else Vectorize))
+    lay_out(trace, own, rows, (tile.down, ROWS, 8), columns, (tile.across, COLUMNS, 2), _SUMS)
+    for of, _ in threads:
+        act(trace, Collapse, of.i0)
+    marks: list[Marked] = []
+    used = []
+    for operand in operands:
+        copy = fresh_name(trace.kernel, f"{operand.array}_tile")
+        marks += tile_in_shared(trace, warps.down, operand.array, copy, tile.threads, lay=_padded)
+        used += _fragments(trace, warps.rows, operand, copy, dtype)
+    for scope, word in (*used, (warps.i1, f"mma_m16n8k16_{dtype}")):
+        act(trace, UseInstr, scope, word)
+    mark_all(trace, marks)
+    for of in (warps, *(of for of, _ in threads)):
+        act(trace, Bind, of.down, "by")
+        act(trace, Bind, of.across, "bx")
+        for scope in (of.rows, of.columns):
+            act(trace, Unroll, scope)
+    for of, last in threads:
+        act(trace, Bind, of.i0, "lane")
+        act(trace, Unroll, of.i1)
+        act(trace, last, of.j0)
+    for scope, _ in used:
+        act(trace, Unroll, scope.around())
+    act(trace, Unroll, k[0])
+    grid_of(trace, row, column, others)
+
+
+_SUMS = (
+    ("w", "rows", "i1", "i0"),
+    ("v", "columns", "j1", "j0"),
+    ("w", "v", "rows", "columns", "i0", "j1", "i1", "j0"),
+)
+_LEFT = ("rows", "i1", "i0"), ("k1", "kq", "k0"), ("rows", "i0", "kq", "k1", "i1", "k0")
+_RIGHT = ("columns", "n1", "n0"), ("k1", "kq", "k0"), ("n0", "kq", "columns", "n1", "k1", "k0")
+
+
+def _only_here(trace: Trace, buffer: str, nest: Spot) -> bool:
+    """Whether a nest alone uses a buffer."""
+    return all(is_inside(site.path, nest.path) for site in trace.kernel.sites if buffer in site.statement.buffers)
+
+
+class _Operand(NamedTuple):
+    """An array that is multiplied, its dimensions along the result and along the sums."""
+
+    array: str
+    kept: int
+    summed: int
+    is_left: bool
+
+
+class _Warps(NamedTuple):
+    """The scopes of a tile: those over warps, over what a warp has, and over a tile of an instruction."""
+
+    down: Spot
+    across: Spot
+    rows: Spot
+    columns: Spot
+    i1: Spot
+    i0: Spot
+    j1: Spot
+    j0: Spot
+
+    @staticmethod
+    def of(trace: Trace, nest: Spot, tile: WarpTiles) -> _Warps:
+        """A nest `rows > columns` of a whole tile split so."""
+        i, j = nest, nest.child(0)
+        known_extent(trace, i, tile.height)
+        known_extent(trace, j, tile.width)
+        down, rows, i1, i0 = parts(trace, i, tile.down, ROWS, 8)
+        across, columns, j1, j0 = parts(trace, j, tile.across, COLUMNS, 2)
+        return _Warps(down, across, rows, columns, i1, i0, j1, j0)
+
+    def of_tile(self) -> tuple[Spot, ...]:
+        return self.i1, self.i0, self.j1, self.j0
+
+
+def parts(trace: Trace, scope: Spot, *sizes: int) -> list[Spot]:
+    """Splits a scope into parts of so many iterations, these again, and so on. Returns the scopes, outermost
+    first."""
+    found = [scope]
+    for size in sizes:
+        act(trace, Split, found[-1], size)
+        found.append(found[-1].child(0))
+    return found
+
+
+def arranged(trace: Trace, scopes: Sequence[Spot]) -> None:
+    """Brings the scopes of a nest, each of which is all that another has, into an order, outermost first."""
+    outermost = min(len(scope.path) for scope in scopes)
+    for n, scope in enumerate(scopes):
+        levels = len(scope.path) - outermost - n
+        if levels:
+            act(trace, LiftScope, scope, levels)
+
+
+def lay_out(trace: Trace, buffer: str, rows: int, down: Sequence[int], columns: int, across: Sequence[int],
+            named: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]) -> None:  # fmt: skip
+    """Splits two dimensions of a buffer into parts, which get names, and lays these out in an order."""
+    dims: list[str | int] = list(range(len(trace.kernel.buffer(buffer).dims)))
+    for dim, sizes, names in ((rows, down, named[0]), (columns, across, named[1])):
+        at = dims.index(dim)
+        for n, size in enumerate(sizes):
+            act(trace, SplitDim, buffer, at + n, size)
+        dims[at : at + 1] = names
+    others = [n for n, dim in enumerate(dims) if isinstance(dim, int)]
+    order = (*others, *(dims.index(name) for name in named[2]))
+    act(trace, ReorderDims, buffer, order)
+
+
+def _fragments(trace: Trace, node: Spot, operand: _Operand, copy: str, dtype: str) -> list[tuple[Spot, str]]:
+    """Stages what a warp needs of an operand's copy in fragments. Returns the scopes that are instructions."""
+    own = fresh_name(trace.kernel, f"{operand.array}_part")
+    act(trace, Stage, node, copy, own, "in")
+    act(trace, PlaceBuffer, own, "reg")
+    copied = without_ones(trace, node.beside(-1))
+    scopes = nested(copied)
+    first = operand.kept < operand.summed  # else terms are the rows of the array
+    kept, summed = scopes if first else reversed(scopes)
+    across = (ROWS, 8)  # of the right operand, two tiles at a time
+    i = parts(trace, kept, *across)
+    k = parts(trace, summed, 8, 2)
+    arranged(trace, [i[0], *i[1:], *k] if first else [i[0], *k, *i[1:]])
+    names = _LEFT if operand.is_left else _RIGHT
+    lay_out(trace, own, operand.kept, across, operand.summed, (8, 2), names)
+    word = f"ldmatrix_{'a' if operand.is_left else 'b'}{'' if first else '_trans'}_{dtype}"
+    return [(i[1] if first else k[0], word)]
+
+
+def _padded(trace: Trace, copy: str) -> None:
+    last = len(trace.kernel.buffer(copy).dims) - 1
+    act(trace, PadDims, copy, last, ACCESS_BYTES // trace.kernel.buffer(copy).dtype.itemsize)

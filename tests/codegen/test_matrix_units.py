@@ -1,0 +1,381 @@
+"""Instructions that a warp executes together: products on matrix units, right on the harness, taken by NVRTC, and
+planted faults found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_compile import nvrtc_error
+from numpy.typing import NDArray
+from on_harness import run
+
+import dojoir
+from dojoir import instructions
+from dojoir.backends.machine import MACHINES, nvidia
+from dojoir.codegen.emission import gpu_program
+from dojoir.codegen.gpu.program import GpuProgram
+from dojoir.codegen.lower.barrier_proof import unseparated
+from dojoir.codegen.lower.barriers import barriers_of
+from dojoir.codegen.lower.threads import Threads
+from dojoir.grammar.instructions import read_instruction
+from dojoir.ir.dtypes import DTYPES
+from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, small_matrix_tiles
+from dojoir.passes.schedule.plan.planner import rules
+
+CUDA = MACHINES["cuda"]
+
+GROUPS = [name for name in instructions.names() if instructions.load(name).group > 1]
+
+
+def product(
+    turned: str = "",
+    dtype: str = "bf16",
+    out: str = "",
+    sizes: tuple[int, int, int] = (64, 64, 64),
+    begin: bool = True,
+) -> dojoir.Kernel:
+    """c = a b, of operands that are `turned` in memory, with sums that begin at 0, or at what is there."""
+    n, m, k = sizes
+    a, at_a = ("K, N", "{2}, {0}") if "a" in turned else ("N, K", "{0}, {2}")
+    b, at_b = ("M, K", "{1}, {2}") if "b" in turned else ("K, M", "{2}, {1}")
+    return dojoir.parse(f"""kernel product(N = {n}, M = {m}, K = {k})
+in  a: {dtype}[{a}]
+in  b: {dtype}[{b}]
+{"out" if begin else "inout"} c: {out or dtype}[N, M]
+N
+| M
+{"| | c[{0}, {1}] = 0" if begin else ""}
+| | K
+| | | c[{{0}}, {{1}}] += a[{at_a}] * b[{at_b}]
+""")
+
+
+@cache
+def tiled(kernel: dojoir.Kernel, large: bool = False) -> dojoir.Kernel:
+    """On matrix units, with what whole tiles leave by the rules."""
+    trace = dojoir.Trace(kernel)
+    structure = large_matrix_tiles if large else small_matrix_tiles
+    for rest in structure(trace, (0,), CUDA):
+        rules(trace, rest.path, CUDA)
+    return trace.kernel
+
+
+def drawn(kernel: dojoir.Kernel, seed: int = 0) -> dict[str, NDArray[Any]]:
+    draw = np.random.default_rng(seed)
+    shapes = {b.name: tuple(d.extent.evaluate({s.name: s.value or 0 for s in kernel.sizes}) for d in b.dims)
+              for b in kernel.arguments if b.role != "out"}  # fmt: skip
+    return {name: draw.standard_normal(shape).astype(DTYPES[kernel.buffer(name).dtype.name].stored)
+            if kernel.buffer(name).dtype.name != "bf16" else bf16(draw.standard_normal(shape))
+            for name, shape in shapes.items()}  # fmt: skip
+
+
+def bf16(values: NDArray[Any]) -> NDArray[Any]:
+    """The bits of numbers that bf16 has."""
+    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def numbers(values: NDArray[Any], dtype: str) -> NDArray[Any]:
+    if dtype == "bf16":
+        return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return values.astype(np.float64)
+
+
+def agrees(kernel: dojoir.Kernel, found: Mapping[str, NDArray[Any]], given: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether each element is as near to the exact sum as a sum of f32 that is rounded once must be."""
+    types = {buffer.name: buffer.dtype.name for buffer in kernel.arguments}
+    n, m, k = (size.value or 0 for size in kernel.sizes)
+    a, b = (numbers(given[name], types[name]) for name in "ab")
+    text = dojoir.to_text(kernel)
+    a = a.T if "a[{2}, {0}]" in text else a
+    b = b.T if "b[{1}, {2}]" in text else b
+    exact, terms = a @ b, np.abs(a) @ np.abs(b)
+    if "c" in given:
+        exact, terms = exact + numbers(given["c"], types["c"]), terms + np.abs(numbers(given["c"], types["c"]))
+    last = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}[types["c"]]
+    result = numbers(found["c"].reshape(n, m), types["c"])
+    return bool(np.all(np.abs(result - exact) <= (k + 1) * 2.0**-23 * terms + last * np.abs(exact) * 1.01))
+
+
+KERNELS = {
+    f"{turned or 'plain'} {dtype} {out}": product(turned, dtype, out)
+    for turned, dtype, out in (
+        ("", "bf16", "bf16"),
+        ("b", "bf16", "f32"),
+        ("a", "f16", "f16"),
+        ("ab", "f16", "f32"),
+        ("ab", "bf16", "bf16"),
+        ("", "f16", "f32"),
+        ("b", "f16", "f16"),
+        ("a", "bf16", "f32"),
+    )
+}
+KERNELS |= {
+    "onto what is there": product("b", "bf16", "f32", begin=False),
+    "what whole tiles leave": product("", "f16", "f32", (65, 72, 100)),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_product_is_right_on_the_harness(name: str) -> None:
+    kernel = KERNELS[name]
+    scheduled, given = tiled(kernel), drawn(kernel)
+    assert agrees(kernel, run(scheduled, given, {}), given)
+
+
+def test_a_product_is_right_backward() -> None:
+    kernel = product("b", "f16", "f32", (64, 64, 128))
+    scheduled, given = tiled(kernel), drawn(kernel)
+    assert agrees(kernel, run(scheduled, given, {}, order="backward"), given)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_nvrtc_takes_the_text(name: str) -> None:
+    text = dojoir.emit(tiled(KERNELS[name]), "cuda")
+    for architecture in ("sm_80", "sm_90a"):
+        assert not nvrtc_error(text, architecture)
+
+
+def test_a_gpu_without_the_instruction_is_told_so() -> None:
+    text = dojoir.emit(tiled(KERNELS["plain bf16 bf16"]), "cuda")
+    assert "this text is for GPUs that have sm_80" in nvrtc_error(text, "sm_75")
+
+
+def test_all_instructions_are_used() -> None:
+    texts = "".join(dojoir.to_text(tiled(kernel)) for kernel in KERNELS.values())
+    assert GROUPS
+    assert {name for name in GROUPS if f"use({name})" not in texts} == set()
+
+
+def test_large_tiles() -> None:
+    kernel = product("b", "bf16", "bf16", (128, 128, 64))
+    given = drawn(kernel)
+    assert agrees(kernel, run(tiled(kernel, True), given, {}), given)
+    assert not nvrtc_error(dojoir.emit(tiled(kernel, True), "cuda"), "sm_80")
+
+
+def test_a_batch() -> None:
+    """What is the grid's beside rows and columns is a dimension of the tiles with one element."""
+    kernel = dojoir.parse("""kernel batch(B = 2, N = 64, M = 64, K = 64)
+in  a: bf16[B, N, K]
+in  b: bf16[B, K, M]
+out c: f32[B, N, M]
+B
+| N
+| | M
+| | | c[{0}, {1}, {2}] = 0
+| | | K
+| | | | c[{0}, {1}, {2}] += a[{0}, {1}, {3}] * b[{0}, {3}, {2}]
+""")
+    scheduled, given = tiled(kernel), drawn(kernel)
+    found = run(scheduled, given, {})["c"].reshape(2, 64, 64)
+    a, b = (numbers(given[name], "bf16") for name in "ab")
+    assert np.allclose(found, a @ b, atol=1e-3)
+    assert not nvrtc_error(dojoir.emit(scheduled, "cuda"), "sm_90a")
+
+
+LINEAR = """kernel linear(N = 64, M = 128, K = 64)
+in  a: f16[N, K]
+in  b: f16[M, K]
+in  bias: f16[M]
+out c: f16[N, M]
+tmp h: f32[N, M]
+N
+| M
+| | h[{0}, {1}] = 0
+| | K
+| | | h[{0}, {1}] += a[{0}, {2}] * b[{1}, {2}]
+| | h[{0}, {1}] += bias[{1}]
+| | c[{0}, {1}] = 0.5 * h[{0}, {1}] * (1 + tanh(0.8 * h[{0}, {1}]))
+"""
+
+
+def test_what_is_done_with_a_result_stays_in_registers() -> None:
+    kernel = dojoir.parse(LINEAR)
+    scheduled, given = tiled(kernel), drawn(kernel)
+    assert {buffer.storage for buffer in scheduled.buffers if buffer.role == "tmp"} == {"reg", "shared"}
+    a, b = (given[name].astype(np.float64) for name in "ab")
+    sums = a @ b.T + given["bias"]
+    found = run(scheduled, given, {})["c"].reshape(64, 128)
+    assert np.allclose(found, 0.5 * sums * (1 + np.tanh(0.8 * sums)), rtol=2e-3, atol=2e-3)
+    assert not nvrtc_error(dojoir.emit(scheduled, "cuda"), "sm_90a")
+
+
+def test_other_targets_run_the_text_as_it_stands() -> None:
+    kernel = KERNELS["plain f16 f32"]
+    given = drawn(kernel)
+    found = dojoir.compile(tiled(kernel), "llvm").run(given)
+    assert agrees(kernel, found, given)
+    with pytest.raises(dojoir.KernelError, match="crosses-threads"):
+        dojoir.emit(tiled(kernel), "hip")
+
+
+def test_optimize_takes_them_by_itself() -> None:
+    for turned, dtype in (("", "bf16"), ("b", "f16")):
+        text = dojoir.to_text(dojoir.optimize(product(turned, dtype, "", (2048, 2048, 1024)), "cuda").kernel)
+        assert f"use(mma_m16n8k16_{dtype})" in text
+    f32 = dojoir.to_text(dojoir.optimize(product("", "f32", "", (512, 512, 512)), "cuda").kernel)
+    assert "use(" not in f32
+
+
+def refusal(kernel: dojoir.Kernel, machine: Any = CUDA) -> str:
+    with pytest.raises(dojoir.DojoError) as told:
+        small_matrix_tiles(dojoir.Trace(kernel), (0,), machine)
+    return str(told.value)
+
+
+def test_a_machine_without_units_and_a_strict_kernel_get_none() -> None:
+    older = replace(CUDA, features=nvidia("sm_75"))
+    assert "for this machine's units" in refusal(KERNELS["plain bf16 bf16"], older)
+    strict = dojoir.parse(
+        dojoir.to_text(product()).replace("\n\n", "\nfp strict\n\n", 1).replace("\nin ", "\nin ", 1)
+    )
+    assert "a sum in any order" in refusal(strict.evolve(fp="strict"))
+    assert "that matrix units have" in refusal(product("", "f32"))
+
+
+# -- planted faults --------------------------------------------------------------------------------------------
+def with_text(program: GpuProgram, change: Any) -> GpuProgram:
+    source = change(program.source)
+    assert source != program.source
+    return replace(program, source=source)
+
+
+FAULTS = {
+    "a lane stays away from a product": (
+        r"( +)(mma_m16n8k16_f16\(&)", r"\1if (threadIdx.x % 32 != 5) \2", "divergent-barrier|bad-shuffle",
+    ),
+    "a lane stays away from a load": (
+        r"( +)(ldmatrix_a_f16\(&)", r"\1if (threadIdx.x % 32 != 5) \2", "divergent-barrier|bad-shuffle",
+    ),
+    "no barrier between copies and loads": (r"__syncthreads\(\);", "", "race|uninitialised-shared"),
+    "rows as far apart as without their padding": (
+        r"(ldmatrix_a_f16\(&.*?), 72\)", r"\1, 64)", "uninitialised-shared",
+    ),
+    "a load from rows further on": (
+        r"(ldmatrix_a_f16\(&a_tile\[)", r"\g<1>72 * 40 + ", "uninitialised|out-of-bounds|race",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_a_fault_in_the_text_is_found_by_the_harness(what: str) -> None:
+    pattern, instead, code = FAULTS[what]
+    kernel = KERNELS["plain f16 f32"]
+    program = with_text(
+        gpu_program(tiled(kernel), "cuda"),
+        lambda text: (
+            text[: text.index("extern")] + re.sub(pattern, instead, text[text.index("extern") :], flags=re.DOTALL)
+        ),
+    )
+    with pytest.raises(dojoir.RunError) as told:
+        run(tiled(kernel), drawn(kernel), {}, program=program)
+    assert re.search(code, told.value.diagnostic.code), told.value
+
+
+WRONG_RESULTS = {
+    "the fragments of another tile": (r"&b_part\[\((i\d+) / 2", r"&b_part[(\1 / 4"),
+    "a fragment that is not turned": (r" ldmatrix_b_trans_f16\(&", r" ldmatrix_b_f16(&"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_RESULTS)
+def test_a_fault_that_is_no_race_gives_other_results(what: str) -> None:
+    pattern, instead = WRONG_RESULTS[what]
+    kernel = KERNELS["plain f16 f32"]
+    other = dojoir.emit(tiled(KERNELS["b f16 f16"]), "cuda")  # for the helper that is called instead
+    helper = other[other.index("static __device__ inline void ldmatrix_b_f16") : other.index("extern")]
+    helper = helper[: helper.index("\n}\n") + 3]
+
+    def change(text: str) -> str:
+        start = text.index("extern")
+        return text[:start] + helper + re.sub(pattern, instead, text[start:], flags=re.DOTALL)
+
+    program, given = gpu_program(tiled(kernel), "cuda"), drawn(kernel)
+    assert not agrees(kernel, run(tiled(kernel), given, {}, program=with_text(program, change)), given)
+
+
+def test_barriers_are_proved_with_reads_by_all_lanes() -> None:
+    """Each barrier of a product is needed: without any one of them the proof finds a pair, the copies of a tile and
+    the loads of a warp."""
+    scheduled = tiled(product("", "f16", "f32", (64, 64, 128)))
+    placed = dict(barriers_of(Threads(scheduled, 32)))
+    assert len(placed) == 2
+    assert unseparated(scheduled, 32, placed) == []
+    for at in placed:
+        left = unseparated(scheduled, 32, {k: v for k, v in placed.items() if k != at})
+        assert {pair.buffer for pair in left} >= {"a_tile", "b_tile"}
+
+
+def test_an_accumulator_that_another_thread_has_is_refused() -> None:
+    kernel = tiled(KERNELS["plain f16 f32"])
+    text = dojoir.to_text(kernel)
+    at = text.rindex("c_tile[")
+    wrong = text[:at] + text[at:].replace("{4} // 4", "({4} + 4) // 4 % 8", 1)
+    with pytest.raises(dojoir.KernelError) as told:
+        dojoir.emit(dojoir.parse(wrong), "cuda")
+    assert told.value.diagnostic.code == "crosses-threads"
+    assert "c_tile" in str(told.value)
+
+
+def hinted(change: Mapping[str, str]) -> str:
+    """What is said against a text with a change to it."""
+    text = dojoir.to_text(tiled(KERNELS["plain f16 f32"]))
+    for old, new in change.items():
+        assert old in text
+        text = text.replace(old, new)
+    with pytest.raises(dojoir.KernelError) as told:
+        dojoir.prove(dojoir.parse(text))
+    assert told.value.diagnostic.code == "not-this-instruction"
+    return str(told.value)
+
+
+def test_two_layouts_mixed_are_refused() -> None:
+    assert "moves" in hinted({"reg order(0, 2, 4, 3, 1, 5)": "reg order(0, 2, 4, 1, 3, 5)"})
+    assert "moves" in hinted({"reg order(0, 4, 1, 5, 3, 6, 2, 7)": "reg order(0, 4, 1, 5, 3, 6, 7, 2)"})
+
+
+def test_rows_that_no_access_reaches_are_refused() -> None:
+    assert "16 bytes" in hinted({"shared pad(0, 8)": "shared pad(0, 1)"})
+
+
+def test_operands_are_where_the_instruction_has_them() -> None:
+    assert "place(a_tile, shared)" in hinted({"[64, 64] shared pad(0, 8)": "[64, 64] heap pad(0, 8)"})
+    assert "place(a_part, reg)" in hinted({"] reg order(0, 2, 4, 3, 1, 5)": "] stack order(0, 2, 4, 3, 1, 5)"})
+
+
+def test_terms_of_another_lane_are_no_such_product() -> None:
+    text = dojoir.to_text(tiled(KERNELS["plain f16 f32"]))
+    (line,) = [line for line in text.splitlines() if "+= a_part[" in line]
+    found = re.search(r"a_part\[\{6\}, \{8\}, \{9\}, \{12\}, \{13\}", line)
+    assert found is not None
+    assert "by which its threads differ" in hinted({found[0]: found[0].replace("{9}", "({9} + 1) % 8")})
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+FILES = {
+    "a group of no warp": ("group    32 f", "group    16 f", "a group has 32 or 64 threads"),
+    "no group": ("group    32 f\n", "", "a line `group` says how many"),
+    "spread by other dimensions": ("group    32 f", "group    32 f s", "spread over 32 threads"),
+    "neither spread nor shared": ("shared   s\n", "", "neither spread over the threads"),
+    "no operand": ("shared   s", "shared   t", "'t' is no operand"),
+    "no stride": ("{s.stride}", "16", "by which its rows are apart"),
+    "words of C": ("cuda     const", "c        const", "spelled by a line `cuda` alone"),
+}
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_a_file_that_is_wrong_is_told_with_its_line(what: str) -> None:
+    old, new, message = FILES[what]
+    with open(instructions.__file__.replace("__init__.py", "ldmatrix_a_f16.dojo"), encoding="utf-8") as file:
+        text = file.read()
+    assert old in text
+    with pytest.raises(dojoir.DojoError) as told:
+        read_instruction(text.replace(old, new), "ldmatrix_a_f16.dojo")
+    assert message in str(told.value)
+    assert "ldmatrix_a_f16.dojo:" in str(told.value)
