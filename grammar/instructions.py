@@ -47,7 +47,7 @@ VARIABLE = "DOJOIR_INSTRUCTIONS"
 
 _WORDS = ("needs", "when", "include", "c", "llvm", "group", "shared", "cuda")
 _JOINED = {"cuda": "\n"}
-"""What stands between a line and the one that goes on with it: a space, but for code that is printed as it is."""
+"""The separator between a line and the one that goes on with it: a space, but for code that is printed as it is."""
 
 _CALL = re.compile(r"\{(\w+)\}\s*=\s*((?:(?:reassoc|nsz|nnan|ninf|contract|fast)\s+)*)(.+?)\s*@([\w.]+)\((.*)\)")
 

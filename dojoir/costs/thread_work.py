@@ -184,7 +184,7 @@ class Work:
         self.access(statement.target, stored=True)
 
     def _together(self, statement: Statement, at: int) -> tuple[float, float, float]:
-        """What the instruction asks for that the scopes from depth `at` on are, which a group of threads executes:
+        """The demands of the instruction that the scopes from depth `at` on are, which a group of threads executes:
         cycles of the units of a multiprocessor, of its loads, and those that the group waits for."""
         lanes, rates, buffers = self.loops[at].group, self.arrays.rates, self.arrays.buffers
         groups, times = self.threads, prod(self.loops[d].trips for d in self.own)
@@ -390,5 +390,5 @@ def _divisions(affine: Affine) -> Iterator[FloorDiv | Mod]:
 
 
 def _but_offsets(access: Access) -> tuple[object, ...]:
-    """What is the same of accesses to neighbours."""
+    """The part that accesses to neighbours share."""
     return (access.buffer, *(i.terms if isinstance(i, Affine) else _but_offsets(i) for i in access.indices))

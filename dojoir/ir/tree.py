@@ -76,7 +76,7 @@ class Apart:
 
 
 Commuting = Accumulated | Apart
-"""What statements have in common whose instances may write one element in any order: the equal value of this."""
+"""The reason why statements may write one element in any order: those with an equal value of this may."""
 
 
 @hash_once
@@ -170,8 +170,8 @@ class Statement:
 
     @cached_property
     def commuting(self) -> Commuting | None:
-        """What it has in common with the statements whose instances, where the order of those by it is free, may
-        change places with its own in one element. None where it assigns."""
+        """The reason why its instances may change places with those of other statements in one element, where the
+        order of such writes is free: statements with an equal reason may. None where it assigns."""
         if self.apart is not None:
             return self.apart
         operator = self.accumulation

@@ -113,7 +113,7 @@ def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
 
 def _plainly(claim: Claim, answered: Callable[[Claim], Verdict]) -> Verdict:
-    """What is `answered` for a claim without scatters, and then whether the kernel after fails or touches anew."""
+    """The answer of `answered` for a claim without scatters, then that about failing and touching."""
     plain = claim_without_data_writes(claim)
     return answered(plain) and verdict_of(first_failure(core.effects(claim, plain)))
 

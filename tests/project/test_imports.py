@@ -33,6 +33,9 @@ PRINTERS = {
     "ordering.py": {"costs", "passes"},
     "tuned.py": {"ir"},
     "of_text.py": {"codes"},
+    "builder.py": {"ir"},  # the words of the language: no buffer of an imported text is called so
+    "elementwise.py": {"ir"},  # a function of the language stands for one of PyTorch of the same name
+    "values.py": {"ir"},
     "words.py": {"ir"},
 }
 """But for what prints kernels in a way of its own: it reads the tree, as a target does; for cells of notebooks; for

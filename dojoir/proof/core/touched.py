@@ -87,7 +87,7 @@ def _touches_no_more(kernel: Kernel, was: Statement, now: Statement) -> bool:
 
 
 def _of(sets: KernelSets, name: str, numbers: Iterable[int], writes: bool) -> isl.UnionMap:
-    """What some statements write, or read, of an array."""
+    """The elements of an array that some statements write, or read."""
     pieces = []
     for k in numbers:
         if writes and sets.kernel.sites[k].statement.target.buffer == name:

@@ -64,7 +64,7 @@ LARGE, SMALL = WarpTiles(128, 128, 64, 32, 64), WarpTiles(64, 64, 32, 32, 64)
 """Tiles for results of which there are many, and of which there are few: more blocks."""
 
 INSTRUCTIONS = {"bf16": "mma_m16n8k16_bf16", "f16": "mma_m16n8k16_f16"}
-"""What multiplies tiles, by the type of the operands."""
+"""The instructions that multiply tiles, by the type of the operands."""
 
 
 def large_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
