@@ -119,7 +119,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def _lacks(error: BaseException | None) -> bool:
-    return isinstance(error, dojoir.ToolchainError) and error.diagnostic.code == "missing-package"
+    """Whether a package is missing: of an extra, or of CUDA, as a test that comes so far needs no card."""
+    return isinstance(error, dojoir.ToolchainError) and error.diagnostic.code in ("missing-package", "no-cuda")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

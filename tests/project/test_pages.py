@@ -60,6 +60,8 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytes
     for line, text, prints in blocks(page, "python"):
         if re.search(r"^(?:>>> )?(?:import|from) torch", text, re.MULTILINE):
             pytest.importorskip("torch", reason="needs the extra torch")
+        if re.search(r"^import gymnasium", text, re.MULTILINE):
+            pytest.importorskip("gymnasium", reason="needs the extra agents")
         if ">>>" in text:
             flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
             found = doctest.DocTestParser().get_doctest(text, names, f"{page}:{line}", page, line)

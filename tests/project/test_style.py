@@ -203,7 +203,7 @@ def test_no_file_is_longer_than_one_reads_at_once() -> None:
 
 
 DATA = {
-    "bundles": {".json", ".jsonl", ".dojo", ".ll"},
+    "bundles": {".json", ".jsonl", ".dojo", ".ll", ".s"},
     "cheats": {".c", ".py"},
     "datasets": {".json", ".jsonl", ".dojo"},
     "goldens": {".c"},

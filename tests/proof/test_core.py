@@ -29,7 +29,7 @@ from dojoir.sets.limits import StepLimitReached, limited
 MOST = 2030
 """How many lines of code the core may have, each file of `proof` that it imports counted in."""
 
-MOST_TRUSTED = 7650
+MOST_TRUSTED = 7740
 """How many lines the core and what it stands on may have together, as docs/checker.md says."""
 
 BESIDE = ("sets", "ir", "types", "rules", "support", "errors")
