@@ -10,7 +10,7 @@ from typing import Literal
 
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.support.frozen import dataclass
-from dojoir.support.public import public_class
+from dojoir.support.public import public, public_class
 
 STREAMS = 4
 """The number of concurrent non-temporal store streams that run at full speed, where each writes whole lines."""
@@ -128,6 +128,7 @@ class Machine:
         """The size of the registers of a thread of a GPU, in bytes."""
         return 4 * self.thread_registers
 
+    @public
     def products(self, dtype: str) -> int:
         """How many products of a type the matrix units of a multiprocessor add up in a cycle; 0 where they have no
         such type."""

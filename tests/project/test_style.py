@@ -57,15 +57,21 @@ def test_ruff_format() -> None:
 
 
 @pytest.fixture
-def one_package(tmp_path: Path) -> Path:
-    """A folder that holds `dojoir` laid out as it is installed, by links."""
-    package = tmp_path / "dojoir"
-    package.mkdir()
-    for entry in (ROOT / "dojoir").iterdir():
-        (package / entry.name).symlink_to(entry)
-    for part in ("grammar", "passes", "codegen", "runtime"):
-        (package / part).symlink_to(ROOT / part)
-    return tmp_path
+def one_package() -> Path:
+    """A folder that holds `dojoir` laid out as it is installed, by links. It is the same for each run, as mypy keeps
+    what it found under the paths of the files."""
+    folder = ROOT / ".mypy_cache" / "installed"
+    package = folder / "dojoir"
+    package.mkdir(parents=True, exist_ok=True)
+    links = {path.name: path for path in (ROOT / "dojoir").iterdir()}
+    links |= {part: ROOT / part for part in ("grammar", "passes", "codegen", "runtime")}
+    for entry in package.iterdir():
+        if entry.name not in links:
+            entry.unlink()
+    for name, path in links.items():
+        if not (package / name).is_symlink():
+            (package / name).symlink_to(path)
+    return folder
 
 
 def test_mypy_strict(one_package: Path) -> None:
