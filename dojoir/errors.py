@@ -172,6 +172,10 @@ class DojoError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.diagnostic,))
 
+    def _render_traceback_(self) -> list[str]:
+        """The lines that a notebook shows: the error alone, as the frames above it are dojoir's own."""
+        return str(self).splitlines()
+
 
 class ParseError(DojoError):
     """The text is not in the language."""

@@ -60,6 +60,11 @@ _IN_HEADERS: tuple[tuple[str, str | Callable[[re.Match[str]], str | None]], ...]
         r"^(?P<head>kernel\s+\w+\s*)\((?P<sizes>[^():]*(?P<here>:)[^()]*)\)",
         lambda m: f"a size has no type: write `{m['head']}({re.sub(r' *: *[a-zA-Z]+[0-9]*', '', m['sizes'])})`",
     ),
+    (
+        r"^(?P<role>in|out|inout|tmp)\s+(?:const\s+)?(?P<type>\w+)\s*(?P<here>[*&])\s*(?:const\s+|restrict\s+)?"
+        r"(?P<name>\w+)",
+        lambda m: f"an array has dimensions and no pointer: write `{m['role']} {m['name']}: {_type(m['type'])}[N]`",
+    ),
     (r"^(?:in|out|inout|tmp)\b.*\[.*(?P<here>\?)", "a dimension that is open is a size: name it in `kernel k(N)`"),
     (r"^(?:in|out|inout|tmp)\b.*(?P<here>,)\s*\]", "nothing stands behind the last ',': leave it out"),
     (
@@ -116,7 +121,13 @@ _ON_LINES: tuple[tuple[str, str | Callable[[re.Match[str]], str | None]], ...] =
         lambda m: f"a scope is its extent: {_range(m['of'], m['name'] or 'i')}",
     ),
     (
-        r"^(?P<here>for|while|do|loop|foreach)\b",
+        r"^(?P<here>while|do)\b",
+        "there is no loop that ends when something holds: a scope runs over an extent that sizes, counters or "
+        "lengths in arrays give, `N @i` or `len[{0}] @j`, and a condition stands inside: `if x[{i}] > 0` behind a "
+        "statement",
+    ),
+    (
+        r"^(?P<here>for|loop|foreach)\b",
         "a loop is written as its extent: `N @i`, and its body one bar deeper",
     ),
     (
@@ -193,6 +204,11 @@ _ON_LINES: tuple[tuple[str, str | Callable[[re.Match[str]], str | None]], ...] =
             if m["of"] not in ("np", "numpy", "math", "torch", "F", "jnp", "tl", "T", "std")
             else None
         ),
+    ),
+    (
+        r"(?:=|[\w)\]])\s+(?P<here>@)\s+[\w(]",
+        "a product of matrices is loops around one line: `y[{i}, {j}] += a[{i}, {k}] * b[{k}, {j}]`, after "
+        "`y[{i}, {j}] = 0`",
     ),
     (r"(?P<here>\?)", "a choice is written select(condition, a, b)"),
     (r"(?P<here>&&)", "write `and`"),

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Generator
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,7 +73,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         cases.append(tiers.Case(item.nodeid, values))
     long = tiers.families_that_take_long()
     names = tiers.chosen(cases, long, tiers.parsed_seed(config.option.seed), _share(config))
-    names |= {item.nodeid for item in items if _is_named(config, item)}
+    named = _named(config)
+    names |= {item.nodeid for item in items if item.path in named}
     if config.option.last_skipped:
         before = set(config.cache.get(SKIPPED, [])) if hasattr(config, "cache") else set()
         names = before | {name for name in names if name.partition("::")[0] in before}
@@ -80,10 +82,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item.nodeid in names]
 
 
-def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
-    """Whether the command line names the test or its file: then all of its cases run."""
-    named = (config.invocation_params.dir / word.partition("::")[0] for word in config.args)
-    return item.path in {path.resolve() for path in named}
+def _named(config: pytest.Config) -> set[Path]:
+    """The files that the command line names, or of which it names a test: all of their cases run."""
+    return {(config.invocation_params.dir / word.partition("::")[0]).resolve() for word in config.args}
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import count
 
-from dojoir.errors import ArgumentError, did_you_mean
+from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.gradient.activity import has_gradient
 from dojoir.gradient.order import Order
+from dojoir.ir.names import name_error
 from dojoir.ir.nodes import Kernel
 
 
@@ -15,8 +16,12 @@ class Names:
     """Names that no size and no buffer of a kernel has."""
 
     def __init__(self, kernel: Kernel, prefix: str) -> None:
+        """Raises ArgumentError for a prefix that makes no name."""
         self._kernel, self._prefix = kernel, prefix
         self._used = set(kernel.declared)
+        wrong = name_error(f"{prefix}x")
+        if wrong is not None:
+            raise ArgumentError(f"prefix={repr_of(prefix)}: {wrong}", "bad-arguments")
 
     def gradient(self, buffer: str) -> str:
         """The name of the gradient of a buffer: that of an argument is always the same."""

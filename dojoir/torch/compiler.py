@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -98,13 +99,8 @@ class Backend:
         return runner
 
     def _runner(self, graph: Any) -> Runner:
-        number = len(self.report.runners)
-        try:
-            lowered = lower(graph)
-            made = Runner(lowered, f"graph_{number}", threads=self.threads, optimize=self.optimize)
-        except dojoir.KernelError as error:
-            node = next(iter(reversed(list(graph.nodes))))
-            raise Refused(node, f"the text of the graph is refused: {error.diagnostic.message}") from error
+        name = f"graph_{len(self.report.runners)}"
+        made = Runner(lower(graph), name, threads=self.threads, optimize=self.optimize)
         self.report.runners.append(made)
         return made
 
@@ -203,8 +199,15 @@ def _original(module: Any, node: Any, refused: set[Any]) -> list[Any]:
     return found or [n for n in module.graph.nodes if n.op == "call_function" and n not in refused]
 
 
-def dojoir_backend(module: Any, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
-    """The backend `dojoir` of `torch.compile`."""
-    return Backend(**options.get("options", {}) if isinstance(options.get("options"), dict) else {})(
-        module, example_inputs
-    )
+def dojoir_backend(module: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
+    """The backend `dojoir` of `torch.compile`, whose `options=` are those of Backend. Raises ArgumentError for one
+    that there is not."""
+    options = dict(given.get("options") or {})
+    known = tuple(inspect.signature(Backend).parameters)
+    for name in options:
+        if name not in known:
+            raise dojoir.ArgumentError(
+                f"the backend dojoir has no option {str(name)[:80]!r}; it has: {', '.join(known)}",
+                "bad-arguments",
+            )
+    return Backend(**options)(module, example_inputs)

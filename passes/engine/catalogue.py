@@ -112,10 +112,16 @@ def parse_move(text: str, moves: Sequence[type[Move]] = ()) -> Move:
     if not calls:
         raise ArgumentError("there is no move in this text: a move is written as split(@j, 16)", "bad-move")
     if len(calls) != 1:
-        cure = "make each by itself, or all by dojoir.passes.sequence(*dojoir.parse_pipeline(text))(trace)"
+        cure = "dojoir.apply and Trace.apply make them one after another"
         short = text if len(text) <= 80 else text[:77] + "…"
         raise ArgumentError(f"'{short}' is {len(calls)} moves, not one: {cure}", "bad-move")
     return build_move(calls[0], moves)
+
+
+def parse_moves(text: str) -> list[Move]:
+    """The moves that a text writes, `split(@j, 16); unroll(@j1)`: one at least, separated by `;`, `,` or line ends.
+    Raises ArgumentError or ParseError."""
+    return [build_move(call) for call in parse_calls(text)] or [parse_move(text)]
 
 
 def build_move(call: Call, moves: Sequence[type[Move]] = ()) -> Move:

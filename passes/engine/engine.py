@@ -15,7 +15,7 @@ from dojoir.ir.traced import Traced, last_kernel
 from dojoir.ir.writable import unwritable
 from dojoir.passes.base.move import Move, Refusal, Rewrite, anchors
 from dojoir.passes.engine.answer_keys import AnswerKey, answer_keys
-from dojoir.passes.engine.catalogue import MOVES, parse_move
+from dojoir.passes.engine.catalogue import MOVES, parse_move, parse_moves
 from dojoir.passes.engine.located import located
 from dojoir.passes.engine.node_key import node_key
 from dojoir.passes.engine.refusals import compared, refused
@@ -157,13 +157,17 @@ def check(kernel: Kernel, move: Move | str, step_limit: int = STEP_LIMIT) -> Ver
 
 @public
 def apply(kernel: Kernel | Traced, move: Move | str, unsafe: bool = False, step_limit: int = STEP_LIMIT) -> Kernel:
-    """The kernel after one move, of a kernel or of the last one of a trace, which stays as it is: `trace.apply`
-    adds the move to it. Raises IllegalMove, which carries the Verdict, if the move is not legal.
+    """The kernel after a move, or after the moves of a text one after another (`split(@j, 16); unroll(@j1)`), of a
+    kernel or of the last one of a trace, which stays as it is: `trace.apply` adds them to it. Raises IllegalMove,
+    which carries the Verdict, for the first that is not legal.
 
     `unsafe` applies a move that the checker refuses or cannot decide, for experiments; one that the tree does
     not allow is refused all the same.
     """
-    return rewrite(last_kernel(kernel), move, unsafe, step_limit).kernel
+    made = last_kernel(kernel)
+    for one in parse_moves(move) if isinstance(move, str) else [move]:
+        made = rewrite(made, one, unsafe, step_limit).kernel
+    return made
 
 
 def rewrite(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: int = STEP_LIMIT) -> Rewrite:

@@ -149,7 +149,7 @@ class Trace:
 
     @public
     def then(self, move: Move | str, unsafe: bool = False) -> Trace:
-        """A new trace with one move more; this one stays as it is. Raises as `apply` does.
+        """A new trace with one move more, or those of a text; this one stays as it is. Raises as `apply` does.
 
         >>> import dojoir
         >>> trace = dojoir.Trace(dojoir.kernels.load("relu"))
@@ -162,14 +162,22 @@ class Trace:
 
     @public
     def apply(self, move: Move | str, unsafe: bool = False) -> Kernel:
-        """Makes a move and returns the kernel after it. Raises IllegalMove, and then changes nothing.
+        """Makes a move, or the moves of a text one after another (`split(@j, 16); unroll(@j1)`), and returns the
+        kernel after them. Raises IllegalMove for the first that is not legal, and then changes nothing.
 
         A place that an earlier move removed is named in the error together with that move. A place that is written
         as a query, `<writes y in @i>`, stands in the trace as the path that it matched.
         """
+        from dojoir.passes.engine.catalogue import parse_moves
         from dojoir.passes.engine.making import step_of
 
-        self._steps = (*self.steps, step_of(self, move, unsafe))
+        begun = self.steps
+        try:
+            for one in parse_moves(move) if isinstance(move, str) else [move]:
+                self._steps = (*self._steps, step_of(self, one, unsafe))
+        except BaseException:
+            self._steps = begun
+            raise
         return self.kernel
 
     @public

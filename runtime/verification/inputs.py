@@ -64,7 +64,11 @@ def make_inputs(
     the dimensions that they index, those that it divides by are not 0. Also offsets (of rows that lie behind each
     other) do not decrease; uniform and normal scalars are not negative. `reach` bounds the magnitudes of `wide`
     numbers, 2**-reach to 2**reach, and the share of `nonfinite` ones.
+
+    Raises ArgumentError for a seed below 0.
     """
+    if seed < 0:
+        raise ArgumentError(f"a seed is a whole number from 0, not {seed}", "bad-arguments")
     ranges, divide = index_ranges(kernel, sizes), divisors(kernel)
     begin = offsets(kernel, ranges)
     if distribution == "integers" and reach > ONES:

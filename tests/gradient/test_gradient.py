@@ -225,3 +225,14 @@ def test_what_does_not_depend_on_an_input_has_the_gradient_0() -> None:
     assert found["x"].tolist() == [0, 0, 0]
     assert found["w"].tolist() == [1, 1, 1]
     assert run(kernel, {"x": np.ones(3), "w": np.zeros(3)}, {"N": 3})["y"].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("prefix", ["\udcff", "", "3", "a b"])
+def test_a_prefix_that_makes_no_name_is_told(prefix: str) -> None:
+    kernel = dojoir.parse("kernel s(N)\nin x: f32[N]\nout y: f32\n\ny = 0\nN\n| y += x[{0}]\n")
+    if prefix == "":
+        with pytest.raises(dojoir.ArgumentError, match="another prefix="):
+            dojoir.gradient(kernel, prefix=prefix)
+    else:
+        with pytest.raises(dojoir.ArgumentError, match="is not a name"):
+            dojoir.gradient(kernel, prefix=prefix)

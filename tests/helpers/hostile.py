@@ -144,7 +144,7 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "Compiled.address": lambda: lambda *numbers: 0,
     "Compiled.code": lambda: None,
     "Backend.target": lambda: "",
-    "schedule": lambda: dojoir.schedules.schedules()[0],
+    "op.schedule": lambda: None,
     "rng": lambda: Random(0),
     "draw.count": lambda: 2,
     "draw.weights": lambda: {"split": 1.0},

@@ -39,7 +39,7 @@ LONGEST = 16
 """An axis with more values than this is a list of cases: a share of it is drawn."""
 
 SHARE = Fraction(1, 8)
-SECONDS = 0.25
+SECONDS = 0.12
 """A family takes long if a case of it takes more CPU time than this."""
 
 TABLE = HELPERS / "long.txt"

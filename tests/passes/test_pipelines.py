@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -178,3 +179,30 @@ def test_a_pipeline_that_is_cut_off_says_so_where_it_ends(text: str) -> None:
     with pytest.raises(dojoir.ParseError, match="the pipeline ends here") as caught:
         dojoir.parse_pipeline(text)
     assert caught.value.diagnostic.span == Span(1, len(text) + 1, len(text) + 2)
+
+
+def test_moves_of_one_text_are_made_one_after_another() -> None:
+    softmax = dojoir.kernels.load("softmax")
+    trace = dojoir.Trace(softmax)
+    made = trace.apply("join_scopes(0, 1); split(0, 4)")
+    assert made == dojoir.apply(softmax, "join_scopes(0, 1)\nsplit(0, 4)") == trace.kernel
+    assert [str(move) for move in trace.moves] == ["join_scopes(0, 1)", "split(0, 4)"]
+
+
+def test_of_moves_of_one_text_all_are_made_or_none() -> None:
+    trace = dojoir.Trace(dojoir.kernels.load("softmax"))
+    for wrong in ("split(0, 4); split(9, 4)", "split(0, 4); nothing(1)"):
+        with pytest.raises((dojoir.IllegalMove, dojoir.ArgumentError)):
+            trace.apply(wrong)
+        assert trace.moves == () and trace.kernel == trace.start
+
+
+def test_a_race_of_accumulations_names_its_cure() -> None:
+    kernel = dojoir.parse("kernel s(N)\nin x: f32[N]\nout y: f32\n\ny = 0\nN\n| y += x[{0}]\n")
+    with pytest.raises(dojoir.IllegalMove) as told:
+        dojoir.apply(kernel, "parallelize(1)")
+    cure = re.search(r"split_reduction\(.*?\) gives", str(told.value))
+    assert cure is not None
+    dojoir.apply(kernel, f"{cure[0].removesuffix(' gives')}; parallelize(2)")
+    in_blocks = dojoir.apply(kernel, "split(1, 1024); split_reduction(1, y, partial, (N + 1023) // 1024)")
+    assert dojoir.check(in_blocks, "parallelize(2)")

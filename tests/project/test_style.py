@@ -58,8 +58,8 @@ def test_ruff_format() -> None:
 
 @pytest.fixture
 def one_package() -> Path:
-    """A folder that holds `dojoir` laid out as it is installed, by links. It is the same for each run, as mypy keeps
-    what it found under the paths of the files."""
+    """A folder that holds `dojoir` laid out as it is installed, by links. It is the same for each run, as mypy
+    keeps what it found under the paths of the files."""
     folder = ROOT / ".mypy_cache" / "installed"
     package = folder / "dojoir"
     package.mkdir(parents=True, exist_ok=True)

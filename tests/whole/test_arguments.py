@@ -27,6 +27,14 @@ def test_every_parameter_has_a_right_value_here() -> None:
     assert hostile.unknown_parameters() == []
 
 
+@pytest.mark.parametrize("parameter", hostile.RIGHT)
+def test_the_right_value_can_be_made(parameter: str) -> None:
+    try:
+        hostile.RIGHT[parameter]()
+    except ModuleNotFoundError as error:
+        pytest.skip(f"needs the extra {error.name}")
+
+
 def test_every_annotation_can_be_looked_up() -> None:
     walled = [s for s in hostile.surfaces() if hasattr(s.get(), "__wrapped__")]
     assert len(walled) > 60
@@ -66,6 +74,13 @@ def test_a_schedule_that_is_no_text_is_told(tmp_path: Path, content: bytes) -> N
     (tmp_path / "pair.moves").write_bytes(content)
     with pytest.raises(dojoir.ArgumentError, match="is not UTF-8 text"):
         dojoir.optimize(dojoir.parse(PAIR), folders=[tmp_path])
+
+
+def test_a_seed_below_0_is_told() -> None:
+    kernel = dojoir.parse(PAIR)
+    for call in (lambda: dojoir.random_inputs(kernel, N=4, seed=-1), lambda: dojoir.verify(kernel, seeds=(-3,))):
+        with pytest.raises(dojoir.ArgumentError, match="a seed is a whole number from 0"):
+            call()
 
 
 def test_numbers_of_any_length_are_told() -> None:

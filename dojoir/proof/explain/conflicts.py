@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dojoir.errors import Diagnostic, Party
-from dojoir.ir.nodes import Access, format_path
+from dojoir.ir.nodes import Access, Scope, format_path
+from dojoir.ir.text import format_extent
 from dojoir.proof.core.wellformed import Dependent
 from dojoir.proof.explain.example import (
     Point,
@@ -100,5 +101,15 @@ class _Pair:
         touch = both if kernel.buffer(self.buffer).packed else f"touch the same element of `{self.buffer}`"
         if left.site == right.site:
             both = f"{when(left, kernel)} and {when(right, kernel)}"
-            return f"{start}{statement_text(left, kernel)} {both} {touch}"
+            return f"{start}{statement_text(left, kernel)} {both} {touch}{self._cure()}"
         return f"{start}{describe(left, kernel)} and {describe(right, kernel)} {touch}"
+
+    def _cure(self) -> str:
+        """What gives each iteration a partial result, where both accumulate into the element."""
+        site, path = self.left.site, self.conflict.path
+        assert site is not None
+        scope = self.kernel.at(path)
+        if self.kernel.sites[site].statement.op == "=" or not isinstance(scope, Scope):
+            return ""
+        call = f"split_reduction({format_path(path)}, {self.buffer}, partial, {format_extent(scope.extent)})"
+        return f"; {call} gives each iteration a partial result (split the scope first: then they are few)"

@@ -80,6 +80,8 @@ class Builder:
         self.node: Any = None
         self.parted: list[tuple[str, int, Index]] = []
         """Dimensions of buffers that are to be two: the buffer, the dimension, the extent of the inner one."""
+        self.origins: dict[str, Any] = {}
+        """The operator that each buffer was made for."""
         self._count = 0
 
     # -- of the operator at hand ----------------------------------------------------------------------------
@@ -146,7 +148,7 @@ class Builder:
         while taken in self.program.buffers or taken in self.size_names.values():
             taken, number_ = f"{wanted}_{number_}", number_ + 1
         buffer = Buffer(taken, shape or (as_index(1),), dtype, order)
-        self.program.buffers[taken] = buffer
+        self.program.buffers[taken], self.origins[taken] = buffer, self.node
         return buffer
 
     def emit(self, variables: Sequence[Var], *body: Node) -> None:

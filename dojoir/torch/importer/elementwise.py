@@ -369,6 +369,7 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.rsub.Tensor: _scaled("-", True), aten.rsub.Scalar: _scaled("-", True),
     aten.mul.Tensor: _binary(_times), aten.mul.Scalar: _binary(_times),
     aten.div.Tensor: _div, aten.div.Scalar: _div, aten.div.Tensor_mode: _div, aten.div.Scalar_mode: _div,
+    aten.true_divide.Tensor: _div,
     aten.floor_divide.default: lambda b, x, y: _div(b, x, y, rounding_mode="floor"),
     aten.remainder.Tensor: _binary(_remainder), aten.remainder.Scalar: _binary(_remainder),
     aten.fmod.Tensor: _binary(_fmod), aten.fmod.Scalar: _binary(_fmod),

@@ -14,9 +14,9 @@ import dojoir
 from dojoir.torch.importer.builder import Builder, Tensor, Unsupported
 from dojoir.torch.importer.in_place import write_in_place
 from dojoir.torch.importer.index import Index, Size
-from dojoir.torch.importer.merging import drop_ones, merge_loops, part, part_products
+from dojoir.torch.importer.merging import drop_ones, flatten, merge_loops, part, part_products
 from dojoir.torch.importer.narrow import widen
-from dojoir.torch.importer.nests import Program, flatten, read, split_loops, written
+from dojoir.torch.importer.nests import Program, read, split_loops, written
 from dojoir.torch.importer.results import Given, Input, Known, Lowered, Result, Stored, Viewed, buffers_of
 from dojoir.torch.importer.table import operators
 from dojoir.torch.importer.views import REPLAYED
@@ -292,8 +292,8 @@ class _Reader:
                 break
         drop_ones(program)
         merge_loops(program, self.builder.var)
-        names = dict(self.builder.size_names)
-        return Lowered(program, self.inputs, self.results, self.constants, self.sizes, names, in_place)
+        names, origins = dict(self.builder.size_names), self.builder.origins
+        return Lowered(program, self.inputs, self.results, self.constants, self.sizes, names, in_place, origins)
 
 
 def _nothing(_: Any) -> Any:

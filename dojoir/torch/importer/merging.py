@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from dojoir.torch.importer.index import Data, Divided, Index, Size, Var, as_index, degree, divide, of_atom
+from dojoir.torch.importer.index import (
+    Data,
+    Divided,
+    Index,
+    Size,
+    Var,
+    as_index,
+    degree,
+    divide,
+    of_atom,
+    recombine,
+)
 from dojoir.torch.importer.nests import (
     Buffer,
     Loop,
@@ -101,6 +112,41 @@ def _order(order: tuple[int, ...] | None, d: int) -> tuple[int, ...] | None:
     return tuple(made)
 
 
+def flatten(program: Program) -> None:
+    """Makes one dimension of two neighbours of a buffer that some access indexes as the parts of one index: the
+    view that merged them is then the buffer's own shape. Where what writes the buffer needs them to be two, the
+    iterator of that access becomes two instead (`split_loops`)."""
+    again = True
+    while again:
+        again = False
+        for number, nest in enumerate(program.nests):
+            found = next(_views(program, number, nest), None)
+            if found is not None:
+                _join(program, *found)
+                again = True
+                break
+
+
+def _views(program: Program, number: int, nest: Node) -> Iterator[tuple[str, int]]:
+    """The buffers and dimensions that an access of a nest sees as one with the next."""
+    for load in loads(nest):
+        shape = program.buffers[load.buffer].shape
+        for d in range(len(load.index) - 1):
+            if recombine(load.index[d], load.index[d + 1], shape[d + 1]) is None:
+                continue
+            if not _can_be_joined(program, load.buffer, d):
+                continue
+            if not (_is_of_two_loops(load.index[d + 1]) and _parts_a_sum(program, number, load.buffer, d)):
+                yield load.buffer, d
+
+
+def _is_of_two_loops(index: Index) -> bool:
+    """Whether a rest is that of an iterator which can be two, the inner one of the extent of the divisor."""
+    rest = index.only
+    var = rest.of.only if isinstance(rest, Divided) else None
+    return isinstance(var, Var) and isinstance(rest, Divided) and divide(var.extent, rest.by)[1] == as_index(0)
+
+
 def merge_loops(program: Program, fresh: Callable[[Index], Var]) -> None:
     """Makes one loop of two where all indices have both in one sum, and one dimension of two where it helps."""
     again = True
@@ -148,14 +194,14 @@ def _mergeable(program: Program, nest: Node, outer: Var, inner: Var) -> set[tupl
         wrong = [d for d, i in enumerate(index) if not _fits(i, outer, inner)]
         if not wrong:
             continue
-        if len(wrong) != 2 or wrong[1] != wrong[0] + 1 or buffer.order is not None:
+        if len(wrong) != 2 or wrong[1] != wrong[0] + 1:
             return None
         d = wrong[0]
         if not _fits(index[d] * extents[d + 1] + index[d + 1], outer, inner):
             return None
-        if degree(extents[d] * extents[d + 1]) > 1 or _is_from_data(program, buffer.name, d):
+        if not _can_be_joined(program, buffer.name, d) or _is_from_data(program, buffer.name, d):
             return None
-        joined.add((buffer.name, d))
+        joined.add((min(_together(program, buffer.name)), d))
     if not all(_fits(one, outer, inner) for one in bare_indices(nest)):
         return None
     # what is joined is joined for all: two joined pairs of one buffer may not overlap
@@ -172,11 +218,12 @@ def _is_from_data(program: Program, name: str, d: int) -> bool:
 def _parts_a_sum(program: Program, nest: int, name: str, d: int) -> bool:
     """Whether another nest accumulates in loops over a dimension and the next that have to stay two: a convolution
     is planned by its own dimensions."""
+    together = _together(program, name)
     for number, other in enumerate(program.nests):
         if number == nest or all(store.op == "=" for store in stores(other)):
             continue
         for load in loads(other):
-            if load.buffer != name:
+            if load.buffer not in together:
                 continue
             outer, inner = load.index[d].only, load.index[d + 1].only
             if isinstance(outer, Var) and isinstance(inner, Var) and not _is_one_loop(other, outer, inner):
@@ -220,18 +267,46 @@ def _fits(index: Index, outer: Var, inner: Var) -> bool:
 
 
 def _join(program: Program, name: str, d: int) -> None:
-    buffer = program.buffers[name]
-    extent = buffer.shape[d + 1]
-    shape = (*buffer.shape[:d], buffer.shape[d] * extent, *buffer.shape[d + 2 :])
-    program.buffers[name] = Buffer(name, shape, buffer.dtype)
+    """Makes one dimension of a buffer of two neighbours, and of what stands in a pair with it."""
+    for one in _together(program, name):
+        extent = program.buffers[one].shape[d + 1]
+        shape = program.buffers[one].shape
+        program.buffers[one] = Buffer(
+            one, (*shape[:d], shape[d] * extent, *shape[d + 2 :]), program.buffers[one].dtype
+        )
 
-    def joined(load: Load) -> Load:
-        if load.buffer != name:
-            return load
-        index = load.index[d] * extent + load.index[d + 1]
-        return Load(name, (*load.index[:d], index, *load.index[d + 2 :]), load.dtype)
+        def joined(load: Load, one: str = one, extent: Index = extent) -> Load:
+            if load.buffer != one:
+                return load
+            outer, inner = load.index[d], load.index[d + 1]
+            whole = recombine(outer, inner, extent)
+            index = outer * extent + inner if whole is None else whole
+            return Load(one, (*load.index[:d], index, *load.index[d + 2 :]), load.dtype)
 
-    program.nests = [change(nest, of_atom, joined) for nest in program.nests]
+        program.nests = [change(nest, of_atom, joined) for nest in program.nests]
+
+
+def _together(program: Program, name: str) -> set[str]:
+    """A buffer and those that are written in pairs with it: the halves of a pair have one index."""
+    names = {name}
+    pairs = [
+        {store.target.buffer, store.at.buffer}
+        for nest in program.nests
+        for store in stores(nest)
+        if store.at is not None and store.target.index and store.at.index
+    ]
+    while more := set().union(*(pair for pair in pairs if pair & names)) - names:
+        names |= more
+    return names
+
+
+def _can_be_joined(program: Program, name: str, d: int) -> bool:
+    """Whether a dimension and the next may be one: all that would be joined has them, in row-major order, and their
+    extent is at most one size times a number, as a product of sizes is no extent that is planned for."""
+    buffers = [program.buffers[one] for one in _together(program, name)]
+    return len({buffer.shape for buffer in buffers}) == 1 and all(
+        buffer.order is None and degree(buffer.shape[d] * buffer.shape[d + 1]) < 2 for buffer in buffers
+    )
 
 
 def _merged(node: Node, outer: Var, inner: Var, one: Var) -> Node:

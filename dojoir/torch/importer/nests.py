@@ -11,10 +11,8 @@ from dojoir.torch.importer.index import (
     Index,
     Var,
     as_index,
-    degree,
     divide,
     of_atom,
-    recombine,
     substitute,
 )
 from dojoir.torch.importer.values import At, Load, Value, indices, parts, rewrite
@@ -158,46 +156,7 @@ def change(node: Node, var: Callable[[Var], Index], load: Callable[[Load], Load]
             )
 
 
-# -- dimensions of buffers as one, iterators as several -----------------------------------------------------
-def flatten(program: Program, kept: frozenset[str] = frozenset()) -> None:
-    """Makes one dimension of two neighbours of a buffer that some access indexes as the parts of one index: the
-    view that merged them is then the buffer's own shape."""
-    again = True
-    while again:
-        again = False
-        for nest in program.nests:
-            for load in loads(nest):
-                buffer = program.buffers[load.buffer]
-                if buffer.order is not None or load.buffer in kept:
-                    continue
-                for d in range(len(load.index) - 1):
-                    made = recombine(load.index[d], load.index[d + 1], buffer.shape[d + 1])
-                    if made is not None and degree(buffer.shape[d] * buffer.shape[d + 1]) < 2:
-                        _join_dims(program, buffer, d)
-                        again = True
-                        break
-                if again:
-                    break
-            if again:
-                break
-
-
-def _join_dims(program: Program, buffer: Buffer, d: int) -> None:
-    extent = buffer.shape[d + 1]
-    shape = (*buffer.shape[:d], buffer.shape[d] * extent, *buffer.shape[d + 2 :])
-    program.buffers[buffer.name] = Buffer(buffer.name, shape, buffer.dtype)
-
-    def joined(load: Load) -> Load:
-        if load.buffer != buffer.name:
-            return load
-        outer, inner = load.index[d], load.index[d + 1]
-        one = recombine(outer, inner, extent)
-        index = outer * extent + inner if one is None else one
-        return Load(load.buffer, (*load.index[:d], index, *load.index[d + 2 :]), load.dtype)
-
-    program.nests = [change(nest, of_atom, joined) for nest in program.nests]
-
-
+# -- iterators as several ------------------------------------------------------------------------------------
 def split_loops(node: Node, fresh: Callable[[Index], Var]) -> Node:
     """A scope whose iterator is only used in parts, `i // 4` and `i % 4`, as two scopes."""
     while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +73,9 @@ class Lowered:
 
     in_place: frozenset[str] = frozenset()
     """The buffers of inputs that are written."""
+
+    origins: Mapping[str, Any] = field(default_factory=dict)
+    """The operator of the graph that each buffer was made for."""
 
 
 def buffers_of(results: Sequence[Result]) -> set[str]:

@@ -11,6 +11,7 @@ import torch
 
 import dojoir
 from dojoir.torch.importer.builder import TORCH
+from dojoir.torch.importer.graph import Refused
 from dojoir.torch.importer.launching import Launches
 from dojoir.torch.importer.nests import Node, read, written
 from dojoir.torch.importer.plans import Plan, empty_on_cpu, fitted, planned
@@ -29,10 +30,12 @@ MOST_PLANS = 64
 
 @dataclass(frozen=True)
 class Part:
-    """One kernel of a program: its text, and the role of each buffer that it takes, in declared order."""
+    """One kernel of a program: its text, the role of each buffer that it takes, in declared order, and the nests
+    that it was printed of."""
 
     text: str
     arguments: tuple[tuple[str, str], ...]
+    nests: tuple[Node, ...]
 
     @cached_property
     def kernel(self) -> dojoir.Kernel:
@@ -56,9 +59,27 @@ def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | Non
         text = kernel_text(own, lowered.program, group, roles, facts)
         order = {"in": 0, "inout": 1, "out": 2}
         declared = [line.split()[:2] for line in text.splitlines() if line.split()[:1] and line.split()[0] in order]
-        made.append(Part(text, tuple((buffer.partition(":")[0], role) for role, buffer in declared)))
+        arguments = tuple((buffer.partition(":")[0], role) for role, buffer in declared)
+        made.append(Part(text, arguments, tuple(group)))
         before |= {b for nest in group for b in written(nest)}
     return made
+
+
+def _refused(
+    lowered: Lowered, part: Part, facts: dict[str, tuple[int, int | None]], error: dojoir.KernelError
+) -> Refused:
+    """What is told of a kernel that is refused: the operator of the first nest that is refused by itself, or else
+    of its last one."""
+    nest = part.nests[-1]
+    for one in part.nests:
+        text = kernel_text("one", lowered.program, [one], _roles([one], read(one), written(one)), facts)
+        try:
+            _ = Part(text, (), (one,)).kernel
+        except dojoir.KernelError as found:
+            nest, error = one, found
+            break
+    node = lowered.origins[min(written(nest))]
+    return Refused(node, f"the text that was made of it is refused: {error.diagnostic.message}")
 
 
 def _groups(nests: Sequence[Node]) -> list[Sequence[Node]]:
@@ -118,12 +139,15 @@ class Runner:
         optimize: bool = True,
         threads: int | None = None,
     ) -> None:
-        """Raises KernelError where a text is not what a kernel may be."""
+        """Raises Refused, with the operator that it was made for, where a text is not what a kernel may be."""
         self.lowered, self.optimize, self.threads = lowered, optimize, threads
         self._threads = threads_now(threads)
         self.parts = share_out(lowered, name, facts or {})
         for part in self.parts:
-            _ = part.kernel
+            try:
+                _ = part.kernel
+            except dojoir.KernelError as error:
+                raise _refused(lowered, part, facts or {}, error) from error
         self._calls: dict[tuple[str, int | None], list[_Call]] = {}
         self._made: dict[str, list[dojoir.Kernel]] = {}
         self._plans: dict[tuple[int, ...], Plan] = {}
