@@ -34,7 +34,7 @@ from dojoir.ir.nodes import (
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import natural_type
 from dojoir.types.identities import neutral
-from dojoir.types.pair_keys import I32, LEAST, is_place
+from dojoir.types.pair_keys import I32, LEAST, U32, is_place
 
 
 def written_out(kernel: Kernel) -> Kernel:
@@ -166,13 +166,17 @@ class _Writer:
                 else with_body(node, self.block(node.body, here))
             )
             ends = self.ends.get(here, [])
+            behind: list[tuple[_Ends, tuple[Statement, ...]]] = []
             for end in ends:
                 alone = sum(other.key.buffer == end.key.buffer for other in ends) == 1
-                if not (alone and self._begins(done, end)):
-                    done += end.inside(self._packed(end))
+                if alone and self._begins(done, end):
+                    behind.append((end, self._unpacked(end)))
+                else:
+                    done += end.inside(self._empty(end))
+                    behind.append((end, self._unpacked_where_better(end)))
             done.append(node if made is None else made)
-            for end in ends:
-                done += end.inside(*self._unpacked(end))
+            for end, statements in behind:
+                done += end.inside(*statements)
         return tuple(done)
 
     def _accumulation(self, path: Path) -> Statement | None:
@@ -183,20 +187,46 @@ class _Writer:
         key = Op(KEYS[pair.op][0], (pair.value, pair.place), statement.loc)
         return Statement(self.named[path], pair.op, _in_place(statement.value, key), statement.loc)
 
-    def _packed(self, end: _Ends) -> Statement:
-        place = self._place(end.halves[1])
-        return Statement(end.key, "=", end.under(Op(KEYS[end.op][0], (end.halves[0], place), end.loc)), end.loc)
+    def _empty(self, end: _Ends) -> Statement:
+        """The key of nothing."""
+        return Statement(end.key, "=", end.under(_nothing(end.op)), end.loc)
 
-    def _place(self, half: Access) -> Expr:
-        return half if is_place(self.buffers[half.buffer].dtype) else Cast(I32, half)
-
-    def _unpacked(self, end: _Ends) -> tuple[Statement, Statement]:
+    def _unpacked_where_better(self, end: _Ends) -> tuple[Statement, Statement]:
+        """Both halves read off the key where that is better than what they hold. The place first: of equal values,
+        the first half stays as it is."""
         first, second = end.halves
-        value, place = (self.buffers[half.buffer].dtype.compute for half in end.halves)
-        return (
-            Statement(first, "=", end.under(Cast(value, end.key, end.loc, "value_of")), end.loc),
-            Statement(second, "=", end.under(Cast(place, end.key, end.loc, KEYS[end.op][1])), end.loc),
+        make, place_of = KEYS[end.op]
+        better, rank = ("gt", "ge") if end.op == "max=" else ("lt", "le")
+
+        def beside(place: Expr) -> Expr:
+            return Op(make, (first, place), end.loc)
+
+        value = Op(better, (end.key, beside(Const(LEAST))), end.loc)
+        if is_place(self.buffers[second.buffer].dtype):
+            either: Expr = Op(better, (end.key, beside(second)), end.loc)
+        else:  # a place that a key may not hold
+            equal = Op(rank, (end.key, beside(Const(-LEAST - 1))), end.loc)
+            if self.buffers[first.buffer].dtype in (I32, U32):  # a value of others never has the key of nothing
+                equal = Op("and", (Op("ne", (end.key, _nothing(end.op)), end.loc), equal), end.loc)
+            held = second if self.buffers[second.buffer].dtype == I64 else Cast(I64, second)
+            smaller = Op("lt", (Cast(I64, end.key, end.loc, place_of), held), end.loc)
+            either = Op("or", (value, Op("and", (equal, smaller), end.loc)), end.loc)
+        stored = self._unpacked(end, value, either)
+        return stored[1], stored[0]
+
+    def _unpacked(self, end: _Ends, *conditions: Expr) -> tuple[Statement, Statement]:
+        """Both halves read off the key, each under its condition if there are conditions."""
+        ways = "value_of", KEYS[end.op][1]
+        read: list[Expr] = [
+            Cast(self.buffers[half.buffer].dtype.compute, end.key, end.loc, way)
+            for half, way in zip(end.halves, ways, strict=True)
+        ]
+        if conditions:
+            read = [Op("when", pair, end.loc) for pair in zip(conditions, read, strict=True)]
+        first, second = (
+            Statement(half, "=", end.under(value), end.loc) for half, value in zip(end.halves, read, strict=True)
         )
+        return first, second
 
     # -- what the halves were assigned right before ----------------------------------------------------------
     def _begins(self, done: list[Node], end: _Ends) -> bool:
@@ -271,6 +301,13 @@ class _Writer:
         if own is None or not is_place(own):
             return None
         return Cast(dtype, place) if is_place(dtype) and own != dtype else place
+
+
+def _nothing(op: str) -> Const:
+    """The key that any other is better than."""
+    number = neutral(op, I64)
+    assert number is not None
+    return Const(number)
 
 
 def _with_guards(some: Sequence[Node], others: Sequence[Node]) -> bool:

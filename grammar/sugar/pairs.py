@@ -1,10 +1,11 @@
 """Pair reductions, `(m[{i}], at[{i}]) max= (x[{i}, {j}], {j})`, written as accumulations of keys.
 
 As it is read, such a statement is `m[{i}] max= PAIR(at[{i}], x[{i}, {j}], {j})`. What becomes of it has a key for
-each pair, an i64 (`dojoir.types.pair_keys`). `argmax_key` of both halves before the outermost scope around it in
-which nothing else uses them and which does not index them, `key max= argmax_key(x, j)` inside, and behind that
-scope both halves read off the key. Where there is no such scope, all of that stands around the one statement. So a
-half holds what it is to hold wherever it is read. What the halves were assigned right before goes into the key.
+each pair, an i64 (`dojoir.types.pair_keys`). The key of nothing before the outermost scope around it in which
+nothing else uses the halves and which does not index them, `key max= argmax_key(x, j)` inside, and behind that
+scope both halves read off the key, where it is better than what they hold: what nothing reaches is as it was. Where
+there is no such scope, all of that stands around the one statement. So a half holds what it is to hold wherever it
+is read. What the halves were assigned right before goes into the key instead, and the halves are read off it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dojoir.errors import Diagnostic, KernelError, Span
 from dojoir.grammar.sugar.pair_places import facts_of_place
 from dojoir.grammar.sugar.under_conditions import conditions_around
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import DType
+from dojoir.ir.dtypes import I64, DType
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -41,6 +42,7 @@ from dojoir.ir.nodes import (
 from dojoir.ir.text import format_access, format_expr
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import elaborate, natural_type
+from dojoir.types.identities import neutral
 from dojoir.types.pair_keys import has_code, is_place
 
 PAIR = "pair"
@@ -187,7 +189,7 @@ class _Checks:
                 f"the halves of {names} are of one buffer: declare one for the values and one for the places"
             )
         if any(isinstance(index, Access) for half in self.halves for index in half.indices):
-            self.refuse(f"{names} is at an index from data, and a pair is not: reduce into tmps, and store these")
+            self.refuse(f"{names} is at an index from data, and a pair is not: {self._with_keys()}")
         if first.indices != second.indices and first.indices and second.indices:
             cure = "index both alike, or let one be a scalar tmp"
             self.refuse(f"the halves of {names} have different indices: {cure}")
@@ -203,6 +205,22 @@ class _Checks:
             if values.kind != "b":
                 cure = f"write {at} = {place} if {value} {sign} {m}, and behind it {m} {self.statement.op} {value}"
             self.refuse(f"{m} is {values}, and the values of a pair have at most 32 bits: {cure}")
+
+    def _with_keys(self) -> str:
+        """What to write in place of a pair at an index from data."""
+        first, second = self.halves
+        read = read_pair(self.statement)
+        assert read is not None
+        make, place_of = KEYS[self.statement.op]
+        begin = neutral(self.statement.op, I64)
+        key = replace(first if first.indices else second, buffer="key")
+        value, place = map(format_expr, read[2:])
+        held, at = (self.buffer(half).dtype.compute for half in self.halves)
+        return (
+            f"write {format_access(key)} {self.statement.op} {make}({value}, {place}), where key is a tmp of i64 "
+            f"whose elements are {begin} before, and read {first.buffer} off value_of({held}, key[…]) behind it, "
+            f"{second.buffer} off {place_of}({at}, key[…])"
+        )
 
     def buffer(self, access: Access) -> Buffer:
         return self.kernel.buffer(access.buffer)

@@ -76,10 +76,10 @@ def test_the_builder_says_the_same() -> None:
         (
             "m[0] = -inf\nat[0] = 0\nT\n| (m[0], at[0]) max= (x[{0}, 0], {0})\n| y[{0}] = m[0]\n",
             [
-                "| m_at[0] = argmax_key(m[0], at[0])",
+                "| m_at[0] = -9223372036854775808",
                 "| m_at[0] max= argmax_key(x[{0}, 0], {0})",
-                "| m[0] = value_of(f32, m_at[0])",
-                "| at[0] = argmax_of(i32, m_at[0])",
+                "| at[0] = argmax_of(i32, m_at[0]) if m_at[0] > argmax_key(m[0], at[0])",
+                "| m[0] = value_of(f32, m_at[0]) if m_at[0] > argmax_key(m[0], -2147483648)",
                 "| y[{0}] = m[0]",
             ],
         ),
@@ -90,7 +90,7 @@ def test_the_builder_says_the_same() -> None:
             [
                 "T",
                 "| if {0} > 0",
-                "| | m_at[{0} - 1] = argmax_key(m[{0} - 1], at[{0} - 1])",
+                "| | m_at[{0} - 1] = -9223372036854775808",
                 "N",
                 "| T",
                 "| | if {1} > 0",
@@ -101,7 +101,7 @@ def test_the_builder_says_the_same() -> None:
         (
             "T\n| (m[{0}], at[{0}]) = (-inf, 0)\nT\n| {0} + 1\n| | (m[{1}], at[{1}]) max= (x[{0}, 0], {0})\n"
             "T\n| y[{0}] = m[{0}]\n",
-            ["T", "| {0} + 1", "| | m_at[{1}] = argmax_key(m[{1}], at[{1}])"],
+            ["T", "| {0} + 1", "| | m_at[{1}] = -9223372036854775808"],
         ),
     ],
 )
@@ -156,6 +156,25 @@ def test_what_is_no_pair_is_refused_with_its_cure(text: str, code: str, cure: st
     assert caught.value.diagnostic.code == code
     assert cure in str(caught.value), caught.value
     assert caught.value.diagnostic.span is not None
+
+
+def test_a_pair_at_an_index_from_data_names_what_to_write() -> None:
+    """And that is right: the pairs of each group."""
+    head = "kernel k(N, M)\nin x: f32[N]\nin idx: i32[N]\nout m: f32[M]\nout at: i32[M]\n"
+    pair = "N\n| (m[idx[{0}]], at[idx[{0}]]) max= (x[{0}], {0})\n"
+    with pytest.raises(dojoir.KernelError) as caught:
+        dojoir.parse(f"{head}\nM\n| (m[{{0}}], at[{{0}}]) = (-inf, 0)\n{pair}")
+    message = str(caught.value)
+    line = "key[idx[{0}]] max= argmax_key(x[{0}], {0})"
+    for part in (line, "-9223372036854775808", "value_of(f32, key[…])", "argmax_of(i32, key[…])"):
+        assert part in message
+    text = f"{head}tmp key: i64[M]\n\nM\n| key[{{0}}] = -9223372036854775808\nN\n| {line}\n"
+    text += "M\n| m[{0}] = value_of(f32, key[{0}])\n| at[{0}] = argmax_of(i32, key[{0}])\n"
+    kernel = dojoir.parse(text.replace("(N, M)", "(N, M)\nwhere N <= 2147483648"))
+    x, idx = np.array([3, 1, 3, 7], np.float32), np.array([0, 1, 0, 1], np.int32)
+    for target in filter(can_run, HOST):
+        found = dojoir.compile(kernel, target).run({"x": x, "idx": idx}, M=2)
+        assert (found["m"].tolist(), found["at"].tolist()) == ([3, 7], [0, 3])
 
 
 @pytest.mark.parametrize(

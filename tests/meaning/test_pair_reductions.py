@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from able import can_run
 from emulated import Trial, build, machine, run
 from numpy.typing import NDArray
-from paired_texts import BOTH, LEAST, MIDDLE, RAGGED, ROWS, same
+from paired_texts import BOTH, LEAST, MIDDLE, RAGGED, ROWS, held, same, to_the_sign
 
 import dojoir
 from dojoir.ir.dtypes import DTYPES, DType
@@ -198,6 +199,26 @@ N
                 best = min(zip(x.astype(np.int64), p, strict=True))
             found = dojoir.interpret(kernel, {"x": x, "p": p})
             assert (-sign * int(found["m"]), int(found["at"])) == best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_halves_hold_stays_where_nothing_is_better(seed: int) -> None:
+    """Held to Python's own numbers: rows of no iterations, zeros of both signs, places of 64 bits."""
+    random = Random(f"halves that are held {seed}")
+    for number in range(40):
+        drawn = held(random)
+        kernel = dojoir.parse(drawn.text)
+        found = dojoir.interpret(kernel, drawn.given)
+        assert to_the_sign(found, drawn.right), (drawn, found)
+        if number == 0:
+            dojoir.prove(kernel)
+            for target in filter(can_run, HOST):
+                for tried in (kernel, dojoir.optimize(kernel, target, threads=2).kernel):
+                    found = dojoir.compile(tried, target, threads=2).run(drawn.given)
+                    assert to_the_sign(found, drawn.right), (target, dojoir.to_text(tried), drawn, found)
+            tried = dojoir.optimize(kernel, "cuda").kernel
+            found = on_harness.run(tried, drawn.given, sizes_of(kernel, drawn.given), "cuda")
+            assert to_the_sign(found, drawn.right), (dojoir.to_text(tried), drawn, found)
 
 
 # -- targets -------------------------------------------------------------------------------------------------
