@@ -66,6 +66,23 @@ class Imported(torch.nn.Module):
         """The kernels as they run on the CPU."""
         return self._runner.kernels()
 
+    def traces(self, target: str = "llvm") -> list[dojoir.Trace]:
+        """Of each kernel the moves that make what runs on a target, `llvm`, `cuda` or `hip`, of what was imported.
+        The traces are copies: what is done to one counts once it is put back by `replace`. Raises what
+        `dojoir.optimize` raises."""
+        return [trace.copy() for trace in self._runner.traces(target)]
+
+    def replace(self, trace: dojoir.Trace, target: str = "llvm") -> None:
+        """Runs the last kernel of a trace from now on, where the module runs its first kernel without gradients:
+
+            trace = imported.traces()[0]
+            trace.apply("unroll(@k)")
+            imported.replace(trace)
+
+        Raises ArgumentError for a trace that begins with none of the module's kernels, or that has moves which were
+        not proved (`unsafe`), and then changes nothing."""
+        self._runner.replace(trace, target)
+
     def kernels_for(self, target: str) -> list[dojoir.Kernel]:
         """The kernels as they run on a target: `llvm`, `cuda` or `hip`. Raises what `dojoir.optimize` raises."""
         return self._runner.kernels(target)

@@ -90,3 +90,20 @@ def test_a_text_that_is_refused_costs_its_operator_alone(monkeypatch: pytest.Mon
 def test_an_option_that_there_is_not_is_told() -> None:
     with pytest.raises(Exception, match="no option 'thread'; it has: whole, threads, optimize"):
         torch.compile(torch.nn.ReLU(), backend="dojoir", options={"thread": 1})(torch.ones(3))
+
+
+def test_a_kernel_of_a_module_is_changed_and_put_back() -> None:
+    module, x = torch.nn.Sequential(torch.nn.GELU(), torch.nn.Softmax(-1)), torch.randn(16, 32)
+    imported = dojoir.torch.from_module(module, (x,), threads=1)
+    torch.testing.assert_close(imported(x), module(x))
+    trace, before = imported.traces()[0], imported.kernels
+    trace.apply("place(_softmax_exp, stack)")
+    assert imported.kernels == before, "a copy counts once it is put back"
+    imported.replace(trace)
+    assert imported.kernels == [trace.kernel]
+    torch.testing.assert_close(imported(x), module(x))
+    for wrong in (dojoir.Trace(dojoir.kernels.load("softmax")), imported.traces()[0]):
+        wrong.apply("split(0, 4)", unsafe=True)
+        with pytest.raises(ArgumentError, match=r"begins with no kernel of this module|were not proved"):
+            imported.replace(wrong)
+    assert imported.kernels == [trace.kernel]

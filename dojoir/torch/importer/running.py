@@ -149,7 +149,7 @@ class Runner:
             except dojoir.KernelError as error:
                 raise _refused(lowered, part, facts or {}, error) from error
         self._calls: dict[tuple[str, int | None], list[_Call]] = {}
-        self._made: dict[str, list[dojoir.Kernel]] = {}
+        self._made: dict[str, list[dojoir.Trace]] = {}
         self._plans: dict[tuple[int, ...], Plan] = {}
         self._launches: dict[tuple[int, tuple[int, ...]], Launches | None] = {}
         self._arguments = [pair for part in self.parts for pair in part.arguments]
@@ -163,16 +163,36 @@ class Runner:
         return "\n".join(part.text for part in self.parts)
 
     def kernels(self, target: str = "llvm") -> list[dojoir.Kernel]:
-        """The kernels as they run: scheduled by the planner."""
+        """The kernels as they run: scheduled by the planner, or put in place of that."""
+        return [trace.kernel for trace in self.traces(target)]
+
+    def traces(self, target: str = "llvm") -> list[dojoir.Trace]:
+        """The moves that make the kernels as they run of those that were imported."""
         if target not in self._made:
             self._made[target] = [self._scheduled(part, target) for part in self.parts]
         return self._made[target]
 
-    def _scheduled(self, part: Part, target: str) -> dojoir.Kernel:
+    def replace(self, trace: dojoir.Trace, target: str) -> None:
+        """Runs the last kernel of a trace in place of the one that the planner made of its first. Raises
+        ArgumentError, and then changes nothing."""
+        numbers = [number for number, part in enumerate(self.parts) if part.kernel == trace.start]
+        if not numbers or not trace.is_safe:
+            reason = "has moves that were not proved" if numbers else "begins with no kernel of this module"
+            raise dojoir.ArgumentError(
+                f"this trace of {trace.start.name} {reason}: begin with a copy of one of traces()", "bad-arguments"
+            )
+        made = list(self.traces(target))
+        for number in numbers:
+            made[number] = trace.copy()
+        self._made[target] = made
+        self._calls = {key: calls for key, calls in self._calls.items() if key[0] != target}
+        self._launches.clear()
+
+    def _scheduled(self, part: Part, target: str) -> dojoir.Trace:
         if not self.optimize and target == "llvm":
-            return part.kernel
+            return dojoir.Trace(part.kernel)
         threads = self._threads() if target == "llvm" else self.threads
-        return dojoir.optimize(part.kernel, target, threads=threads).kernel
+        return dojoir.optimize(part.kernel, target, threads=threads)
 
     def calls(self, target: str) -> list[_Call]:
         """The compiled kernels for a target, with the threads that PyTorch has now. Raises what `dojoir.compile`
