@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
@@ -50,6 +51,7 @@ class Imported(torch.nn.Module):
             if isinstance(nodes[n].meta.get("val"), torch.Tensor)
         ]
         self._changed = tuple(_changed(signature).items())
+        self._names = [node.name for node in nodes]
         written = dict(self._changed)
         self._results = [number for number in range(len(signature.output_specs)) if number not in written]
         _, of_example = pytree.tree_flatten((tuple(range(self._given)), {}))
@@ -132,6 +134,8 @@ class Imported(torch.nn.Module):
             inputs[number] = value
         for number, expected in self._expected:
             expected.check(inputs[number])
+        if self._changed:
+            self._check_apart(inputs)
         found = self._runner(inputs)
         for number, target in self._changed:
             if found[number].data_ptr() == inputs[target].data_ptr():  # written where it is
@@ -142,6 +146,49 @@ class Imported(torch.nn.Module):
             return found[self._results[0]]
         results = [found[number] for number in self._results]
         return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
+
+    def _check_apart(self, inputs: Sequence[Any]) -> None:
+        """Raises ArgumentError, `overlap`, where what the module writes has an element of another input: what is
+        read there depends on when."""
+        for _, target in self._changed:
+            for number, other in enumerate(inputs):
+                if number != target and isinstance(other, torch.Tensor) and _share(inputs[target], other):
+                    raise dojoir.ArgumentError(
+                        f"{self._names[target]} and {self._names[number]} share memory, and the module writes "
+                        f"{self._names[target]}: pass a copy of one of them",
+                        "overlap",
+                    )
+
+
+HARDEST = 100_000
+"""How many cases the exact answer may look at: past that two tensors are taken to share."""
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """Where a tensor's elements lie, as NumPy reads it of any object."""
+
+    __array_interface__: dict[str, Any]
+
+    @classmethod
+    def of(cls, x: torch.Tensor) -> np.ndarray:
+        item = x.element_size()
+        steps = tuple(step * item for step in x.stride())
+        found = {"data": (x.data_ptr(), True), "shape": tuple(x.shape), "strides": steps, "typestr": f"|V{item}"}
+        return np.asarray(cls({**found, "version": 3}))
+
+
+def _share(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors have an element in common."""
+    if one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr() or not (
+        one.numel() and other.numel()
+    ):
+        return False
+    shares_memory: Any = np.shares_memory  # its stub knows two limits only
+    try:
+        return bool(shares_memory(_Elements.of(one), _Elements.of(other), max_work=HARDEST))
+    except np.exceptions.TooHardError:
+        return True
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from random import Random
 from typing import Any
 
 import pytest
@@ -111,16 +112,64 @@ def test_an_argument_is_written_in_place() -> None:
     assert torch.equal(found, torch.full((3,), 2.0))
 
 
-def test_an_argument_that_is_given_twice() -> None:
-    class Turned(torch.nn.Module):
-        def forward(self, x: Any, cache: Any) -> Any:
-            cache.add_(x.flip(0))
-            return cache * 2
+class Added(torch.nn.Module):
+    """What is read after the write is another number where both are one tensor."""
 
+    def forward(self, x: Any, cache: Any) -> Any:
+        cache.add_(1)
+        return cache + x
+
+
+VIEWS: list[Any] = [
+    lambda t: t,
+    lambda t: t[:4],
+    lambda t: t[1:5],
+    lambda t: t[4:],
+    lambda t: t[::2],
+    lambda t: t[1::2],
+    lambda t: t.view(2, 4)[0],
+    lambda t: t.flip(0)[:4],
+    lambda t: t[3:4].expand(4),
+    lambda t: t.view(4, 2)[:, 1],
+    lambda t: t[1:8:2],
+]
+"""Views of eight numbers: some have an element in common, some have not, where their hulls overlap too."""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_arguments_that_share_elements_are_refused_where_one_is_written(seed: int) -> None:
+    """Otherwise it is as in the module, whatever views of one tensor they are."""
+    random = Random(f"views {seed}")
     with torch.no_grad():
-        imported = dojoir.torch.from_module(Turned(), (torch.ones(4), torch.zeros(4)), threads=1)
-        assert "inout cache" in imported.text
-        same = torch.arange(4.0)
-        found = imported(same, same)
-    assert torch.equal(same, torch.full((4,), 3.0))
-    assert torch.equal(found, torch.full((4,), 6.0))
+        imported = dojoir.torch.from_module(Added(), (torch.ones(4), torch.zeros(4)), threads=1)
+        refused = 0
+        for _ in range(40):
+            one, other = random.sample(VIEWS[1:], 2) if random.random() < 0.9 else [random.choice(VIEWS[1:])] * 2
+            own, its = torch.arange(8.0), torch.arange(8.0)
+            given, right = (one(own), other(own)), (one(its), other(its))
+            if 0 in given[1].stride():  # PyTorch refuses to write it
+                continue
+            numbers = [view(torch.arange(8)).unique().tolist() for view in (one, other)]
+            if given[0].data_ptr() and {*numbers[0]} & {*numbers[1]} and _is_view(given, own):
+                refused += 1
+                with pytest.raises(dojoir.ArgumentError, match=r"cache and x share memory.*writes cache") as caught:
+                    imported(*given)
+                assert caught.value.diagnostic.code == "overlap"
+                assert torch.equal(own, torch.arange(8.0))
+            else:
+                assert torch.equal(imported(*given), Added()(*right))
+                assert torch.equal(own, its)
+        assert refused
+
+
+def _is_view(given: Any, of: Any) -> bool:
+    """Whether both lie in the memory of a tensor: `flip` makes a copy."""
+    return all(one.untyped_storage().data_ptr() == of.untyped_storage().data_ptr() for one in given)
+
+
+def test_a_buffer_of_the_module_as_its_argument_is_refused() -> None:
+    module = Shown()
+    with torch.no_grad():
+        imported = dojoir.torch.from_module(module, (torch.ones(2, 8, 4),))
+        with pytest.raises(dojoir.ArgumentError, match="share memory"):
+            imported(module.held)

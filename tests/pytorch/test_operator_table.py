@@ -23,6 +23,7 @@ ALWAYS = {
     ("atan2", "f32"), ("hypot", "f32"),
     *((name, kind) for name in ("fmod", "remainder", "floor_divide", "div_trunc") for kind in ("f32", "i8")),
     ("remainder_inf", "f64"), ("floor_divide_0.1", "f64"), ("acos", "f16"), ("cosh", "bf16"), ("sign", "u8"),
+    *((f"{name}_0.1", kind) for name in ("fmod", "remainder", "eq", "lt") for kind in ("bf16", "f16")),
     ("maximum", "bool"), ("pow_-2", "f32"), ("div_trunc", "i64"), ("fmod_3", "i16"),
 }  # fmt: skip
 """What once was wrong."""

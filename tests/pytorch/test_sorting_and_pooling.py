@@ -12,6 +12,8 @@ import dojoir
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 nn: Any = torch.nn
 
+from reduced_places import REDUCTIONS, TYPES, wrong  # noqa: E402
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -82,6 +84,24 @@ def test_adaptive_pooling(name: str) -> None:
     found[0].sin().sum().backward()
     right[0].sin().sum().backward()
     torch.testing.assert_close(own.grad, its.grad)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_places_at_special_values_and_ties(name: str, kind: str) -> None:
+    found = wrong(name, kind, range(3))
+    assert found is None, found
+
+
+def test_places_that_once_were_wrong() -> None:
+    x = torch.tensor([[5.0, -float("inf"), -float("inf"), 1.0], [float("nan"), 2.0, 1.0, float("nan")]])
+    for largest, right in ((True, [[0, 3, 1], [0, 3, 1]]), (False, [[1, 2, 3], [2, 1, 0]])):
+
+        class Top(nn.Module):
+            def forward(self, x: Any, is_largest: bool = largest) -> Any:
+                return torch.topk(x, 3, largest=is_largest)
+
+        assert dojoir.torch.from_module(Top(), (x,))(x)[1].tolist() == right
 
 
 def test_random_numbers_are_refused_with_the_cure() -> None:

@@ -12,8 +12,8 @@ from dojoir.torch.importer.convolution import Window
 from dojoir.torch.importer.index import Index, as_index, divide
 from dojoir.torch.importer.nests import Node, Store, When, loops
 from dojoir.torch.importer.pooling import average, largest_backward
-from dojoir.torch.importer.reductions import lowest
-from dojoir.torch.importer.values import At, Value, apply, cast, compare, number
+from dojoir.torch.importer.reductions import is_better, lowest
+from dojoir.torch.importer.values import At, Value, apply, cast, number
 
 aten: Any = torch.ops.aten
 
@@ -136,7 +136,7 @@ def _largest(rank: int) -> Callable[..., Any]:
         def kept(at: Place) -> tuple[Node, ...]:
             value = x.at((*index[:lead], *at))
             return (
-                Store(spot, "=", At(_flat(at, x.shape[lead:]), "i64"), compare(">", value, target)),
+                Store(spot, "=", At(_flat(at, x.shape[lead:]), "i64"), is_better(value, target, ">")),
                 Store(target, "max=", value),
             )
 

@@ -2,7 +2,8 @@
 
 PyTorch rounds after every operator; here what lies between stays in f32, as in PyTorch's own compiler: temporaries
 too, but for those that only hold elements of narrow arrays. What is compared for equality is rounded first, so that
-`x == x.amax()` finds the same elements wherever x is computed again.
+`x == x.amax()` finds the same elements wherever x is computed again. So is a number that elements are compared with
+or divided by for a rest, as PyTorch does: there a little makes another result.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+import torch
+
 from dojoir.torch.importer.nests import Loop, Node, Program, Store, When, stores
 from dojoir.torch.importer.values import Apply, At, Cast, Load, Number, Value, cast, number
 
 NARROW = frozenset({"bf16", "f16"})
+_TYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
 def widen(program: Program, outside: Collection[str]) -> None:
@@ -101,11 +105,18 @@ class _Widening:
                 return cast(self.value(of), dtype)
             case Apply(("==" | "!=") as name, (left, right)) if left.dtype in NARROW and right.dtype in NARROW:
                 return Apply(name, (self._rounded(left), self._rounded(right)), dtype)
+            case Apply(("<" | "<=" | ">" | ">=" | "fmod" | "floor_mod") as name, args):
+                return Apply(name, tuple(map(self._with_rounded_numbers, args)), dtype)
             case Apply(name, args):
                 return Apply(name, tuple(map(self.value, args)), dtype)
 
+    def _with_rounded_numbers(self, value: Value) -> Value:
+        if isinstance(value, Number) and value.dtype in NARROW:
+            return number(torch.tensor(float(value.value), dtype=_TYPES[value.dtype]).item(), "f32")
+        return self.value(value)
+
     def _rounded(self, value: Value) -> Value:
-        made = self.value(value)
+        made = self._with_rounded_numbers(value)
         match made:
             case Number() | Cast(Load(dtype="bf16" | "f16")):
                 return made

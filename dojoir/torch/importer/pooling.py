@@ -12,8 +12,8 @@ from dojoir.torch.importer.convolution import Window, _under_guards, guarded, in
 from dojoir.torch.importer.gathers import place as placed
 from dojoir.torch.importer.index import Index, as_index, least, most, product
 from dojoir.torch.importer.nests import Store, loops
-from dojoir.torch.importer.reductions import lowest
-from dojoir.torch.importer.values import At, Value, apply, cast, compare, number
+from dojoir.torch.importer.reductions import is_better, lowest
+from dojoir.torch.importer.values import At, Value, apply, cast, number
 
 aten: Any = torch.ops.aten
 
@@ -55,8 +55,9 @@ def _largest(is_flat: int) -> Callable[..., Any]:
         spot, flat = element(place, index), as_index(0)
         for i, extent in zip(at, x.shape[lead:], strict=True):
             flat = flat * extent + i
-        # the first place of the window that is in the plane, for a window of no larger element
-        found = Store(spot, "=", At(flat, "i64"), compare(">", value, target)), Store(target, "max=", value)
+        # the first place of the window that is in the plane, where no element is larger; that of the last NaN
+        better = is_better(value, target, ">")
+        found = Store(spot, "=", At(flat, "i64"), better), Store(target, "max=", value)
         body = _under_guards(taps, k, at, x.shape[lead:], found)
         first = as_index(0)
         for i, p, extent in zip(index[lead:], range(rank), x.shape[lead:], strict=True):

@@ -214,6 +214,16 @@ def _value_and_place(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
     return lower
 
 
+def is_better(found: Value, top: Value, sign: str, *, last_nan: bool = True) -> Value:
+    """Whether an element takes the place of the best so far, `>` or `<` it, or `>=` or `<=`: NaN does of any
+    number, and of another NaN where it is the last that counts."""
+    better = compare(sign, found, top)
+    if found.dtype not in FLOATS:
+        return better
+    is_nan = compare("!=", found, found)
+    return apply("or", better, is_nan if last_nan else apply("and", is_nan, compare("==", top, top)))
+
+
 def placed(b: Builder, x: Tensor, dim: int | None, op: str, keepdim: bool) -> tuple[Tensor, Tensor]:
     """The extreme along a dimension (none: of all), and the first place that has it."""
     from dojoir.torch.importer.views import reshape
@@ -241,7 +251,7 @@ def placed(b: Builder, x: Tensor, dim: int | None, op: str, keepdim: bool) -> tu
         first: tuple[Node, ...] = (Store(top, "=", start), Store(spot, "=", number(0, "i64")))
         sign = ">" if op == "max=" else "<"
         body: tuple[Node, ...] = (
-            Store(spot, "=", step, compare(sign, found_value, top)),
+            Store(spot, "=", step, is_better(found_value, top, sign, last_nan=False)),
             Store(top, op, found_value),
         )
     else:
@@ -254,9 +264,11 @@ def placed(b: Builder, x: Tensor, dim: int | None, op: str, keepdim: bool) -> tu
 
 
 def _top(b: Builder, x: Tensor, k: int, dim: int = -1, is_largest: bool = True, is_sorted: bool = True) -> Any:
-    """The largest `k` along a dimension, one after the other, and their places: each is taken out for the next."""
+    """The largest or smallest `k` along a dimension, one after the other, and their places: each is taken out for
+    the next. NaN is the largest of all."""
+    from dojoir.torch.importer.sorting import is_before
+
     dim %= max(x.rank, 1)
-    op, sign = ("max=", ">") if is_largest else ("min=", "<")
     x = b.stored(x)
     rest = [d for d in range(x.rank) if d != dim]
     shape = (*(x.shape[d] for d in rest),)
@@ -272,13 +284,17 @@ def _top(b: Builder, x: Tensor, k: int, dim: int = -1, is_largest: bool = True, 
     top, spot = (element(one, (*index[:dim], r, *index[dim:])) for one in (value, place))
     at = (*index[:dim], j, *index[dim:])
     found, is_free = x.at(at), apply("not", element(taken, at))
-    start = number(lowest(x.dtype, op), x.dtype)
-    if x.dtype in ("f64", "i64"):
-        first: tuple[Node, ...] = (Store(top, "=", start), Store(spot, "=", number(0, "i64")))
-        better = apply("and", is_free, compare(sign, found, top))
-        body: tuple[Node, ...] = (Store(spot, "=", At(j, "i64"), better), Store(top, op, found, is_free))
+    if x.dtype in ("f64", "i64") or (x.dtype in FLOATS and not is_largest):
+        start = number(lowest(x.dtype, "max="), x.dtype)
+        none = compare("<", spot, number(0, "i64"))
+        better = apply("and", is_free, apply("or", none, is_before(found, top, x.dtype, is_largest)))
+        first: tuple[Node, ...] = (Store(top, "=", start), Store(spot, "=", number(-1, "i64")))
+        is_here = compare("==", spot, At(j, "i64"))
+        body: tuple[Node, ...] = (Store(spot, "=", At(j, "i64"), better), Store(top, "=", found, is_here))
     else:
-        first = (Store(top, "=", start, None, spot, number(0, "i64")),)
+        op = "max=" if is_largest else "min="
+        start, behind = number(lowest(x.dtype, op), x.dtype), number(EXTREMES["i32"][1], "i64")
+        first = (Store(top, "=", start, None, spot, behind),)  # all others come before it
         body = (Store(top, op, found, is_free, spot, At(j, "bare")),)
     gone = element(taken, (*index[:dim], of_atom(Data(spot)), *index[dim:]))
     b.emit([*outer, *rounds], *first, *loops(inner, body), Store(gone, "=", number(True, "bool")))
@@ -315,6 +331,9 @@ def running(b: Builder, x: Tensor, dim: int, op: str, start: float, dtype: str) 
 
 def _running_extreme(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
     def lower(b: Builder, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        if x.dtype == "bool":
+            numbers, spots = lower(b, b.as_tensor(x, "i32"), dim)
+            return b.as_tensor(numbers, "bool"), spots
         dim %= x.rank
         shape = tuple(s for d, s in enumerate(x.shape) if d != dim)
         name = b.node.name
@@ -325,7 +344,7 @@ def _running_extreme(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
         at = (*index[:dim], below[0], *index[dim:])
         top, where = element(best, index), element(spot, index)
         found = x.at(at)
-        is_new = compare(">=" if op == "max=" else "<=", found, top)
+        is_new = is_better(found, top, ">=" if op == "max=" else "<=")
         b.emit(
             outer,
             Store(top, "=", number(lowest(x.dtype, op), x.dtype)),
@@ -334,7 +353,7 @@ def _running_extreme(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
                 inner,
                 (
                     Store(where, "=", At(below[0], "i64"), is_new),
-                    Store(top, op, found),
+                    Store(top, "=", found, is_new),
                     Store(element(value, at), "=", top),
                     Store(element(place, at), "=", where),
                 ),

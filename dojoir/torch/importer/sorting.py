@@ -36,8 +36,8 @@ def _sort(b: Builder, x: Tensor, dim: int = -1, is_descending: bool = False) -> 
     inner, (j,) = b.iterate([as_index(count)])
     other = (*index[:dim], j, *index[dim + 1 :])
     mine, its = x.at(index), x.at(other)
-    before = _is_before(its, mine, x.dtype, is_descending)
-    ties = apply("and", apply("not", _is_before(mine, its, x.dtype, is_descending)), _less(j, index[dim]))
+    before = is_before(its, mine, x.dtype, is_descending)
+    ties = apply("and", apply("not", is_before(mine, its, x.dtype, is_descending)), _less(j, index[dim]))
     counted = select(apply("or", before, ties), number(1, "i32"), number(0, "i32"))
     target = element(rank, index)
     b.emit(outer, Store(target, "=", number(0, "i32")), *loops(inner, (Store(target, "+=", counted),)))
@@ -61,7 +61,7 @@ def _less(left: Any, right: Any) -> Value:
     return compare("<", At(left, "i64"), At(right, "i64"))
 
 
-def _is_before(left: Value, right: Value, dtype: str, is_descending: bool) -> Value:
+def is_before(left: Value, right: Value, dtype: str, is_descending: bool) -> Value:
     """Whether an element comes before another, whatever their places."""
     if is_descending:
         left, right = right, left
