@@ -41,14 +41,15 @@ def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
     """Proves that a kernel is well-formed for all sizes that it allows.
 
     Raises KernelError, which names the line and, where one exists, sizes and an iteration at which it fails. Its
-    code is `undecided` where no proof was found within `step_limit` isl operations for each outermost nest.
+    code is `undecided` where no proof was found within `step_limit` isl operations for each outermost nest. What a
+    legal move led to from a kernel that is well-formed is not proved again.
     """
     kernel = given_kernel(kernel)
+    if is_proved(kernel):
+        return
     alone = uses_core()
     nests = sum(not isinstance(child, Statement) for _, child in _children_of(kernel))
     steps = step_limit * max(1, nests) * (CORE_FACTOR if alone else 1)
-    if _proved.get((kernel, steps, alone)):
-        return
     try:
         found = Budget(steps).ask(lambda: _complaint(kernel))
     except StepLimitReached:
@@ -56,7 +57,19 @@ def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
         raise KernelError(diagnostic_at(kernel, (), "undecided", message)) from None
     if found is not None:
         raise KernelError(with_threads(found, kernel))
-    _proved.put((kernel, steps, alone), True)
+    _proved.put((kernel, alone), True)
+
+
+def is_proved(kernel: Kernel) -> bool:
+    """Whether a kernel is known to be well-formed: it was proved to be, or a legal move led to it from one that is.
+    Behind many moves, the proof from the text alone can take minutes. Asks the core alone where that is wanted."""
+    return _proved.get((kernel, uses_core())) is not None
+
+
+def keep_proved(kernel: Kernel) -> None:
+    """Keeps that a kernel is well-formed, which a legal move led to from one that is: equivalent kernels are
+    equally so. The core alone proves it anew."""
+    _proved.put((kernel, False), True)
 
 
 def _complaint(kernel: Kernel) -> Diagnostic | None:
@@ -72,9 +85,9 @@ def _is_misdeclared(kernel: Kernel) -> bool:
     return bool(prove_dimensions(kernel) or prove_storage(kernel) or packing_error(kernel))
 
 
-_proved: Memo[tuple[Kernel, int, bool], bool] = Memo(1024)
-"""The kernels that are well-formed, by the steps that were enough and whether the core alone said so. What is
-raised is not kept: it shows the text at hand."""
+_proved: Memo[tuple[Kernel, bool], bool] = Memo(2048)
+"""The kernels that are well-formed, and whether the core alone said so. What is raised is not kept: it shows the
+text at hand."""
 
 
 def find_conflict(kernel: Kernel, path: Path, mark: str) -> Conflict | None:

@@ -25,7 +25,7 @@ from dojoir.proof.checker_mode import uses_core
 from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.verdict import IllegalMove
-from dojoir.proof.wellformed import keeps_marks, prove
+from dojoir.proof.wellformed import is_proved, keep_proved, keeps_marks, prove
 from dojoir.sets.limits import TRIES, Budget, StepLimitReached
 from dojoir.support.gc_pause import uncollected
 from dojoir.support.memo import Memo, tables
@@ -33,9 +33,6 @@ from dojoir.support.public import public
 
 _made: Memo[tuple[Kernel, Move, int], tuple[Kernel, Rewrite]] = Memo(1024)
 """Legal moves on kernels, each with the kernel object (an equal one may have other labels) and what came of it."""
-
-_sound: Memo[Kernel, bool] = Memo(2048)
-"""Kernels that are well-formed: they were proved to be, or a legal move led to them from one that is."""
 
 
 class _Kept(NamedTuple):
@@ -176,7 +173,7 @@ def rewrite(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: 
     if done is None or not (verdict or unsafe):
         raise IllegalMove(verdict)
     if verdict and not unsafe:
-        _sound.put(done.kernel, True)
+        keep_proved(done.kernel)
     return done
 
 
@@ -190,7 +187,7 @@ def supposes() -> bool:
 def suppose(kernel: Kernel) -> None:
     """Takes a kernel to be well-formed, where moves are supposed to be legal."""
     assert supposes()
-    _sound.put(kernel, True)
+    keep_proved(kernel)
 
 
 def made_without_proof(kernel: Kernel, move: Move) -> Rewrite:
@@ -227,7 +224,7 @@ def prove_made(kernel: Kernel, move: Move, done: Rewrite) -> None:
     if not verdict:
         raise IllegalMove(verdict)
     _keep(kernel, move, STEP_LIMIT, done)
-    _sound.put(done.kernel, True)
+    keep_proved(done.kernel)
 
 
 def _parsed(move: object) -> Move:
@@ -281,8 +278,7 @@ def is_legal(kernel: Kernel, move: Move, step_limit: int = STEP_LIMIT) -> bool:
 
 def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
     """The same with all that is there for speed."""
-    if _sound.get(kernel) is None:
-        prove_unless_known(kernel)
+    prove_unless_known(kernel)
     missing: list[AnswerKey] = []
     for key in answer_keys(kernel, move):
         known = _recalled(kernel, key, step_limit)
@@ -348,11 +344,8 @@ def _recalled(kernel: Kernel, key: AnswerKey, step_limit: int) -> bool | None:
 def prove_unless_known(kernel: Kernel) -> None:
     """As `prove`, but for a kernel that a legal move led to from one that is well-formed: equivalent kernels are
     equally so. Behind many moves the proof from the text alone can take minutes."""
-    if uses_core():
+    if not is_proved(kernel):
         prove(kernel)
-    elif _sound.get(kernel) is None:
-        prove(kernel)
-        _sound.put(kernel, True)
 
 
 def _keep(kernel: Kernel, move: Move, step_limit: int, done: Rewrite) -> None:

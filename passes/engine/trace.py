@@ -18,6 +18,7 @@ from dojoir.ir.nodes import Kernel, Path, format_path, given_kernel
 from dojoir.ir.stored import from_bytes, to_bytes, whole_text
 from dojoir.ir.text import to_text
 from dojoir.proof.checker_mode import uses_core
+from dojoir.proof.proved import keep_as_proved
 from dojoir.support.files import read_file, shown, write_file
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
@@ -96,6 +97,7 @@ class Trace:
                 raise ArgumentError(f"make gives a Trace, not {repr_of(trace)}", "not-a-trace")
             if trace.start == kernel and trace.is_safe:
                 keep(key, _Kept(trace._texts, trace.kernel).data)
+                keep_as_proved(trace.kernel)
             return trace
         trace = Trace.__new__(Trace)
         trace._begin(kernel)

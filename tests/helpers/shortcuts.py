@@ -40,7 +40,7 @@ REFUTERS = {
 }
 MEMOS = {
     substitution: ("_kept",),
-    engine: ("_made", "_sound", "_answers"),
+    engine: ("_made", "_answers"),
     node_key: ("_places",),
     children_key: ("_known", "_children"),
     check: ("_named", "_meanings"),

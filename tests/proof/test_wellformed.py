@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import replace
+from random import Random
 
 import pytest
+from runnable import runnable_kernel
 from wrong_kernels import WRONG, parse, refusal
 
 import dojoir
 from dojoir.ir.nodes import Access, Dim, Statement
+from dojoir.proof import wellformed
+from dojoir.sets.limits import StepLimitReached
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -96,3 +100,29 @@ def test_indices_that_only_a_program_can_build() -> None:
     assert scattered is not None
     assert scattered.diagnostic.code == "read-before-write"
     assert "y[0] may stay as it was, and has no value yet" in scattered.diagnostic.message
+
+
+# -- what moves led to ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(6))
+def test_what_legal_moves_led_to_is_not_proved_again(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`compile` refused as undecided what `optimize` had given, where the whole text takes long to prove: drawn
+    kernels, with no steps left for it. A text is proved."""
+    random = Random(f"well-formed after moves {seed}")
+    kernel = runnable_kernel(random, small=True)
+    scheduled = dojoir.optimize(kernel, threads=random.choice((1, 2))).kernel
+    moved = dojoir.Trace(kernel)
+    for move in random.sample(dojoir.moves(kernel), 1):
+        moved.apply(move)
+
+    def endless(_: dojoir.Kernel) -> None:
+        raise StepLimitReached
+
+    monkeypatch.setattr(wellformed, "_complaint", endless)
+    for made in (kernel, scheduled, moved.kernel):
+        dojoir.compile(made)
+        dojoir.Trace(made)
+    other = dojoir.parse("kernel k(N)\nout y: f32[N]\n\nN\n| y[{0}] = " + str(random.random()) + "\n")
+    for proved in (dojoir.compile, dojoir.Trace, dojoir.prove):
+        with pytest.raises(dojoir.KernelError) as caught:
+            proved(other)
+        assert caught.value.diagnostic.code == "undecided"
