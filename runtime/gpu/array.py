@@ -48,6 +48,10 @@ class DeviceArray:
         self._free = weakref.finalize(self, driver.free, self.address)
         self._free.atexit = False  # the context is gone by then
 
+    def stay(self) -> None:
+        """Leaves the memory where it is for as long as the process runs: a graph may have work on it."""
+        self._free.detach()
+
     @property
     def size(self) -> int:
         """The bytes that it takes."""

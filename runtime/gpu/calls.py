@@ -80,8 +80,8 @@ class Loaded:
 
     The calls of a stream run one after the other, so they share memory for temporaries and the status, as large as
     the largest of them needs. A call that is recorded for a graph shares it with the others of the recording
-    alone, for as long as this kernel is loaded: who runs the graph, and when, is not known here. No launch of
-    another thread of the host comes between those of a call."""
+    alone, and that stays, as code does, when this kernel is gone: who runs the graph, and when, is not known here.
+    No launch of another thread of the host comes between those of a call."""
 
     kernel: Kernel
     host: HostCode
@@ -138,6 +138,8 @@ class Loaded:
             if recording:
                 found = self._recorded.setdefault(recording, [{}])
                 whole = {name: self._enough(found[-1], name, size) for name, size in needed.items()}
+                for array in whole.values():
+                    array.stay()
                 found.append(whole)  # what was recorded before works on those of before
                 return whole
             key = lane_of(stream)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -156,6 +158,42 @@ def test_what_is_recorded_has_memory_of_its_own_that_stays(driver: FakeDriver) -
     result.fill(0)
     driver.replay(graph, 9)
     np.testing.assert_allclose(result.numpy(), dojoir.interpret(steps.kernel, {"x": x}, T=2)["y"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_graph_of_others_outlives_the_kernels_that_it_calls(driver: FakeDriver, seed: int) -> None:
+    """Drawn calls of drawn kernels, with temporaries or a word for the status, of which nothing is held but the
+    graph and the arguments. What is called beside the graph takes memory that was freed."""
+    random = Random(f"graphs of others {seed}")
+    held: list[DeviceArray] = []
+
+    def call(kernel: DeviceCompiled, stream: int) -> tuple[DeviceArray, np.ndarray]:
+        n = random.randrange(1, 70)
+        values = np.arange(n, dtype=np.float32)
+        x, y = on_gpu(driver, values), on_gpu(driver, np.zeros(n, np.float32))
+        if kernel.kernel.name == "gather":
+            order = np.array(random.sample(range(n), n), np.int32)
+            at = on_gpu(driver, order)
+            kernel(x, at, y, stream=stream)
+            held.append(at)
+            right = values[order]
+        else:
+            kernel(x, y, T=2, stream=stream)
+            right = dojoir.interpret(kernel.kernel, {"x": values}, T=2)["y"]
+        held.extend((x, y))
+        return y, right
+
+    driver.capture(9)
+    results = [call(compiled(random.choice((STEPS, GATHER))), 9) for _ in range(random.randint(1, 4))]
+    graph = driver.captured(9)
+    gc.collect()
+    for _ in range(3):
+        call(compiled(random.choice((STEPS, GATHER))), 0)
+    for result, _ in results:
+        result.fill(0)
+    driver.replay(graph, 9)
+    for result, right in results:
+        np.testing.assert_allclose(result.numpy(), right, rtol=1e-5)
 
 
 def test_hip_has_no_memory_for_what_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
