@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 import dojoir
 from dojoir.torch.compiler import Backend, plain_attention
 from dojoir.torch.importer.graph import Refused, lower
+from dojoir.torch.importer.recurrent import KEPT_WHOLE, shapes_alone, steps_written_out
 from dojoir.torch.importer.running import Runner
 from dojoir.torch.importer.table import decompositions
 
@@ -112,9 +113,12 @@ class Imported(torch.nn.Module):
     def _trained(self) -> Any:
         if self._with_gradients is None:
             backend = Backend(whole=True, threads=self._runner.threads, optimize=self._runner.optimize)
-            self._with_gradients = torch.compile(
+            compiled: Any = torch.compile(
                 self.module, backend=backend, fullgraph=True, dynamic=self._is_open, **_ALONE
             )
+            if any(isinstance(part, torch.nn.RNNBase) for part in self.module.modules()):
+                compiled = steps_written_out()(compiled)
+            self._with_gradients = compiled
         return self._with_gradients
 
     def _run(self, args: Any, kwargs: Any) -> Any:
@@ -269,7 +273,7 @@ def import_module(
             f"example_inputs is a tuple of arguments, not {type(example_inputs).__name__}", "bad-arguments"
         )
     try:
-        with plain_attention(), warnings.catch_warnings():
+        with plain_attention(), shapes_alone(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch's own, of what it is about to change
             exported = torch.export.export(
                 module, tuple(example_inputs), dict(example_kwargs or {}), dynamic_shapes=dynamic, strict=False
@@ -320,13 +324,15 @@ def _changed(signature: Any) -> dict[int, int]:
 
 
 def _decomposed(exported: Any) -> Any:
-    """The program by simpler operators. PyTorch's public way changes all operators that are made of others, to
-    leave some as they are; none is to be left here, and without that it takes a third of the time."""
+    """The program by simpler operators, with recurrent layers as they are. PyTorch's public way changes all
+    operators that are made of others, to leave some as they are; to change those of KEPT_WHOLE alone takes a third
+    of the time."""
     try:
         from torch.export.exported_program import _decompose_exported_program
 
+        kept = {operator: lambda *_, **__: NotImplemented for operator in KEPT_WHOLE}
         return _decompose_exported_program(
-            exported, cia_to_decomp={}, python_decomp_table=decompositions(), joint_loss_index=None,
+            exported, cia_to_decomp=kept, python_decomp_table=decompositions(), joint_loss_index=None,
             decompose_custom_triton_ops=False,
         )  # fmt: skip
     except (ImportError, TypeError):  # another version of PyTorch

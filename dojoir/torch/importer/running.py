@@ -13,9 +13,8 @@ import dojoir
 from dojoir.torch.importer.builder import TORCH
 from dojoir.torch.importer.graph import Refused
 from dojoir.torch.importer.launching import Launches
-from dojoir.torch.importer.nests import Node, read, written
+from dojoir.torch.importer.nests import Node, kernel_text, read, written
 from dojoir.torch.importer.plans import Plan, empty_on_cpu, fitted, planned
-from dojoir.torch.importer.printing import kernel_text
 from dojoir.torch.importer.results import Lowered, buffers_of
 from dojoir.torch.places import places
 from dojoir.torch.threads import threads_now
@@ -68,7 +67,7 @@ def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | Non
 def _refused(
     lowered: Lowered, part: Part, facts: dict[str, tuple[int, int | None]], error: dojoir.KernelError
 ) -> Refused:
-    """What is told of a kernel that is refused: the operator of the first nest that is refused by itself, or else
+    """The refusal of a kernel, told of an operator: that of the first nest that is refused by itself, or else
     of its last one."""
     nest = part.nests[-1]
     for one in part.nests:

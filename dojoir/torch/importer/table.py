@@ -15,12 +15,14 @@ from dojoir.torch.importer import (
     gathers,
     pooling,
     products,
+    recurrent,
     reductions,
     sorting,
     views,
 )
 
-FAMILIES = (elementwise, views, reductions, products, convolution, pooling, adaptive, gathers, sorting)
+FAMILIES = (elementwise, views, reductions, products, convolution, pooling, adaptive, gathers, sorting,
+            recurrent)  # fmt: skip
 
 aten: Any = torch.ops.aten
 
