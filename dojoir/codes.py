@@ -25,6 +25,8 @@ PROVED = {
     "hints": "a hint says something that is true of its scope",
     "rules": "what a rule of algebra replaces is its left side and nothing else",
     "fp": "rounding changes only where the kernel allows it",
+    "fails": "a run ends in an error only where it did",
+    "touches": "no element of an inout argument is read or written that was left alone",
     "budget": "an answer is found within the steps that a question may take",
 }
 """The obligations that the checker proves of a rewrite, each with its meaning."""

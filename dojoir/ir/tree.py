@@ -119,6 +119,11 @@ class Statement:
         return tuple(d for d, index in enumerate(self.target.indices) if isinstance(index, Access))
 
     @cached_property
+    def gathers(self) -> bool:
+        """Whether an index of what it reads is data."""
+        return any(isinstance(index, Access) for access in self.term_reads for index in access.indices)
+
+    @cached_property
     def index_reads(self) -> tuple[Access, ...]:
         """The reads that select the element of the target."""
         return tuple(self.target.accesses())[:-1]

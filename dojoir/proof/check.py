@@ -29,6 +29,7 @@ from dojoir.proof.core.check import Failure, first_failure, form
 from dojoir.proof.core.compare import Correspondence
 from dojoir.proof.core.data_writes import claim_without_data_writes
 from dojoir.proof.core.independence import may_share
+from dojoir.proof.core.touched import asked_of
 from dojoir.proof.core.wellformed import prove_dimensions
 from dojoir.proof.difference import Change, change_of, told_apart
 from dojoir.proof.exactness import is_exact
@@ -112,8 +113,8 @@ def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
 
 def _plainly(claim: Claim, answered: Callable[[Claim], Verdict]) -> Verdict:
-    """The answer for a claim without scatters, the form in which this module looks at kernels."""
-    return answered(claim_without_data_writes(claim))
+    """The answer of `answered` for a claim without scatters, then that about failing and touching."""
+    return answered(claim_without_data_writes(claim)) and verdict_of(first_failure(core.effects(claim)))
 
 
 def _undecided(step_limit: int | None) -> Verdict:
@@ -193,11 +194,13 @@ def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: in
 
 
 def _answered(claim: Claim) -> Answer:
-    """The answer of a claim, about kernels without scatters. What a scatter may touch is nowhere in the text around
-    a change: such an answer is kept for no other kernel."""
+    """The answer of a claim. What a scatter may touch, and what of an array is touched at all, is nowhere in the
+    text around a change: such an answer is kept for no other kernel."""
     plain = claim_without_data_writes(claim)
     found = _answer(plain)
-    return found if plain is claim else found._replace(local=False, sliced=False, in_order=False)
+    legal = found.legal and first_failure(core.effects(claim)) is None
+    kept = legal == found.legal and plain is claim and not (legal and asked_of(claim))
+    return found if kept else Answer(legal, False, False)
 
 
 def _answer(claim: Claim) -> Answer:

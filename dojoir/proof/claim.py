@@ -28,6 +28,12 @@ class Claim:
         """The kernels and the certificate."""
         return self.before, self.after, self.certificate
 
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """The statements that stand for others, or are stood for: of the kernel after, and of the one before."""
+        found = ((k, origin.site) for k, origin in enumerate(self.certificate.origins) if origin is not None)
+        return tuple((j, k) if self.certificate.backward else (k, j) for k, j in found)
+
     @property
     def strict(self) -> bool:
         """Whether the order of float accumulations counts."""

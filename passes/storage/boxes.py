@@ -18,9 +18,9 @@ from dojoir.ir.nodes import (
     Scope,
     Statement,
 )
-from dojoir.ir.paths import is_inside
 from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.passes.base.move import Refusal
+from dojoir.passes.storage.used import Part
 from dojoir.sets.kernel_sets import sets_of
 
 
@@ -68,25 +68,6 @@ def _most(extent: Affine, ends: dict[int, Affine]) -> Affine:
             else Affine.atom(atom)
         )
     )
-
-
-def used_extent(kernel: Kernel, path: Path, name: str, dim: int, base: Affine, step: int) -> Extent | None:
-    """How far a node uses a buffer in a dimension from `base` on, in steps, where scopes of one extent say it."""
-    depth = kernel.depth_of(path)
-    found: set[Extent | None] = set()
-    for site in kernel.sites:
-        if is_inside(site.path, path):
-            for access in site.statement.accesses:
-                if access.buffer == name:
-                    local = access.indices[dim]
-                    assert isinstance(local, Affine)
-                    inside = ((d, scope) for d, scope in enumerate(site.scopes) if d >= depth)
-                    own = (scope.extent for d, scope in inside if local - base == Affine.iterator(d) * step)
-                    found.add(next(own, None))
-    extent = found.pop() if len(found) == 1 else None
-    if extent is None or any(d >= depth for bound in extent.bounds for d in bound.iterators):
-        return None
-    return extent
 
 
 def base_of(name: str, dim: int, found: list[Access], depth: int) -> Affine:
@@ -198,26 +179,45 @@ def within(kernel: Kernel, path: Path, extent: Extent, whole: Affine) -> Extent:
     return Extent((*extent.bounds, whole))
 
 
+def inside_of_array(kernel: Kernel, path: Path, bases: list[Affine], steps: list[int]) -> Iterator[Condition]:
+    """The conditions under which an element of a box does not lie before its array begins."""
+    zero = Affine.constant(0)
+    for d, base in enumerate(bases):
+        if may_be_negative(base) and not sets_of(kernel).holds_around(path, [Condition(base, ">=", zero)]):
+            yield Condition(base + Affine.iterator(kernel.depth_of(path) + d) * steps[d], ">=", zero)
+
+
+def narrowed(
+    kernel: Kernel, path: Path, box: Part, used: Part, whole: Sequence[tuple[Extent, Affine]], exactly: bool
+) -> Part:
+    """The part of a box that is used, as far as its extents are the same in each iteration; or `exactly`."""
+    depth, extents = kernel.depth_of(path), list(box.extents)
+    for dim, (mine, (part, most)) in enumerate(zip(used.extents, whole, strict=True)):
+        if mine is not None and all(d < depth for bound in mine.bounds for d in bound.iterators):
+            extents[dim] = within(kernel, path, mine, most) if mine != part else extents[dim]
+        elif mine is not None and exactly:
+            extents[dim] = mine
+    return Part(tuple(extents), (*box.conditions, *(used.conditions if exactly else ())))
+
+
 def copy_nest(
     buffer: Buffer,
     staged: Buffer,
     bases: list[Affine],
     steps: list[int],
-    extents: list[Extent],
-    before: list[int],
+    part: Part,
     depth: int,
     back: bool,
 ) -> Node:
-    """Copies between a buffer and its staged part, what lies inside the buffer of it: `before` are the dimensions
-    in which the part may begin before the buffer."""
+    """Copies a part of a box between a buffer and its copy."""
     own = [Affine.iterator(depth + d) for d in range(len(buffer.dims))]
     outside = Access(buffer.name, tuple(base + i * s for base, i, s in zip(bases, own, steps, strict=True)))
     inside = Access(staged.name, tuple(own))
     node: Node = Statement(outside, "=", inside) if back else Statement(inside, "=", outside)
-    if before:
-        zero = Affine.constant(0)
-        node = Guard(tuple(Condition(bases[d] + own[d] * steps[d], ">=", zero) for d in before), (node,))
-    for extent in reversed(extents):
+    if part.conditions:
+        node = Guard(part.conditions, (node,))
+    for extent in reversed(part.extents):
+        assert extent is not None
         node = Scope(extent, (node,))
     return node
 

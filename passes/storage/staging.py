@@ -13,9 +13,7 @@ from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import (
     Access,
     Buffer,
-    Condition,
     Dim,
-    Extent,
     Guard,
     Kernel,
     Node,
@@ -48,19 +46,19 @@ from dojoir.passes.storage.boxes import (
     copied,
     copy_nest,
     inner_extents,
-    may_be_negative,
+    inside_of_array,
+    narrowed,
     original_access,
     reach_of,
     redirected,
     redirected_access,
-    used_extent,
     within,
 )
 from dojoir.passes.storage.temporaries import temporary
+from dojoir.passes.storage.used import Part, used_part
 from dojoir.proof.check import InstanceMap, Origin, identity
 from dojoir.proof.core.written import comes_and_goes, gives_itself
 from dojoir.proof.verdict import Verdict
-from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
 
 _T = TypeVar("_T")
@@ -74,9 +72,10 @@ class Stage(Move):
     In each dimension, all accesses of the node must have one part that depends on the iterators around it only.
     What is left runs from 0 to a constant or a size and is the index of the copy: of a triangle, all of the square
     around it. Where all of them are multiples of a number apart, the copy has these elements side by side. What may
-    begin before the array does, as at the edge of an image, is copied under a guard. The
-    temporary is called `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid
-    out. The scopes that copy have no labels; all others keep theirs. The inverse is `unstage`.
+    begin before the array does, as at the edge of an image, is copied under a guard. Of an `inout` no more is
+    copied than the node uses: the extents and guards inside of it go with the copies. The temporary is called
+    `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid out. The scopes that copy have no
+    labels; all others keep theirs. The inverse is `unstage`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -129,27 +128,28 @@ class Stage(Move):
         renamed = self._redirected(node, bases, steps)
         boxes = list(copied(buffer, staged, bases, steps))
         extents = [within(kernel, path, part, whole) for part, whole in boxes]
-        before = [
-            d
-            for d, base in enumerate(bases)
-            if may_be_negative(base)
-            and not sets_of(kernel).holds_around(path, [Condition(base, ">=", Affine.constant(0))])
-        ]
-        used = [used_extent(kernel, path, buffer.name, d, bases[d], steps[d]) for d in range(len(bases))]
-        own = [
-            within(kernel, path, mine, whole) if mine is not None and mine != part else extent
-            for mine, extent, (part, whole) in zip(used, extents, boxes, strict=True)
-        ]
+        box = Part(tuple(extents), tuple(inside_of_array(kernel, path, bases, steps)))
 
-        def copied_by(box: list[Extent]) -> Kernel:
-            fill = copy_nest(buffer, staged, bases, steps, box, before, depth, back=False)
-            drain = copy_nest(buffer, staged, bases, steps, box, before, depth, back=True)
+        def used(written: bool = False) -> Part:
+            part = used_part(kernel, path, buffer.name, bases, steps, written)
+            return narrowed(kernel, path, box, part, boxes, buffer.role == "inout")
+
+        def copied_by(filled: Part, drained: Part) -> Kernel:
+            fill = copy_nest(buffer, staged, bases, steps, filled, depth, back=False)
+            drain = copy_nest(buffer, staged, bases, steps, drained, depth, back=True)
             first, last = [fill] if self.direction != "out" else [], [drain] if self.direction != "in" else []
             return kernel.replace_node(path, *first, renamed, *last).evolve(buffers=(*kernel.buffers, staged))
 
-        after = copied_by(own if buffer.role == "tmp" else extents)  # what is not used of a tmp may not be there
-        if self.direction == "out" and own != extents and not comes_and_goes(after, staged):
-            after = copied_by(own)  # nor is what the node does not give
+        own = used()
+        match buffer.role:
+            case "inout":  # others may have what the node leaves alone
+                after = copied_by(own, used(written=True))
+            case "tmp":  # what is not used may not be there
+                after = copied_by(own, own)
+            case _:
+                after = copied_by(box, box)
+                if self.direction == "out" and own != box and not comes_and_goes(after, staged):
+                    after = copied_by(own, own)  # nor is what the node does not give
         return reversible(self, kernel, Rewrite(after, InstanceMap(tuple(self._origins(kernel)))))
 
     def _found(self, node: Node, path: Path) -> list[Access]:

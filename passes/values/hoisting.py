@@ -42,12 +42,10 @@ from dojoir.passes.base.move import (
 )
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
-from dojoir.passes.values.failing import check_computed, check_value, is_reached, surely_runs
 from dojoir.passes.values.inlining import statement_at, with_parts
-from dojoir.passes.values.subexpressions import held_extent
+from dojoir.passes.values.subexpressions import held_extent, part_of
 from dojoir.proof.check import InstanceMap, Substitution, identity
 from dojoir.support.frozen import dataclass
-from dojoir.types.elaborate import natural_type
 
 
 @dataclass(frozen=True)
@@ -99,13 +97,7 @@ class Hoist(Move):
             raise Refusal("not-inside", f"{self.statement} is not inside of the scope at {self.scope}", site.path)
         check_new_name(kernel, self.buffer)
         value = site.statement.value
-        part = next((part for n, part in enumerate(parts(value)) if n == self.part), None)
-        if part is None:
-            raise Refusal("no-part", f"the expression has no part {self.part}", site.path)
-        check_value(part, site.path)
-        dtype = natural_type(part, {b.name: b for b in kernel.buffers})
-        if dtype is None:
-            raise Refusal("weak-value", "the part has no type of its own; cast it first", site.path)
+        part, dtype = part_of(kernel, site, self.part)
         needed = _needed(part, site, kernel.depth_of(path))
         there = tuple(map(Affine.iterator, needed))
         here = tuple(map(Affine.iterator, range(len(needed))))
@@ -121,9 +113,11 @@ class Hoist(Move):
         before = [a for p in list(parts(value))[: self.part] if isinstance(p, Access) for a in p.accesses()]
         step = Substitution(number + 1, len(before), first, there)
         dims = tuple(Dim(held_extent(kernel, site, depth)) for depth in needed)
-        after = after.evolve(buffers=(*kernel.buffers, Buffer("tmp", self.buffer, dtype, dims)))
-        check_computed(after, first, is_reached(value, self.part) and surely_runs(site, path), site.path)
-        return Rewrite(after, InstanceMap((*origins[:first], None, *origins[first:]), extracted=(step,)))
+        new = Buffer("tmp", self.buffer, dtype, dims)
+        return Rewrite(
+            after.evolve(buffers=(*kernel.buffers, new)),
+            InstanceMap((*origins[:first], None, *origins[first:]), extracted=(step,)),
+        )
 
     def inverse(self, before: Kernel) -> Move:
         path, inner = before.path(self.scope), before.path(self.statement)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.dtypes import DType
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import (
     Access,
@@ -14,6 +15,7 @@ from dojoir.ir.nodes import (
     Cast,
     Condition,
     Dim,
+    Expr,
     Guard,
     Kernel,
     Op,
@@ -35,7 +37,6 @@ from dojoir.passes.base.move import (
 )
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
-from dojoir.passes.values.failing import check_computed, check_value, is_reached
 from dojoir.passes.values.inlining import statement_at, with_parts
 from dojoir.proof.check import InstanceMap, Substitution, identity
 from dojoir.sets.kernel_sets import sets_of
@@ -83,13 +84,7 @@ class ExtractSubexpression(Move):
         number, site = statement_at(kernel, self.statement)
         check_new_name(kernel, self.buffer)
         value = site.statement.value
-        part = next((part for n, part in enumerate(parts(value)) if n == self.part), None)
-        if part is None:
-            raise Refusal("no-part", f"the expression has no part {self.part}", site.path)
-        check_value(part, site.path)
-        dtype = natural_type(part, {b.name: b for b in kernel.buffers})
-        if dtype is None:
-            raise Refusal("weak-value", "the part has no type of its own; cast it first", site.path)
+        part, dtype = part_of(kernel, site, self.part)
         itself = tuple(map(Affine.iterator, range(len(site.scopes))))
         dims = tuple(Dim(held_extent(kernel, site, depth)) for depth in range(len(site.scopes)))
         read = Access(self.buffer, itself)
@@ -99,9 +94,8 @@ class ExtractSubexpression(Move):
         before = [a for p in list(parts(value))[: self.part] if isinstance(p, Access) for a in p.accesses()]
         step = Substitution(number + 1, len(before), number, itself)
         instances = InstanceMap((*origins[:number], None, *origins[number:]), extracted=(step,))
-        after = after.evolve(buffers=(*kernel.buffers, Buffer("tmp", self.buffer, dtype, dims)))
-        check_computed(after, number, is_reached(value, self.part), site.path)
-        return Rewrite(after, instances)
+        new = Buffer("tmp", self.buffer, dtype, dims)
+        return Rewrite(after.evolve(buffers=(*kernel.buffers, new)), instances)
 
     def inverse(self, before: Kernel) -> Move:
         path = before.path(self.statement)
@@ -169,6 +163,20 @@ class InlineSubexpression(Undoing):
             first, site = (kernel.sites[k] for k in users)
             if first.statement.target.buffer == last.name and _before(kernel, site.path) is first.statement:
                 yield cls(place_of(site.path), BufferName(last.name))
+
+
+def part_of(kernel: Kernel, site: Site, number: int) -> tuple[Expr, DType]:
+    """The part of the value of a statement that has this number, and the type in which it is computed. Raises
+    Refusal where there is none, or where it is no value by itself."""
+    part = next((part for n, part in enumerate(parts(site.statement.value)) if n == number), None)
+    if part is None:
+        raise Refusal("no-part", f"the expression has no part {number}", site.path)
+    if isinstance(part, Op) and part.name == "when":
+        raise Refusal("several-values", "what a condition guards is no value: extract a part of it", site.path)
+    dtype = natural_type(part, {b.name: b for b in kernel.buffers})
+    if dtype is None:
+        raise Refusal("weak-value", "the part has no type of its own; cast it first", site.path)
+    return part, dtype
 
 
 def held_extent(kernel: Kernel, site: Site, depth: int) -> Affine:

@@ -9,6 +9,7 @@ from typing import Any
 import blurred
 import claims
 import differential
+import effects
 import failing_calls
 import faults
 import walks
@@ -40,6 +41,8 @@ def case(kind: str, random: Random, fast: bool, small: float) -> dict[str, Any]:
             failures = [] if wrong is None else [(wrong, dojoir.to_text(kernel), "")]
         case "blurred":
             failures = [(what, text, "") for what, text in blurred.examine(random, counts)]
+        case "effects":
+            failures = [(what, text, "") for what, text in effects.examine(random, counts)]
         case "claims":
             failures = [(what, text, "") for what, text in claims.examine(random, counts)]
         case _:

@@ -28,7 +28,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-KINDS = ("kernels", "mutations", "walks", "faults", "claims", "blurred", "errors")
+KINDS = ("kernels", "mutations", "walks", "faults", "claims", "blurred", "errors", "effects")
 BATCH = 100
 """Cases of one child."""
 

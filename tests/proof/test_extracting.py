@@ -122,7 +122,9 @@ def test_on_random_kernels_it_says_yes_only_where_the_core_does(number: int) -> 
             if EXTRACTING.holds(claim):
                 seen += 1
                 verdict = check(claim)
-                assert verdict or verdict.code in {"undecided", "shared-element", "carried-value"}, verdict
+                assert verdict or verdict.code in {"undecided", "shared-element", "carried-value", "may-fail"}, (
+                    verdict
+                )
     assert seen or number
 
 

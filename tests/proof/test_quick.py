@@ -127,6 +127,9 @@ STAGED = """kernel f(N)
 inout a: f32[N, 8]
 tmp t: f32[{0}]
 N
+| 8
+| | a[{{0}}, {{1}}] *= 2
+N
 | {1}
 | | t[{{1}}] = a[{{0}}, {{1}}]
 | 4
@@ -138,6 +141,9 @@ N
 
 ON_THE_ARRAY = """kernel f(N)
 inout a: f32[N, 8]
+N
+| 8
+| | a[{0}, {1}] *= 2
 N
 | 4
 | | a[{0}, {1} + 4] += 1
@@ -156,7 +162,8 @@ N
 )
 def test_copies(parts: tuple[str, ...], legal: bool) -> None:
     before, after = dojoir.parse(ON_THE_ARRAY), dojoir.parse(STAGED.format(*parts))
-    instances = InstanceMap((None, *identity(before).origins, None))
+    first, second = identity(before).origins
+    instances = InstanceMap((first, None, second, None))
     assert not is_plain(Claim(before, after, instances)) or legal
     assert bool(compare(before, after, instances)) == legal
 

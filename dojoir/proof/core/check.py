@@ -12,12 +12,14 @@ proves, for all sizes at once, that
 5. *bounds* and *written*: no access leaves its buffer, nothing is read before it is written, every output is
    written to the last element, and no shared storage mixes up values;
 6. *marks*: scopes whose mark allows reordering have independent iterations, and marks and hints stand where they
-may.
+may;
+7. *fails*: the new kernel ends in an error only where the old one does (`dojoir.proof.core.failing`);
+8. *touches*: it touches no element of an `inout` that the old one leaves alone (`dojoir.proof.core.touched`).
 
 A claim by a rule, of algebra or that of the last writer (`dojoir.proof.core.last_writer`), has two obligations
-instead: it is one use of the rule to the letter, and the new kernel is well-formed by itself. A claim with a
-backward certificate, of a rule or not, is proved the other way round, and before that the new kernel to be
-well-formed by itself: to mean the same goes both ways.
+instead of the first six: it is one use of the rule to the letter, and the new kernel is well-formed by itself. Of
+a claim with a backward certificate, of a rule or not, the first six are proved the other way round, and before that
+the new kernel to be well-formed by itself: to mean the same goes both ways. To fail and to touch do not.
 
 Nothing here answers from what another question found, from a shape that a move is known to leave, or from a part of
 the kernels. `dojoir.proof.check` does that, for speed: it may say yes only where `find_failure`, without a budget,
@@ -38,16 +40,18 @@ from dojoir.proof.claim import Claim
 from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.core.compare import Correspondence, Difference
 from dojoir.proof.core.data_writes import claim_without_data_writes
+from dojoir.proof.core.failing import MayFail, find_new_error
 from dojoir.proof.core.independence import Finder, find_conflict
 from dojoir.proof.core.last_writer import last_writer_fault
 from dojoir.proof.core.marks import mark_error, marked
 from dojoir.proof.core.rule_use import rule_fault
+from dojoir.proof.core.touched import NewTouch, find_new_touch
 from dojoir.proof.core.unchanged import children, same_operations
 from dojoir.proof.core.wellformed import Dependent, IllFormed, complaint, prove_dimensions, prove_storage
 from dojoir.proof.core.written import prove_collapsed, prove_written
 from dojoir.rules.rule import RuleUse
 
-Failure = IllFormed | Difference
+Failure = IllFormed | Difference | MayFail | NewTouch
 """The failure of a claim: the obligation, and the set of its counterexamples. `dojoir.proof.explain` picks an
 example and puts it in words."""
 
@@ -58,7 +62,13 @@ def find_failure(claim: Claim) -> Failure | None:
     As long as it takes, or within the budget that is set around it (`dojoir.sets.limits`): past that, raises
     StepLimitReached.
     """
-    return first_failure(_obligations(claim_without_data_writes(claim)))
+    return first_failure(_obligations(claim_without_data_writes(claim))) or first_failure(effects(claim))
+
+
+def effects(claim: Claim) -> Iterator[Failure | None]:
+    """The obligations of a claim beside that of equal values, which must hold."""
+    yield find_new_error(claim)
+    yield find_new_touch(claim)
 
 
 def misused(claim: Claim, use: RuleUse | LastWriter) -> Diagnostic | None:

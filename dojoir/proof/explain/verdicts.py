@@ -7,9 +7,12 @@ from dojoir.proof.claim import Claim
 from dojoir.proof.core.bounds import OutOfBounds
 from dojoir.proof.core.check import Failure, find_failure
 from dojoir.proof.core.compare import StrayValues, WrongFlow, WrongInstances
+from dojoir.proof.core.failing import MayFail
+from dojoir.proof.core.touched import NewTouch
 from dojoir.proof.core.wellformed import Dependent, EmptyDimension
 from dojoir.proof.core.written import ReadBeforeWrite, SharedStorage, UnwrittenOutput
 from dojoir.proof.explain.conflicts import dependent_iterations
+from dojoir.proof.explain.effects import may_fail, new_touch
 from dojoir.proof.explain.elements import (
     empty_dimension,
     out_of_bounds,
@@ -56,3 +59,7 @@ def in_words(failure: Failure) -> Diagnostic:
             return stray_values(failure)
         case WrongFlow():
             return wrong_flow(failure)
+        case MayFail():
+            return may_fail(failure)
+        case NewTouch():
+            return new_touch(failure)

@@ -1,0 +1,213 @@
+"""Random rewrites of kernels that may fail, the interpreter as judge of what a legal one may do beside its values.
+
+Kernels divide by data, shift by data, index by data, have conditions, guards and scopes that may not run, and an
+`inout` of which they touch a part. The rewrites are what moves make without being asked whether they are legal, and
+new statements anywhere. A legal one ends in an error only for data for which the kernel before does, gives the same
+values else, and touches no element of an `inout` that the kernel before leaves alone (`races.run` says which).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+from races import run
+
+import dojoir
+from dojoir.ir.nodes import Kernel
+from dojoir.meaning.interpreter import Interpreter
+from dojoir.passes.base.move import Refusal
+from dojoir.proof.check import compare
+from dojoir.proof.claim import Claim
+from dojoir.proof.core.check import find_failure
+from dojoir.sets.limits import Budget, StepLimitReached
+
+FAMILIES = (
+    "extract_subexpression", "hoist", "stage", "extract", "inline", "delete_temporary", "split", "cut", "recompute",
+    "split_scopes", "swap_siblings", "unswitch", "inline_subexpression", "unhoist", "unstage", "reuse_dims", "peel",
+)  # fmt: skip
+STEPS = 1_000_000
+SIZES = (1, 2, 4)
+HEADER = """kernel effects(N)
+in x: i32[N + 2]
+in d: i32[N + 2]
+in q: i64[N + 2]
+in ok: bool[N + 2]
+{role} y: i32[N + 2]
+tmp t: i32[N + 2]
+"""
+
+
+class Maker:
+    """Draws the text of a kernel."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+
+    def index(self, depth: int) -> str:
+        kinds = ["0", "1", *(f"{{{d}}}" for d in range(depth)), *(f"{{{d}}} + 1" for d in range(depth))]
+        return self.random.choice(kinds[2:] if depth and self.random.random() < 0.8 else kinds)
+
+    def value(self, depth: int, rank: int = 2) -> str:
+        index, below = self.index(depth), rank - 1
+        if not rank:
+            return self.random.choice((f"x[{index}]", f"d[{index}]", "3", f"t[{index}]"))
+        return self.random.choice(
+            (
+                lambda: f"({self.value(depth, below)} // d[{index}])",
+                lambda: f"({self.value(depth, below)} % d[{index}])",
+                lambda: f"({self.value(depth, below)} << d[{index}])",
+                lambda: f"({self.value(depth, below)} >> {self.random.randint(0, 3)})",
+                lambda: f"x[q[{index}]]",
+                lambda: f"({self.value(depth, below)} + {self.value(depth, below)})",
+                lambda: f"select(ok[{index}], {self.value(depth, below)}, {self.value(depth, below)})",
+                lambda: self.value(depth, 0),
+            )
+        )()
+
+    def condition(self, depth: int) -> str:
+        index = self.index(depth)
+        kinds = (f"ok[{index}]", f"x[{index}] > 0", f"ok[{index}] and {self.value(depth, 1)} > 0")
+        return f" if {self.random.choice(kinds)}"
+
+    def statement(self, depth: int) -> str:
+        chance = self.random.random
+        target = (
+            f"y[q[{self.index(depth)}]]"
+            if chance() < 0.1
+            else f"{'t' if chance() < 0.3 else 'y'}[{self.index(depth)}]"
+        )
+        op = "+=" if target.startswith("y[q") or chance() < 0.3 else "="
+        return f"{target} {op} {self.value(depth)}{self.condition(depth) if chance() < 0.3 else ''}"
+
+    def body(self, depth: int, bars: str, count: int) -> Iterator[str]:
+        while count > 0:
+            inner = self.random.randint(1, min(2, count))
+            match self.random.random():
+                case chance if depth < 2 and chance < 0.5:
+                    extent = self.random.choice(("N", "N", "N - 1", "2", f"{{{depth - 1}}}" if depth else "N"))
+                    yield f"{bars}{extent}"
+                    yield from self.body(depth + 1, bars + "| ", inner)
+                case chance if depth and chance < 0.65:
+                    at = f"{{{self.random.randrange(depth)}}}"
+                    yield f"{bars}if {self.random.choice((f'{at} % 2 == 0', f'{at} >= 1', f'{at} < N - 1'))}"
+                    yield from self.body(depth, bars + "| ", inner)
+                case _:
+                    yield bars + self.statement(depth)
+            count -= inner
+
+    def text(self) -> str:
+        inout = self.random.random() < 0.7
+        begin = ["N + 2", "| t[{0}] = x[{0}]"] + ([] if inout else ["N + 2", "| y[{0}] = 0"])
+        lines = [*begin, *self.body(0, "", self.random.randint(2, 4))]
+        return HEADER.format(role="inout" if inout else "out") + "\n".join(lines) + "\n"
+
+
+def rewrites(kernel: Kernel, random: Random, count: int) -> Iterator[tuple[str, Claim]]:
+    """Some rewrites, with what they are called."""
+    moves = [move for move in dojoir.candidates(kernel) if move.name in FAMILIES]
+    random.shuffle(moves)
+    order = sorted(moves, key=lambda move: FAMILIES.index(move.name) + 6 * random.random())
+    for move in order[:count]:
+        try:
+            done = move.rewrite(kernel)
+        except (dojoir.DojoError, Refusal):
+            continue
+        yield str(move), Claim(kernel, done.kernel, done.instances)
+    maker = Maker(random)
+    for _ in range(2):
+        site = random.choice(kernel.sites)
+        target = random.choice(("fresh", "fresh", "y"))
+        text = f'"{target}[{{0}}] = {maker.value(1)}"' if site.scopes else f'"{target}[0] = {maker.value(0)}"'
+        line = f'restore_temporary("tmp fresh: i32[N + 2]", 6, {".".join(map(str, site.path))}, {text})'
+        try:
+            done = dojoir.parse_move(line).rewrite(kernel)
+        except (dojoir.DojoError, Refusal):
+            continue
+        yield line, Claim(kernel, done.kernel, done.instances)
+
+
+# -- the judge -------------------------------------------------------------------------------------------------
+def data(size: int, seed: int) -> dict[str, Any]:
+    """Arguments, a share of which end a run: divisors of 0, counts and indices out of range."""
+    random, shape = np.random.default_rng(seed), size + 2
+    wrong = seed % 3 == 2
+    drawn = random.integers(0, 4, shape) if wrong else random.integers(1, 4, shape)
+    places = random.integers(-1 if wrong else 0, shape + wrong, shape)
+    return {
+        "x": random.integers(-3, 4, shape, np.int32),
+        "d": drawn.astype(np.int32),
+        "q": places,
+        "ok": random.random(shape) < 0.6,
+        "y": random.integers(-3, 4, shape, np.int32),
+    }
+
+
+class Runs:
+    """A kernel with what its runs end in."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel, self.interpreter = kernel, Interpreter(kernel)
+        self.known: dict[tuple[int, int], bytes | None] = {}
+
+    def ended(self, size: int, seed: int) -> bytes | None:
+        """What a run gives, or None for an error."""
+        if (size, seed) not in self.known:
+            given = data(size, seed)
+            arguments = {
+                buffer.name: given[buffer.name] for buffer in self.kernel.arguments if buffer.role != "out"
+            }
+            try:
+                self.known[size, seed] = np.asarray(self.interpreter.run(arguments, {"N": size})["y"]).tobytes()
+            except dojoir.DojoError:
+                self.known[size, seed] = None
+        return self.known[size, seed]
+
+
+def judged(before: Runs, after: Runs) -> str | None:
+    """What the new kernel does that the old one does not, or None."""
+    for size in SIZES:
+        for seed in range(6):
+            was, now = before.ended(size, seed), after.ended(size, seed)
+            if was is not None and now != was:
+                return f"at N = {size}, seed {seed}: {'an error' if now is None else 'another result'}"
+        if before.kernel.buffer("y").role == "inout":
+            (wrote, touched), (writes, touches) = (_touched(runs.kernel, size) for runs in (before, after))
+            if not (writes <= wrote and touches <= touched):
+                return f"at N = {size}: touches {sorted((writes - wrote) | (touches - touched))}"
+    return None
+
+
+def _touched(kernel: Kernel, size: int) -> tuple[set[tuple[int, ...]], set[tuple[int, ...]]]:
+    """The elements of `y` that may be written, and those that may be touched."""
+    touches = run(kernel, {"N": size})
+    written = {at for _, _, (name, at), _ in touches if name == "y"}
+    return written, written | {at for *_, reads in touches for name, at in reads if name == "y"}
+
+
+def examine(random: Random, counts: Counter[str]) -> list[tuple[str, str]]:
+    """Rewrites of one random kernel: what is wrong with the verdicts on them, and the claims as texts."""
+    text = Maker(random).text()
+    try:
+        kernel = dojoir.parse(text)
+        dojoir.prove(kernel)
+    except dojoir.DojoError:
+        counts["not well-formed before"] += 1
+        return []
+    found, before = [], Runs(kernel)
+    for name, claim in rewrites(kernel, random, 8):
+        try:
+            failure = Budget(STEPS).ask(lambda claim=claim: find_failure(Claim(*claim.parts)))  # type: ignore[misc]
+        except StepLimitReached:
+            counts["undecided"] += 1
+            continue
+        said = "legal" if failure is None else "illegal"
+        quick = compare(*claim.parts).status
+        wrong = judged(before, Runs(claim.after))
+        counts[f"{said}, {'right' if wrong is None else 'wrong'}"] += 1
+        if (said == "legal" and wrong) or (quick == "legal" and said == "illegal"):
+            found.append((f"{said} and {quick}, but {wrong}: {name}", f"{text}\n{dojoir.to_text(claim.after)}"))
+    return found
