@@ -40,7 +40,6 @@ def test_a_pass_is_no_move(name: str) -> None:
     [
         ("optimize", "dojoir.optimize(kernel)"),
         ("try(simplify)", "dojoir.parse_pipeline reads it"),
-        ("split(@i, 8); split(@j, 8)", "dojoir.passes.sequence(*dojoir.parse_pipeline(text))(trace)"),
         ("", "there is no move in this text"),
     ],
 )
@@ -51,8 +50,11 @@ def test_what_takes_it_is_named(text: str, words: str) -> None:
 
 
 def test_the_cure_for_several_moves_works() -> None:
+    several = "split(@i, 8); split(@j, 8)"
+    with pytest.raises(dojoir.ArgumentError, match=r"is 2 moves, not one: dojoir\.apply and Trace\.apply"):
+        dojoir.check(dojoir.parse(COPY), several)
     trace = dojoir.Trace(dojoir.parse(COPY))
-    dojoir.passes.sequence(*dojoir.parse_pipeline("split(@i, 8); split(@j, 8)"))(trace)
+    trace.apply(several)
     assert len(trace.moves) == 2
 
 

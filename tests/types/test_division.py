@@ -204,7 +204,9 @@ def test_no_move_divides_where_the_text_does_not() -> None:
     guarded = dojoir.parse(head + "N\n| y[{0}] = 0\n| N\n| | if {0} + {1} >= N\n| | | y[{0}] += x[{1}] // d[{0}]\n")
     full = dojoir.parse(head + "N\n| y[{0}] = 0\n| N\n| | y[{0}] += x[{1}] // d[{0}]\n")
     whole = dojoir.parse(head + "N\n| y[{0}] = 0\n| N\n| | y[{0}] += {1} * (x[{0}] // d[{0}])\n")
-    assert dojoir.check(empty, "hoist(0.1, 0.1.0, 0, t)").code == "may-fail"
+    once = dojoir.parse(head + "N\n| y[{0}] = 0\n| {0}\n| | y[{0}] += {1} * (x[{0}] // d[{0}])\n")
+    assert dojoir.check(once, "hoist(0.1, 0.1.0, 2, t)").code == "may-fail"
+    assert dojoir.check(empty, "hoist(0.1, 0.1.0, 0, t)"), "it is computed in a scope of the same extent"
     assert dojoir.check(guarded, "hoist(0.1, 0.1.0.0, 0, t)").code == "may-fail"
     assert dojoir.check(full, "hoist(0.1, 0.1.0, 0, t)")
     assert dojoir.check(whole, "hoist(0.1, 0.1.0, 2, t)")
