@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from dojoir.torch.importer.index import Var, of_atom
-from dojoir.torch.importer.nests import Loop, Node, Program, Store, change, loads, read, stores, values, written
+from dojoir.torch.importer.nests import Loop, Node, Program, Store, change, read, stores, values, written
 from dojoir.torch.importer.results import Given, Input, Known, Result, Stored, Viewed, buffers_of
 from dojoir.torch.importer.values import Load, parts
 
@@ -56,8 +56,8 @@ def _put_last(program: Program, new: str) -> None:
         return
     nest, after = program.nests[places[0]], program.nests[places[0] + 1 :]
     own = written(nest)
-    others = {load.buffer for load in loads(nest)}
-    if not any(own & {load.buffer for load in loads(one)} or others & written(one) for one in after):
+    others = {load.buffer for load in nest.loads}
+    if not any(own & {load.buffer for load in one.loads} or others & written(one) for one in after):
         program.nests = [*program.nests[: places[0]], *after, nest]
 
 
@@ -71,7 +71,7 @@ def _is_possible(program: Program, new: str, old: str) -> bool:
     for nest in program.nests:
         if old in written(nest):
             return False
-        reads = any(load.buffer == old for load in loads(nest))
+        reads = any(load.buffer == old for load in nest.loads)
         if new in written(nest):
             if reads and (begun or not _reads_what_it_writes(nest, new, old)):
                 return False

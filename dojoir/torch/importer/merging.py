@@ -25,7 +25,6 @@ from dojoir.torch.importer.nests import (
     When,
     bare_indices,
     change,
-    loads,
     loop_extents,
     stores,
 )
@@ -60,7 +59,7 @@ def part_products(program: Program) -> None:
     while again:
         again = False
         for nest in program.nests:
-            for load in loads(nest):
+            for load in nest.loads:
                 for d, (index, extent) in enumerate(
                     zip(load.index, program.buffers[load.buffer].shape, strict=True)
                 ):
@@ -129,7 +128,7 @@ def flatten(program: Program) -> None:
 
 def _views(program: Program, number: int, nest: Node) -> Iterator[tuple[str, int]]:
     """The buffers and dimensions that an access of a nest sees as one with the next."""
-    for load in loads(nest):
+    for load in nest.loads:
         shape = program.buffers[load.buffer].shape
         for d in range(len(load.index) - 1):
             if recombine(load.index[d], load.index[d + 1], shape[d + 1]) is None:
@@ -188,7 +187,7 @@ def _mergeable(program: Program, nest: Node, outer: Var, inner: Var) -> set[tupl
     if degree(outer.extent * inner.extent) > 1:
         return None  # a product of sizes is no extent that is planned for
     joined: set[tuple[str, int]] = set()
-    for load in loads(nest):
+    for load in nest.loads:
         buffer = program.buffers[load.buffer]
         index, extents = list(load.index), list(buffer.shape)
         wrong = [d for d, i in enumerate(index) if not _fits(i, outer, inner)]
@@ -211,7 +210,7 @@ def _mergeable(program: Program, nest: Node, outer: Var, inner: Var) -> set[tupl
 
 def _is_from_data(program: Program, name: str, d: int) -> bool:
     """Whether a dimension or the next is indexed by data somewhere: a row that is known then stays apart."""
-    places = (load.index[d : d + 2] for nest in program.nests for load in loads(nest) if load.buffer == name)
+    places = (load.index[d : d + 2] for nest in program.nests for load in nest.loads if load.buffer == name)
     return any(isinstance(atom, Data) for pair in places for index in pair for atom in index.atoms)
 
 
@@ -222,7 +221,7 @@ def _parts_a_sum(program: Program, nest: int, name: str, d: int) -> bool:
     for number, other in enumerate(program.nests):
         if number == nest or all(store.op == "=" for store in stores(other)):
             continue
-        for load in loads(other):
+        for load in other.loads:
             if load.buffer not in together:
                 continue
             outer, inner = load.index[d].only, load.index[d + 1].only
@@ -235,7 +234,7 @@ def _is_one_loop(nest: Node, outer: Var, inner: Var) -> bool:
     """Whether two loops could be one but for the dimensions of buffers that have to be joined as well."""
     if not all(_fits(one, outer, inner) for one in bare_indices(nest)):
         return False
-    for load in loads(nest):
+    for load in nest.loads:
         wrong = [i.only for i in load.index if not _fits(i, outer, inner)]
         if wrong and wrong != [outer, inner]:
             return False
@@ -283,7 +282,10 @@ def _join(program: Program, name: str, d: int) -> None:
             index = outer * extent + inner if whole is None else whole
             return Load(one, (*load.index[:d], index, *load.index[d + 2 :]), load.dtype)
 
-        program.nests = [change(nest, of_atom, joined) for nest in program.nests]
+        program.nests = [
+            change(nest, of_atom, joined) if any(load.buffer == one for load in nest.loads) else nest
+            for nest in program.nests
+        ]
 
 
 def _together(program: Program, name: str) -> set[str]:

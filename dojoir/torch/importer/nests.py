@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from dojoir.torch.importer.index import Divided, Index, Size, Var, as_index, divide, of_atom, render, substitute
@@ -27,6 +28,12 @@ class Loop:
     var: Var
     body: tuple[Node, ...]
 
+    @cached_property
+    def loads(self) -> tuple[Load, ...]:
+        """All elements that are read or written inside, also in indices: asked of a nest after each change of
+        another."""
+        return tuple(load for below in self.body for load in below.loads)
+
 
 @dataclass(frozen=True)
 class When:
@@ -34,6 +41,11 @@ class When:
 
     conditions: tuple[tuple[Index, str, Index], ...]
     body: tuple[Node, ...]
+
+    @cached_property
+    def loads(self) -> tuple[Load, ...]:
+        """All elements that are read or written inside, also in indices."""
+        return tuple(load for below in self.body for load in below.loads)
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,11 @@ class Store:
     condition: Value | None = None
     at: Load | None = None
     place: Value | None = None
+
+    @cached_property
+    def loads(self) -> tuple[Load, ...]:
+        """All elements that it reads or writes, also in indices."""
+        return tuple(part for value in values(self) for part in parts(value) if isinstance(part, Load))
 
 
 Node: TypeAlias = Loop | When | Store
@@ -82,15 +99,6 @@ def values(store: Store) -> Iterator[Value]:
     yield store.target
     yield store.value
     yield from (v for v in (store.condition, store.at, store.place) if v is not None)
-
-
-def loads(node: Node) -> Iterator[Load]:
-    """All elements that a nest reads or writes, also in indices."""
-    for store in stores(node):
-        for value in values(store):
-            for part in parts(value):
-                if isinstance(part, Load):
-                    yield part
 
 
 def written(node: Node) -> set[str]:
@@ -251,7 +259,7 @@ def kernel_text(
 ) -> str:
     """The kernel of some nests of a program. `roles` says of each buffer whether it is `in`, `out` or `tmp`;
     `facts` gives the least and the largest value of sizes."""
-    used = dict.fromkeys(load.buffer for nest in nests for load in loads(nest))
+    used = dict.fromkeys(load.buffer for nest in nests for load in nest.loads)
     order = {"in": 0, "inout": 1, "out": 2, "tmp": 3}
     buffers = sorted((program.buffers[b] for b in used), key=lambda b: order[roles[b.name]])
     sizes = sorted({a.name for i in _all(buffers, nests) for a in i.atoms if isinstance(a, Size)})

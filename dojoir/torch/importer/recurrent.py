@@ -44,8 +44,8 @@ class _Step:
     before: Value
     cell: Value
 
-    def gate(self, number_: int, function: str = "sigmoid") -> Value:
-        return apply(function, apply("+", self.inputs[number_], self.states[number_]))
+    def gate(self, which: int, function: str = "sigmoid") -> Value:
+        return apply(function, apply("+", self.inputs[which], self.states[which]))
 
 
 def _lstm_cell(step: _Step) -> Value:
@@ -193,8 +193,8 @@ def _one_row(tensor: Tensor) -> Tensor:
     return Tensor((as_index(1), *tensor.shape), tensor.dtype, lambda index: tensor.at(index[1:]))
 
 
-def _row(tensor: Tensor, number_: int) -> Tensor:
-    return Tensor(tensor.shape[1:], tensor.dtype, lambda index: tensor.at((as_index(number_), *index)))
+def _row(tensor: Tensor, which: int) -> Tensor:
+    return Tensor(tensor.shape[1:], tensor.dtype, lambda index: tensor.at((as_index(which), *index)))
 
 
 def _recurrent(kind: _Kind) -> Callable[..., Any]:
@@ -214,12 +214,12 @@ def _recurrent(kind: _Kind) -> Callable[..., Any]:
         for layer in range(layers):
             outputs: list[Tensor] = []
             for way in range(ways):
-                number_ = layer * ways + way
-                own = [b.stored(one) for one in params[number_ * each : (number_ + 1) * each]]
+                which = layer * ways + way
+                own = [b.stored(one) for one in params[which * each : (which + 1) * each]]
                 w = _Weights(own[0], own[1], tuple(own[2:4]) if has_biases else (), own[-1] if projects else None)
-                cell = _row(cells, number_) if cells is not None else None
+                cell = _row(cells, which) if cells is not None else None
                 rows_first = batch_first and layer == 0
-                states, end, end_cell = _layer(b, kind, x, _row(first, number_), cell, w, way == 1, rows_first)
+                states, end, end_cell = _layer(b, kind, x, _row(first, which), cell, w, way == 1, rows_first)
                 outputs.append(states)
                 ends.append(_one_row(end))
                 last_cells += [] if end_cell is None else [_one_row(end_cell)]

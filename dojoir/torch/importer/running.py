@@ -67,8 +67,8 @@ def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | Non
 def _refused(
     lowered: Lowered, part: Part, facts: dict[str, tuple[int, int | None]], error: dojoir.KernelError
 ) -> Refused:
-    """The refusal of a kernel, told of an operator: that of the first nest that is refused by itself, or else
-    of its last one."""
+    """The error for a kernel that is refused. It names the operator that the first nest was made for which is
+    refused by itself, or that of the last nest."""
     nest = part.nests[-1]
     for one in part.nests:
         text = kernel_text("one", lowered.program, [one], _roles([one], read(one), written(one)), facts)
