@@ -81,12 +81,15 @@ def _bytes(place: Memory) -> Value:
 
 
 def streamed_stores(unit: Unit, path: Path, scope: Scope, state: State) -> list[Access]:
-    """The elements that plain statements of the scope at `path`, unconditionally, write next to each other, in
-    buffers that are streamed. `state` is that around the scope."""
+    """The elements that each iteration of the scope at `path` writes next to the one before, in buffers that are
+    streamed: by assignments, without a condition on data, under which some are left as they were. `state` is that
+    around the scope."""
     depth = len(state.iterators)
     found = []
     for number, node in enumerate(scope.body):
         if not isinstance(node, Statement) or unit.typed[(*path, number)].op is not None:
+            continue
+        if node.condition is not None:
             continue
         place = state.places.get(node.target.buffer)
         if not (may_stream(unit, node.target.buffer, state) and isinstance(place, Memory) and place.copies == 1):

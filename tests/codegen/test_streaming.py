@@ -210,6 +210,17 @@ def test_a_compiler_s_lanes_are_streamed_in_blocks() -> None:
     assert source.count("stream_fence();") == 1
 
 
+def test_what_a_condition_on_data_leaves_alone_is_not_streamed_over() -> None:
+    """A block of results has no value for an element that the condition leaves as it was."""
+    text = DOUBLE.replace("out y", "inout y").replace("= 2 * x[{0}, {1}]", "= 2 * x[{0}, {1}] if x[{0}, {1}] > 0")
+    kernel = dojoir.parse(text)
+    x = np.tile(np.array([[1.0, -1.0, -2.0, 4.0]], np.float32), (3, 25))
+    y = np.full_like(x, 7.0)
+    for target in targets():
+        got = dojoir.compile(kernel, target).run(dict(x=x, y=y.copy()))["y"]
+        np.testing.assert_array_equal(got, np.where(x > 0, 2 * x, y))
+
+
 def test_the_machine_code_streams() -> None:
     binding = pytest.importorskip("llvmlite.binding")
     if not binding.get_default_triple().startswith("x86_64"):
