@@ -115,6 +115,10 @@ def _body(helper: _Signature) -> tuple[str, str, list[str]] | None:
             return f"a {sign} b, wrapping around", two, [f"return ({own})(({wide})a {sign} ({wide})b);"]
         case "neg" if dtype.is_integer:
             return "-a, wrapping around", one, [f"return ({own})(0 - ({wide})a);"]
+        case "neg" if dtype.is_float:
+            bits, sign = f"{dtype}_as_u{dtype.bits}(a)", f"{C_TYPES[f'u{dtype.bits}']}"
+            remark = "-a by its sign bit: GCC takes -fma(a, b, c) for fma(-a, b, -c), which is another zero"
+            return remark, one, [f"return u{dtype.bits}_as_{dtype}({bits} ^ ({sign})1 << {dtype.bits - 1});"]
         case "abs" if dtype.kind == "i":
             return "|a|, wrapping around", one, [f"return a < 0 ? ({own})(0 - ({wide})a) : a;"]
         case "shl" if dtype.is_integer:

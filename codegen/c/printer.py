@@ -14,6 +14,7 @@ from textwrap import wrap
 from dojoir.codegen.c.extremes import with_extremes_by_bits
 from dojoir.codegen.c.horner import in_steps
 from dojoir.codegen.c.names import identifiers
+from dojoir.codegen.c.negation import with_negation_by_bits
 from dojoir.codegen.c.precedence import WIDTH, broken, comment, indent
 from dojoir.codegen.c.prelude import headers, prelude, words
 from dojoir.codegen.c.spelling import Spelling
@@ -69,6 +70,7 @@ def print_c(program: Program) -> str:
 
 def printed(program: Program, dialect: Dialect) -> str:
     """`program` in a dialect of C."""
+    program = with_negation_by_bits(program)
     names = identifiers(program)
     kernel = _kernel(program, names, dialect)
     functions = {names[function.name]: function_text(function, names, dialect) for function in program.functions}

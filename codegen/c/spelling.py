@@ -74,6 +74,8 @@ class Spelling:
                 return Prefix("!") if dtype.kind == "b" else self._complement(dtype)
             case "neg" if dtype.is_float or dtype.name in ("u32", "u64"):
                 return Prefix("-")
+            case "neg_by_bits":
+                return Apply(f"neg_{dtype}")
             case "abs" if dtype.kind == "u":
                 return Prefix("")
             case "neg" | "abs" if dtype.is_integer:

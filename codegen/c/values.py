@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dojoir.codegen.c.precedence import ADD, MULTIPLY, SUBTRACT, Apply, Form, Infix, Level, Prefix, Ternary, Text
 from dojoir.codegen.c.spelling import BITWISE, Spelling, mask_text
@@ -129,7 +130,7 @@ class Values:
         return form.apply(left, right)
 
     def _form(self, value: Binary, at_position: bool) -> Form:
-        if at_position and value.type == INDEX:
+        if at_position and value.type == INDEX and not value.of_data:
             known = self.usage.nonnegative
             nonnegative = is_nonnegative(value.left, known, True) and is_nonnegative(value.right, known, True)
             if form := self.spelling.position(value.op, nonnegative):
@@ -188,9 +189,9 @@ def _tidy(value: Binary) -> Binary:
         return value
     opposite = "sub" if value.op == "add" else "add"
     if (right := _negated(value.right)) is not None:
-        return Binary(value.type, opposite, value.left, right)
+        return replace(value, op=opposite, right=right)
     if value.op == "add" and (left := _negated(value.left)) is not None and value.type.dtype.is_integer:
-        return Binary(value.type, "sub", value.right, left)
+        return replace(value, op="sub", left=value.right, right=left)
     return value
 
 
@@ -201,5 +202,5 @@ def _negated(value: Value) -> Value | None:
             return Const(type, -number)
         case Binary(type, "mul", Const() as factor, right) if type.dtype.is_integer:
             opposite = _negated(factor)
-            return right if opposite == Const(type, 1) else opposite and Binary(type, "mul", opposite, right)
+            return right if opposite == Const(type, 1) else opposite and replace(value, left=opposite)
     return None

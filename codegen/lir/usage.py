@@ -89,7 +89,8 @@ def is_nonnegative(value: Value, known: frozenset[str], exact: bool) -> bool:
             return True
         case Binary(_, "floordiv", left):
             return is_nonnegative(left, known, exact)
-        case Binary(_, "add" | "mul", left, right):
+        case Binary(_, "add" | "mul", left, right, of_data=of_data):
+            exact = exact and not of_data
             return exact and is_nonnegative(left, known, True) and is_nonnegative(right, known, True)
         case Binary(_, "min" | "min_fast", left, right) | Select(_, left, right):
             return is_nonnegative(left, known, exact) and is_nonnegative(right, known, exact)
@@ -213,7 +214,7 @@ def _decides_on(stmt: Stmt) -> list[str] | None:
 
 
 def _positions(body: tuple[Stmt, ...]) -> frozenset[str]:
-    positions = frozenset(var.name for stmt in body if (var := _defined(stmt)) is not None and var.type == INDEX)
+    positions = frozenset(stmt.var.name for stmt in body if isinstance(stmt, Let) and stmt.var.type == INDEX)
     while True:
         plain = {
             read.name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 
 from dojoir.ir.dtypes import BOOL, I64, DType
 from dojoir.support.frozen import dataclass
@@ -49,8 +49,8 @@ class Var:
 @dataclass(frozen=True)
 class Unary:
     """neg, not (bool or bits), abs, sqrt, floor, ceil, round (to nearest even). Of one f32, on targets that
-    approximate: approx_exp2, approx_rsqrt (`codegen.math.hardware` says how nearly). On a GPU `loaded`, the same
-    value, of a load that compilers leave where it stands."""
+    approximate: approx_exp2, approx_rsqrt (`codegen.math.hardware` says how nearly). In C neg_by_bits, a negation
+    that compilers do not see. On a GPU `loaded`, the same value, of a load that compilers leave where it stands."""
 
     type: Type
     op: str
@@ -63,12 +63,14 @@ class Binary:
     neither is negative; min max (of floats, minimum and maximum of IEEE 754-2019: NaN propagates, -0 is below +0);
     min_fast max_fast (`a < b ? a : b` and `a > b ? a : b`); ldexp (`a * 2**b` of floats, rounded once, where b is
     an integer; only for targets that say so); and or xor shl shr sar (integers; the first three
-    also of bool)."""
+    also of bool). `of_data`: an i64 sum or product of data, which wraps around wherever it stands; those that count
+    elements do not."""
 
     type: Type
     op: str
     left: Value
     right: Value
+    of_data: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from dojoir.codegen.lower.beside import fresh
+from dojoir.codegen.lower.beside import Beside, fresh
 from dojoir.codegen.lower.plan import Accumulator, Analysis
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import F32
@@ -48,14 +48,16 @@ LEVELS = 2
 """How often the sums of blocks are summed by blocks again."""
 
 
-def with_block_sums(kernel: Kernel, analysed: Callable[[Kernel], Analysis]) -> Kernel:
+def with_block_sums(kernel: Kernel, analysed: Callable[[Kernel], Analysis]) -> Beside:
     """The kernel with each long sum of f32 inside of lanes made of the sums of blocks."""
+    beside = Beside.of(kernel)
     if kernel.fp == "strict" or not any(isinstance(node, Scope) and "v" in node.marks for _, node in kernel.walk()):
-        return kernel
+        return beside
     for _ in range(LEVELS):
-        for path, sums in reversed(_sums(analysed(kernel)).items()):  # from the end: what is before keeps its place
-            kernel = _blocked(kernel, path, sums)
-    return kernel
+        sums_of = _sums(analysed(beside.kernel))
+        for path, sums in reversed(sums_of.items()):  # from the end: what is before keeps its place
+            beside = _blocked(beside, path, sums)
+    return beside
 
 
 def _sums(analysis: Analysis) -> dict[Path, tuple[Accumulator, ...]]:
@@ -100,8 +102,9 @@ def _adds(analysis: Analysis, path: Path, at: Path) -> bool:
 
 
 # -- the rewriting ---------------------------------------------------------------------------------------------
-def _blocked(kernel: Kernel, path: Path, sums: Sequence[Accumulator]) -> Kernel:
+def _blocked(beside: Beside, path: Path, sums: Sequence[Accumulator]) -> Beside:
     """The kernel with the loop at a path by blocks, each with a sum of its own."""
+    kernel = beside.kernel
     scope, depth = kernel.at(path), kernel.depth_of(path)
     assert isinstance(scope, Scope)
     totals: list[tuple[Access, Access]] = []
@@ -125,7 +128,18 @@ def _blocked(kernel: Kernel, path: Path, sums: Sequence[Accumulator]) -> Kernel:
     blocks = Extent(tuple((bound + (BLOCK - 1)) // BLOCK for bound in scope.extent.bounds))
     begun = (Statement(total, "=", Const(-0.0)) for _, total in totals)
     added = (Statement(element, "+=", total) for element, total in totals)
-    return kernel.replace_node(path, replace(scope, extent=blocks, body=(*begun, block, *added)))
+    own = [number for number, site in enumerate(kernel.sites) if is_inside(site.path, path)]
+    ends = [beside.place(accumulator.paths[0]) for accumulator in sums]
+    return replace(
+        beside,
+        kernel=kernel.replace_node(path, replace(scope, extent=blocks, body=(*begun, block, *added))),
+        origins=(
+            *beside.origins[: own[0]],
+            *(*ends, *beside.origins[own[0] : own[-1] + 1], *ends),
+            *beside.origins[own[-1] + 1 :],
+        ),
+        arrays={**beside.arrays, **{total.buffer: element.buffer for element, total in totals}},
+    )
 
 
 def _with_totals(node: Node, at: Path, taken: Mapping[Path, Access]) -> Node:

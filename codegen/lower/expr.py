@@ -15,7 +15,7 @@ from dojoir.codegen.lower.nibbles import halves
 from dojoir.codegen.lower.state import Block, Unit
 from dojoir.codegen.math import elementary as mathlib
 from dojoir.codegen.math.division import division
-from dojoir.ir.dtypes import DType
+from dojoir.ir.dtypes import I64, DType
 from dojoir.sets.failing import is_count, is_never_0, is_positive, may_fail
 from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
 
@@ -146,7 +146,7 @@ def operate(unit: Unit, name: str, dtype: DType, *args: Value) -> Value:
         case _, (left, right) if name in COMPARISONS:
             return compare(name, left, right)
         case _, (left, right) if name in BINARY:
-            return lir.Binary(kind, combination(unit, name, dtype), left, right)
+            return lir.Binary(kind, combination(unit, name, dtype), left, right, of_data=dtype == I64)
     target = unit.target
     return call(
         unit, mathlib.function(name, kind, unit.fast, target.scales, unit.fast and target.approximates), *values

@@ -74,7 +74,8 @@ def inside(
     for own, guard, tiles, level in _guards(path, nodes, depth, {}, 0, plans, full):
         lowest = [_lowest(e, depth, tiles) for condition in guard.conditions for e in _excesses(condition)]
         known = tuple(affine for affine in lowest if affine is not None)
-        if level and own not in decided and len(known) == len(lowest):
+        never = any(affine.is_constant and affine.offset < 0 for affine in known)
+        if level and own not in decided and len(known) == len(lowest) and not never:
             return Inside(own, known)
     return None
 

@@ -61,8 +61,8 @@ def lower(kernel: Kernel, target: Target) -> Program:
     """
     if target.warp:
         return lower_for_device(kernel, target)
-    given, kernel = kernel, with_block_sums(with_room(in_bytes(kernel)), lambda now: _analysis(now, target))
-    beside = with_sums_beside(Beside.of(kernel), lambda now: _carriers(now, target))
+    given, beside = kernel, with_block_sums(with_room(in_bytes(kernel)), lambda now: _analysis(now, target))
+    beside = with_sums_beside(beside, lambda now: _carriers(now, target))
     kernel = beside.kernel
     analysis = _analysis(kernel, target)
     buffers, typed, uses, homes = analysis.buffers, analysis.typed, analysis.uses, analysis.homes

@@ -217,7 +217,7 @@ def test_what_a_condition_on_data_leaves_alone_is_not_streamed_over() -> None:
     x = np.tile(np.array([[1.0, -1.0, -2.0, 4.0]], np.float32), (3, 25))
     y = np.full_like(x, 7.0)
     for target in targets():
-        got = dojoir.compile(kernel, target).run(dict(x=x, y=y.copy()))["y"]
+        got = dojoir.compile(kernel, target).run({"x": x, "y": y.copy()})["y"]
         np.testing.assert_array_equal(got, np.where(x > 0, 2 * x, y))
 
 

@@ -10,6 +10,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from able import can_run
 from emulated import Trial
 from everywhere import Subject, differences, runs_here
 
@@ -186,3 +187,25 @@ def test_extremes_by_bits_keep_to_themselves() -> None:
     found = dojoir.compile(kernel, "c").run({"m_top": rows})
     for name, values in expected.items():
         assert same(values, found[name]), name
+
+
+@pytest.mark.parametrize("mark", ["", " : v"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])
+def test_the_negative_of_a_fused_sum_that_is_0_has_a_sign(dtype: str, mark: str) -> None:
+    """GCC takes -fma(a, b, c) for fma(-a, b, -c), of which both products may be 0 with the other sign."""
+    operands = "\n".join(f"in {name}: {dtype}[N]" for name in "abc")
+    text = f"""kernel negated(N)
+{operands}
+out y: {dtype}[N]
+out z: {dtype}[N]
+tmp t: {dtype}[N]
+
+N{mark}
+| y[{{0}}] = -fma(a[{{0}}], b[{{0}}], c[{{0}}])
+| t[{{0}}] = fma(a[{{0}}], b[{{0}}], c[{{0}}])
+| z[{{0}}] = -log1p(t[{{0}}])
+"""
+    ones = np.ones(37, {"f32": "f4", "f64": "f8", "f16": "f2"}[dtype])
+    for target in filter(can_run, ("llvm", "c", "avx512", "avx2")):
+        results = dojoir.compile(dojoir.parse(text), target).run({"a": ones, "b": ones, "c": -ones})
+        assert all(np.signbit(results[name]).all() for name in "yz"), target

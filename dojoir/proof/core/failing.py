@@ -51,25 +51,30 @@ class MayFail:
 
 
 def find_new_error(claim: Claim) -> MayFail | None:
-    """A statement by which the kernel after may fail where the one before does not, or None."""
+    """A statement by which the kernel after may fail where the one before does not, or None. One without an
+    instance fails nowhere."""
+    return next((failure for failure in _new_errors(claim) if not failure.iterations.is_empty()), None)
+
+
+def _new_errors(claim: Claim) -> Iterator[MayFail]:
     before, after, certificate = claim.parts
     if isinstance(certificate.rule, LastWriter):
-        return None
+        return
     if certificate.rule is not None:
-        return next(_by_rule(before, after), None)
+        yield from _by_rule(before, after)
+        return
     steps, old_steps = certificate.extracted, certificate.inlined
     if certificate.backward:
         steps, old_steps = old_steps, steps
     standing = {k for k, _ in claim.pairs}
     for k, j in claim.pairs:
         if after.sites[k].statement.gathers and _narrower(before, after, (j, old_steps), (k, steps)):
-            return MayFail(after, k, _running(after, k))
+            yield MayFail(after, k, _running(after, k))
     for k in range(len(after.sites)):
         if k not in standing and _computes_what_may_fail(after, k):
             left = _unreached(after, k, steps, standing)
             if left is not None:
-                return MayFail(after, k, left)
-    return None
+                yield MayFail(after, k, left)
 
 
 def _running(kernel: Kernel, number: int) -> isl.UnionMap:

@@ -142,8 +142,11 @@ def nested(scope: Spot) -> list[Spot]:
 
 
 def first_nest(around: Spot) -> Spot:
-    """The first scope inside of a scope."""
-    return around.scopes()[0]
+    """The first scope inside of a scope. Raises ArgumentError where there is none."""
+    found = around.scopes()
+    if not found:
+        raise ArgumentError(f"there is no scope in {format_path(around.path)}", "unknown-place")
+    return found[0]
 
 
 def _written(argument: Argument) -> object:
