@@ -172,7 +172,8 @@ def _link(source: Path, folder: Path, edited: Path) -> None:
 
 def environment_of(folder: str) -> dict[str, str]:
     """The environment of processes that load the `dojoir` of a folder, and not the one that they start in."""
-    path = os.pathsep.join(word for word in (folder, os.environ.get("PYTHONPATH", "")) if word)
+    helpers = str(ROOT / "tests" / "helpers")  # scripts there import each other
+    path = os.pathsep.join(word for word in (folder, helpers, os.environ.get("PYTHONPATH", "")) if word)
     return os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
@@ -184,6 +185,8 @@ def failing(seed: str, share: str, jobs: int) -> list[str]:
         done = subprocess.run(
             command, cwd=ROOT, env=environment_of(folder), capture_output=True, text=True, check=False
         )
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"the tests do not run without an edit:\n{done.stdout}{done.stderr}")
     return failed_in(done.stdout)
 
 

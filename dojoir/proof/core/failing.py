@@ -58,10 +58,8 @@ def find_new_error(claim: Claim) -> MayFail | None:
 
 def _new_errors(claim: Claim) -> Iterator[MayFail]:
     before, after, certificate = claim.parts
-    if isinstance(certificate.rule, LastWriter):
-        return
     if certificate.rule is not None:
-        yield from _by_rule(before, after)
+        yield from () if isinstance(certificate.rule, LastWriter) else _by_rule(before, after)
         return
     steps, old_steps = certificate.extracted, certificate.inlined
     if certificate.backward:
