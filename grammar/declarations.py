@@ -11,7 +11,7 @@ from dojoir.grammar.names import Names, short
 from dojoir.grammar.other_languages import cure_of_storage
 from dojoir.ir.buffer_rules import (
     align_error,
-    distinct_error,
+    data_fact_error,
     flat_error,
     order_error,
     pad_error,
@@ -20,7 +20,19 @@ from dojoir.ir.buffer_rules import (
     strided_error,
 )
 from dojoir.ir.names import name_error
-from dojoir.ir.nodes import ATTRIBUTES, FP_MODES, LARGEST_SIZE, STORAGES, Buffer, Condition, Dim, Size, holds
+from dojoir.ir.nodes import (
+    ATTRIBUTES,
+    FP_MODES,
+    LARGEST_SIZE,
+    STORAGES,
+    Buffer,
+    Condition,
+    DataFact,
+    Dim,
+    Size,
+    holds,
+)
+from dojoir.ir.words import DATA_FACTS
 
 
 def declare_sizes(written: tuple[syntax.Size, ...], names: Names) -> Names:
@@ -79,7 +91,7 @@ def declare_buffer(written: syntax.Buffer, names: Names) -> Names:
         seen[kind] = attribute.span
         buffer = _with_attribute(buffer, attribute, names)
     for word, rule in _OF_THE_WHOLE.items():
-        error = rule(buffer)
+        error = rule(buffer) if word in seen else None
         if error is not None:
             raise names.error("bad-attribute", error, seen[word])
     return replace(names, buffers={**names.buffers, name: buffer})
@@ -89,7 +101,7 @@ _OF_THE_WHOLE = {
     "stream": stream_error,
     "strided": strided_error,
     "flat": flat_error,
-    "distinct": distinct_error,
+    **dict.fromkeys(DATA_FACTS, data_fact_error),
 }
 """The rules for an attribute beside the others, by their errors."""
 
@@ -97,7 +109,9 @@ _OF_THE_WHOLE = {
 def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -> Buffer:
     """The buffer with one attribute set."""
     word, span = attribute.name.text, attribute.span
-    numbers = tuple(integer(number, names) for number in attribute.numbers)
+    if word in DATA_FACTS:
+        return replace(buffer, facts=(*buffer.facts, _data_fact(attribute, names)))
+    numbers = tuple(_number(arg, word, names) for arg in attribute.args)
     match word:
         case "order" if attribute.listed:
             buffer = replace(buffer, order=numbers)
@@ -126,8 +140,6 @@ def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -
             buffer, error = replace(buffer, strided=True), None
         case "packed":
             buffer, error = replace(buffer, packed=True), None
-        case "distinct":
-            buffer, error = replace(buffer, distinct=True), None
         case _:
             buffer = replace(buffer, storage=word)
             error = storage_error(buffer)
@@ -136,6 +148,25 @@ def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -
     if error is not None:
         raise names.error("bad-attribute", error, span)
     return buffer
+
+
+def _number(arg: syntax.Expr, word: str, names: Names) -> int:
+    if not isinstance(arg, syntax.Number):
+        raise names.error("bad-attribute", f"{word} takes numbers, and this is none", arg.span)
+    return integer(arg, names)
+
+
+def _data_fact(attribute: syntax.Attribute, names: Names) -> DataFact:
+    """A fact on data, with its bound."""
+    word, args = attribute.name.text, attribute.args
+    if not DATA_FACTS[word].bounded:
+        if args or attribute.listed:
+            raise names.error("bad-attribute", f"{word} takes no number", attribute.span)
+        return DataFact(word)
+    if len(args) != 1 or not attribute.listed:
+        message = f"{word} takes the largest that there may be, in brackets, as in {word}(64) or {word}(M)"
+        raise names.error("bad-attribute", message, attribute.span)
+    return DataFact(word, affine(args[0], names, f"the bound of {word}"))
 
 
 def _check_new(name: syntax.Word, names: Names) -> None:

@@ -287,7 +287,10 @@ def _apart(a: Affine, b: Affine, role: str) -> str:
 def _data(buffer: str, span: Span, names: Names, role: str) -> KernelError:
     message = f"{role} is made of sizes and iterators, and {buffer} is data"
     if role == "an extent":
-        message += f": a length from data stands beside another, as in min({buffer}[…], N)"
+        message += (
+            f": a length from data stands beside another, as in min({buffer}[…], N), or its bound is declared"
+        )
+        message += f", `in {buffer}: … lengths(N)`, which each call checks"
     elif role == "a condition":
         message += ": a fact is about sizes; a statement may have a condition on data, y = x if c"
     return names.error("not-affine", message, span, names.note(names.buffers[buffer]))
@@ -375,7 +378,7 @@ def _number_value(number: syntax.Number, names: Names) -> int | float:
     return result
 
 
-def integer(word: syntax.Word, names: Names) -> int:
+def integer(word: syntax.Word | syntax.Number, names: Names) -> int:
     """The integer that a word stands for; at most 64 bits."""
     if not word.text.isdigit():
         raise names.error("not-an-integer", f"this is an integer, and {short(word.text)} is none", word.span)

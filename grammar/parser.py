@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
+from typing import Any
 
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
@@ -151,13 +152,12 @@ class _Tree(Transformer[Token, syntax.Kernel]):
         return attributes
 
     def attribute(self, name: Token, number: Token | None) -> syntax.Attribute:
-        numbers = () if number is None else (_word(number),)
-        return syntax.Attribute(_word(name), numbers, False, _from(_span(name), _span(number or name)))
+        args = () if number is None else (syntax.Number(str(number), _span(number)),)
+        return syntax.Attribute(_word(name), args, False, _from(_span(name), _span(number or name)))
 
-    def attribute_list(self, name: Token, *numbers: Token) -> syntax.Attribute:
-        *given, close = numbers
-        span = _from(_span(name), _span(close))
-        return syntax.Attribute(_word(name), tuple(_word(number) for number in given), True, span)
+    def attribute_list(self, name: Token, *given: Any) -> syntax.Attribute:
+        *args, close = given
+        return syntax.Attribute(_word(name), tuple(args), True, _from(_span(name), _span(close)))
 
     def affine(self, expr: syntax.Expr) -> syntax.Expr:
         return expr

@@ -16,6 +16,7 @@ from dojoir.grammar.sugar.computed import without_computed
 from dojoir.grammar.sugar.keys_of_pairs import written_out
 from dojoir.grammar.sugar.pairs import pair_statements, reads_itself, written_in
 from dojoir.grammar.sugar.products import apart
+from dojoir.grammar.sugar.stated_bounds import with_stated_bounds
 from dojoir.grammar.sugar.under_conditions import UNDER
 from dojoir.grammar.sugar.wrapped import without_wrapped
 from dojoir.ir.affine import Affine
@@ -45,6 +46,7 @@ def resolve(written: syntax.Kernel, source: Source) -> Kernel:
     """The kernel. Raises KernelError at the first thing in it that has no meaning."""
     names = declare_sizes(written.sizes, Names(source, {}, {}))
     if not syntax.is_deep(written):
+        written = with_stated_bounds(written)
         written = without_wrapped(apart(without_computed(written, source), source))
     known: list[Condition] = []
     fp: syntax.Word | None = None

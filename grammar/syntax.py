@@ -173,7 +173,7 @@ class Attribute:
     """`name`, `name 64` or, where `listed`, `name(1, 0)`."""
 
     name: Word
-    numbers: tuple[Word, ...]
+    args: tuple[Expr, ...]
     listed: bool
     span: Span
 

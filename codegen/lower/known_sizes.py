@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dojoir.codegen.lower.threads import has_mark
-from dojoir.ir.nodes import Access, Buffer, Condition, Dim, Guard, Kernel, Node
+from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Node
 from dojoir.ir.rewriting.rewrite import map_accesses
-from dojoir.ir.rewriting.substitution import Replace, fixed_sizes, substitute
+from dojoir.ir.rewriting.substitution import fixed_sizes, substitute
 from dojoir.proof.core.marks import GRID
 
 
@@ -30,12 +30,12 @@ def with_known_sizes(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
         known = _known(kernel, node.conditions)
         at, names = fixed_sizes(known), dict[str, str]()
         for buffer in kernel.arguments:
-            fixed = _fixed(buffer, at)
-            if fixed != buffer.dims:
+            fixed = buffer.with_sizes(at)
+            if fixed.dims != buffer.dims:
                 name = next(name for k in range(len(taken) + 1) if (name := f"{buffer.name}_{k}") not in taken)
                 taken.add(name)
                 names[buffer.name], same[name] = name, buffer.name
-                added.append(replace(buffer, name=name, dims=fixed))
+                added.append(replace(fixed, name=name))
         inside = (substitute(_renamed(child, names), at) for child in node.body)
         body[n] = replace(node, body=tuple(inside))
     return kernel.evolve(buffers=(*kernel.buffers, *added), body=tuple(body)) if added else kernel, same
@@ -46,10 +46,6 @@ def _known(kernel: Kernel, conditions: tuple[Condition, ...]) -> dict[str, int]:
     equal = [c for c in conditions if c.relation == "==" and c.right.is_constant]
     by_text = {str(c.left): c.right.offset for c in equal}
     return {name: by_text[name] for name in kernel.runtime_sizes if by_text.get(name, 0) > 0}
-
-
-def _fixed(buffer: Buffer, at: Replace) -> tuple[Dim, ...]:
-    return tuple(replace(dim, extent=dim.extent.substitute(at)) for dim in buffer.dims)
 
 
 def _renamed(node: Node, names: Mapping[str, str]) -> Node:

@@ -124,6 +124,7 @@ from dojoir.ir.nodes import (
     Access,
     Buffer,
     Condition,
+    DataFact,
     Dim,
     Expr,
     Guard,
@@ -140,6 +141,7 @@ from dojoir.ir.nodes import (
 )
 from dojoir.ir.operations import ACCUMULATIONS
 from dojoir.ir.packing import check_packing
+from dojoir.ir.words import DATA_FACTS
 from dojoir.ir.writable import nesting
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public, public_with
@@ -287,6 +289,8 @@ class Builder:
         flat: Sequence[int] | None = None,
         packed: bool = False,
         distinct: bool = False,
+        lengths: str | Number | None = None,
+        offsets: str | Number | None = None,
     ) -> Array:
         self._check_new(name)
         if dtype not in DTYPES:
@@ -306,7 +310,7 @@ class Builder:
             strided,
             None if flat is None else tuple(flat),
             packed,
-            distinct,
+            self._data_facts(distinct=distinct, lengths=lengths, offsets=offsets),
         )
         error = declaration_error(buffer)
         if error is not None:
@@ -317,10 +321,20 @@ class Builder:
     def _dim(self, name: str, dim: str | Number, collapsed: bool) -> Dim:
         if isinstance(dim, str) and dim.endswith("~"):
             return replace(self._dim(name, dim[:-1], collapsed), collapsed=True)
-        value = self._extent_value(dim)
+        return Dim(self._in_sizes(dim, f"a dimension of {name}"), collapsed)
+
+    def _data_facts(self, **said: bool | str | Number | None) -> tuple[DataFact, ...]:
+        facts = {word: bound for word, bound in said.items() if bound is not None and bound is not False}
+        return tuple(
+            DataFact(word, self._in_sizes(bound, f"the bound of {word}") if DATA_FACTS[word].bounded else None)
+            for word, bound in facts.items()
+        )
+
+    def _in_sizes(self, given: str | Number, role: str) -> Affine:
+        value = self._extent_value(given)
         if value.scopes:
-            raise ArgumentError(f"a dimension of {name} is made of sizes, not of iterators", "not-affine")
-        return Dim(affine_of(value, f"a dimension of {name}"), collapsed)
+            raise ArgumentError(f"{role} is made of sizes, not of iterators", "not-affine")
+        return affine_of(value, role)
 
     def _add_size(self, name: str, value: int | None) -> None:
         self._check_new(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from itertools import count
+from itertools import count, product
 
 from dojoir.errors import ArgumentError, Diagnostic, Note, did_you_mean
 from dojoir.ir.names import name_error
@@ -185,9 +185,9 @@ class _Arguments:
             self._check_alike(kernel, buffer)
             strided = known.strided or buffer.strided
             flat = None if strided else known.flat or buffer.flat
-            self._declared[buffer.name] = replace(
-                known, role=self._role(kernel, known.role, buffer), strided=strided, flat=flat
-            )
+            role = self._role(kernel, known.role, buffer)
+            facts = tuple(dict.fromkeys((*known.facts, *buffer.facts))) if role == "in" else ()
+            self._declared[buffer.name] = replace(known, role=role, strided=strided, flat=flat, facts=facts)
 
     def buffers(self, keep: Collection[str]) -> tuple[Buffer, ...]:
         """All buffers, those that only pass values on as temporaries. Raises ArgumentError for an unknown name."""
@@ -241,6 +241,10 @@ class _Arguments:
             raise _mismatch("different-ranks", f"{start}: {ranks}", kernel, buffer, both)
         if (buffer.order, buffer.pad, buffer.align) != (declared.order, declared.pad, declared.align):
             raise _mismatch("different-layouts", f"{start}: their layouts differ", kernel, buffer, both)
+        for new_fact, old_fact in product(buffer.facts, declared.facts):
+            if new_fact.word == old_fact.word and new_fact != old_fact:
+                what = f"{new_fact} is not {old_fact}"
+                raise _mismatch("different-extents", f"{start}: {what}", kernel, buffer, both)
         united = Kernel("united", self.sizes, (), (), self.facts)
         for number, (new, old) in enumerate(zip(buffer.dims, declared.dims, strict=True)):
             if new.extent != old.extent and not sets_of(united).always(Condition(new.extent, "==", old.extent)):

@@ -35,7 +35,9 @@ ATTRIBUTES: Mapping[str, str] = {
     "strided": "The call gives the strides of all dimensions but the innermost.",
     "flat": "So many dimensions are one in the array of the call.",
     "packed": "Two elements of four bits in a byte.",
-    "distinct": "No two elements of this `in` of integers are equal.",
+    "distinct": "No two elements of this `in` of integers are equal; each call checks it.",
+    "lengths": "`lengths(M)`: each element of this `in` is from 0 to M; each call checks it.",
+    "offsets": "`offsets(M)`: each element of this `in` is 0 to M above the one before; each call checks it.",
 }
 
 FUNCTIONS: Mapping[str, str] = {

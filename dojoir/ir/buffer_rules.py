@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dojoir.ir.nodes import STORAGES, Buffer
+from dojoir.ir.words import DATA_FACTS
 
 LARGEST_PAD = 2**20
 LARGEST_ALIGNMENT = 4096
@@ -91,24 +92,27 @@ def flat_error(buffer: Buffer) -> str | None:
     return None
 
 
-def distinct_error(buffer: Buffer) -> str | None:
-    """Why it cannot be said of the buffer that no two of its elements are equal, or None."""
-    if not buffer.distinct:
-        return None
-    if buffer.role != "in":
+def data_fact_error(buffer: Buffer) -> str | None:
+    """Why a fact cannot be said of the data of the buffer, or None."""
+    for word, form in ((fact.word, DATA_FACTS[fact.word]) for fact in buffer.facts):
+        if buffer.role != "in":
+            fact = f"{word} is a fact of an input as a call gives it"
+            return f"{fact}, and {buffer.name} is {buffer.role}: leave it out"
+        wrong = not buffer.dtype.is_integer or buffer.dtype.is_nibble
+        if wrong or not (buffer.dims or form.scalars):
+            what = f"of {buffer.dtype}" if wrong else "one number"
+            return f"{word} is for {form.kind}, and {buffer.name} is {what}: leave it out"
+    if buffer.flat is not None and any(fact.word == "offsets" for fact in buffer.facts):
         return (
-            f"distinct is a fact of an input as a call gives it, and {buffer.name} is {buffer.role}: leave it out"
+            f"offsets are neighbours along one dimension, and one of {buffer.name} is a product: declare one size"
         )
-    if not buffer.dims or not buffer.dtype.is_integer or buffer.dtype.is_nibble:
-        what = f"of {buffer.dtype}" if buffer.dims else "one number"
-        return f"distinct is for arrays of integers that are indices, and {buffer.name} is {what}: leave it out"
     return None
 
 
 def declaration_error(buffer: Buffer) -> str | None:
     """The first thing that is wrong with how a buffer is declared, or None."""
     rules = (
-        storage_error, order_error, pad_error, align_error, stream_error, strided_error, flat_error, distinct_error
+        storage_error, order_error, pad_error, align_error, stream_error, strided_error, flat_error, data_fact_error
     )  # fmt: skip
     return next((error for rule in rules if (error := rule(buffer)) is not None), None)
 

@@ -15,8 +15,9 @@ from dojoir.errors import ArgumentError, Source, Span, did_you_mean, repr_of
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
 from dojoir.ir.paths import Path, format_path, parse_path
-from dojoir.ir.rewriting.substitution import fixed_sizes, substitute, substitute_condition
+from dojoir.ir.rewriting.substitution import Replace, fixed_sizes, substitute, substitute_condition
 from dojoir.ir.tree import Condition, Node, Scope, Site, Statement, holds, sites_at, with_body
+from dojoir.ir.words import DATA_FACTS
 from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.kept import cached_property
 from dojoir.support.public import public
@@ -47,13 +48,33 @@ class Dim:
 
 @hash_once
 @dataclass(frozen=True)
+class DataFact:
+    """A fact on the data of an argument: one of `DATA_FACTS`, with its bound where it has one."""
+
+    word: str
+    most: Affine | None = None
+
+    def __str__(self) -> str:
+        return self.word if self.most is None else f"{self.word}({self.most})"
+
+    def with_sizes(self, new: Replace) -> DataFact:
+        """The fact with other sizes in its bound."""
+        return self if self.most is None else DataFact(self.word, self.most.substitute(new))
+
+
+def _order_of(fact: DataFact) -> int:
+    return [*DATA_FACTS].index(fact.word)
+
+
+@hash_once
+@dataclass(frozen=True)
 class Buffer:
     """An array. `role` is in, out, inout or tmp; `order` lists the dimensions from outermost to innermost in
     memory; `pad` adds elements to the storage of each dimension. `align` is in bytes (0: the natural one);
     where it has `stream` bytes or more (0: nowhere), stores to it bypass the caches. `strided` says that neighbours
     of all dimensions but the innermost are as far apart as the call says. `flat` says how many of the dimensions,
     one after another, are one dimension of the array that a call gives. Of a `packed` one, two elements share a
-    byte (`dojoir.ir.packing`); no two elements of a `distinct` one are equal.
+    byte (`dojoir.ir.packing`). `facts` are what is said of the data of an argument, in the order of `DATA_FACTS`.
 
     An order that is the natural one, a padding of nothing, and a `flat` that joins nothing, are None."""
 
@@ -69,7 +90,7 @@ class Buffer:
     strided: bool = False
     flat: tuple[int, ...] | None = None
     packed: bool = False
-    distinct: bool = False
+    facts: tuple[DataFact, ...] = ()
     loc: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -79,12 +100,24 @@ class Buffer:
             object.__setattr__(self, "pad", None)
         if self.flat is not None and set(self.flat) == {1}:
             object.__setattr__(self, "flat", None)
+        if len(self.facts) > 1:
+            object.__setattr__(self, "facts", tuple(sorted(self.facts, key=_order_of)))
 
     @cached_property
     def form(self) -> tuple[object, ...]:
         """Its declaration without its name."""
         layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided, self.flat, self.packed
-        return self.role, self.dtype, self.dims, *layout, self.distinct
+        return self.role, self.dtype, self.dims, *layout, self.facts
+
+    @cached_property
+    def distinct(self) -> bool:
+        """Whether no two of its elements are equal."""
+        return any(fact.word == "distinct" for fact in self.facts)
+
+    def with_sizes(self, new: Replace) -> Buffer:
+        """The buffer with other sizes in its dimensions and in the facts on its data."""
+        dims = tuple(replace(dim, extent=dim.extent.substitute(new)) for dim in self.dims)
+        return replace(self, dims=dims, facts=tuple(fact.with_sizes(new) for fact in self.facts))
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -153,6 +186,11 @@ class Kernel:
     def arguments(self) -> tuple[Buffer, ...]:
         """The buffers that a call takes, in declared order: in, out and inout."""
         return tuple(buffer for buffer in self.buffers if buffer.role != "tmp")
+
+    @cached_property
+    def data_facts(self) -> tuple[tuple[Buffer, DataFact], ...]:
+        """The facts on the data of its arguments, which each call checks."""
+        return tuple((buffer, fact) for buffer in self.arguments for fact in buffer.facts)
 
     @cached_property
     def undeclared(self) -> tuple[str, ...]:
@@ -360,13 +398,7 @@ class Kernel:
                 kept.append(here)
         return self.evolve(
             sizes=tuple(Size(s.name, sizes.get(s.name, s.value)) for s in self.sizes),
-            buffers=tuple(
-                replace(
-                    b,
-                    dims=tuple(replace(d, extent=d.extent.substitute(fixed)) for d in b.dims),
-                )
-                for b in self.buffers
-            ),
+            buffers=tuple(b.with_sizes(fixed) for b in self.buffers),
             body=tuple(substitute(node, fixed) for node in self.body),
             facts=tuple(kept),
         )

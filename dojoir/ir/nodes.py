@@ -20,7 +20,7 @@ from dojoir.ir.expressions import (
     index_value,
     make_op,
 )
-from dojoir.ir.kernel import FP_MODES, LARGEST_SIZE, Buffer, Dim, Kernel, Size, given_kernel
+from dojoir.ir.kernel import FP_MODES, LARGEST_SIZE, Buffer, DataFact, Dim, Kernel, Size, given_kernel
 from dojoir.ir.paths import Path, format_path, is_inside, parse_path
 from dojoir.ir.rewriting.substitution import (
     Replace,
@@ -72,6 +72,7 @@ __all__ = [
     "Commuting",
     "Condition",
     "Const",
+    "DataFact",
     "Dim",
     "Expr",
     "Extent",

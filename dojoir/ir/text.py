@@ -142,9 +142,7 @@ def format_buffer(buffer: Buffer) -> str:
         text += f" flat({', '.join(map(str, buffer.flat))})"
     if buffer.packed:
         text += " packed"
-    if buffer.distinct:
-        text += " distinct"
-    return text
+    return " ".join((text, *map(str, buffer.facts)))
 
 
 def format_extent(extent: Extent, name: Name = str) -> str:

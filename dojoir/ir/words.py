@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
 """The marks of a scope."""
 
 STORAGES = ("heap", "stack", "reg", "shared")
 """Where a temporary may live."""
 
-ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream", "strided", "flat", "packed", "distinct")
+
+class FactForm(NamedTuple):
+    """How a fact on data is written, and of what: whether it has a bound in brackets, whether a single number may
+    have it, and what its elements are."""
+
+    bounded: bool
+    scalars: bool
+    kind: str
+
+
+DATA_FACTS: Mapping[str, FactForm] = {
+    "distinct": FactForm(bounded=False, scalars=False, kind="arrays of integers that are indices"),
+    "lengths": FactForm(bounded=True, scalars=True, kind="integers that are lengths"),
+    "offsets": FactForm(bounded=True, scalars=False, kind="arrays of integers that say where rows begin"),
+}
+"""The facts on data that an `in` may declare, which each call checks before anything runs: `distinct`, no
+two elements are equal; `lengths(M)`, each is from 0 to M; `offsets(M)`, each is 0 to M above the one before it in
+the last dimension."""
+
+ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream", "strided", "flat", "packed", *DATA_FACTS)
 """The words that may follow the type of a buffer."""

@@ -42,6 +42,7 @@ def affine_fits(affine: Affine) -> bool:
 def unwritable(kernel: Kernel) -> tuple[str, str] | None:
     """The code and message of the part of a kernel that the language cannot write, or None."""
     header = [dim.extent for buffer in kernel.buffers for dim in buffer.dims]
+    header += [fact.most for buffer in kernel.buffers for fact in buffer.facts if fact.most is not None]
     header += [side for fact in kernel.facts for side in (fact.left, fact.right)]
     if not all(map(affine_fits, header)):
         return _TOO_LARGE

@@ -24,7 +24,7 @@ from dojoir.ir.nodes import Access, Buffer, Kernel, given_kernel, substitute_acc
 from dojoir.ir.text import format_access, format_buffer, format_statement
 from dojoir.ir.where import place
 from dojoir.meaning.bits import code_of, coded, from_floats, to_floats
-from dojoir.meaning.distinct import check_distinct
+from dojoir.meaning.data_facts import check_data
 from dojoir.meaning.flat import flattened, has_flat, split_shapes
 from dojoir.meaning.packed import packed, unpacked, unpacked_shape
 from dojoir.meaning.scalar_args import scalar_value
@@ -110,7 +110,7 @@ class Interpreter:
             flat = {name: array.reshape(shapes[name]) for name, array in arrays.items() if kernel.buffer(name).flat}
             given = {**given, **flat}
         sizes = _all_sizes(kernel, solve(kernel, shapes, given_sizes))
-        check_distinct(kernel.arguments, lambda name: arrays[name])
+        check_data(kernel.data_facts, lambda name: np.asarray(given[name]), sizes)
         call = _Call(kernel, sizes, self.exact_floats)
         try:
             buffers = [call.elements(buffer, given.get(buffer.name)) for buffer in kernel.buffers]

@@ -110,15 +110,21 @@ def _replayed(given: Given, start: dojoir.Kernel) -> Given:
     return dojoir.optimize(start)
 
 
-_MATRIX = re.compile(r"in +\w+: \w+\[[^\]]*,[^\]]*\]")
-_FIXED = re.compile(r"\b(strided|pad|flat|packed|distinct)\b")
+_MATRIX = re.compile(r"in +(\w+): \w+\[[^\]]*,[^\]]*\]")
+_FIXED = re.compile(r"\b(strided|pad|flat|packed)\b")
 
 
 def strided(given: Given) -> Given | None:
     """The input with strided rows; None where no input has rows."""
     start = given if isinstance(given, dojoir.Kernel) else given.start
     lines = dojoir.to_text(start).split("\n")
-    changed = [f"{line} strided" if _MATRIX.match(line) and not _FIXED.search(line) else line for line in lines]
+
+    def changed_line(line: str) -> str:
+        found = _MATRIX.match(line)
+        fixed = found is None or _FIXED.search(line) or start.buffer(found[1]).facts
+        return line if fixed else f"{line} strided"
+
+    changed = [*map(changed_line, lines)]
     if changed == lines:
         return None
     try:

@@ -130,7 +130,7 @@ class _Apart:
         dims = tuple(syntax.Dim(extent, False) for factors in groups for extent in factors)
         attributes = buffer.attributes
         if buffer.role != "tmp":
-            numbers = tuple(syntax.Word(str(len(factors)), name.span) for factors in groups)
+            numbers = tuple(syntax.Number(str(len(factors)), name.span) for factors in groups)
             attributes += (syntax.Attribute(syntax.Word("flat", name.span), numbers, True, name.span),)
         return replace(buffer, dims=dims, attributes=attributes)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dojoir.codegen.lir.outcome import FIRST_CHECK, OK, OUT_OF_MEMORY, Check
 from dojoir.errors import ArgumentError, Diagnostic, Note, RunError, did_you_mean, repr_of
-from dojoir.ir.nodes import Kernel
+from dojoir.ir.nodes import Buffer, DataFact, Kernel
 from dojoir.ir.where import place
-from dojoir.meaning.distinct import check_distinct
+from dojoir.meaning.data_facts import check_data
 from dojoir.meaning.flat import flattened, has_flat
 from dojoir.meaning.sizes import given_inputs, solve
 from dojoir.runtime.call.arguments import Signature, check_type
@@ -60,12 +60,13 @@ class Compiled:
     apart, such as `x[:, :8]`), and are never copied. Scalars are Python or NumPy numbers. Sizes come from the
     shapes; one that no shape gives is passed by name.
 
-    Both raise ArgumentError before anything runs where an argument does not fit, a `distinct` one with two equal
-    elements too (a sort; `compile(…, checked=False)` leaves it out, and `unproved` says so). Both raise RunError
+    Both raise ArgumentError before anything runs where an argument does not fit, and where its data break what is
+    declared of them, `distinct`, `lengths(M)` or `offsets(M)` (a sort, or a pass over them; `compile(…,
+    checked=False)` leaves it out, and `unproved` says so). Both raise RunError
     where the kernel had no memory for its temporaries or an index read from data was out of range."""
 
     __slots__ = (
-        "_before", "_calls", "_checks", "_code", "_distinct", "_entry", "_function", "_known", "_load", "_quick",
+        "_before", "_calls", "_checks", "_code", "_data_facts", "_entry", "_function", "_known", "_load", "_quick",
         "_signature", "kernel", "source", "target", "threads", "unproved",
     )  # fmt: skip
 
@@ -96,7 +97,7 @@ class Compiled:
         self._code = code
         self._before = before
         self._signature = Signature(kernel)
-        self._distinct = any(buffer.distinct for buffer in kernel.arguments)
+        self._data_facts = kernel.data_facts
         self.unproved: tuple[str, ...] = ()
         self._known: dict[object, Fit] = {}
         self._load = load if isinstance(address, int) and not has_flat(kernel) else None
@@ -125,8 +126,8 @@ class Compiled:
         self._call(bound.values)
 
     def bind(self, /, *arguments: object, **sizes: object) -> Callable[[], None]:
-        """The same call with its arguments checked once, to be made any number of times. What is in a `distinct`
-        one is looked at each time."""
+        """The same call with its arguments checked once, to be made any number of times. Data of which
+        something is declared are looked at each time."""
         return _BoundCall(self, self._bound(arguments, sizes))
 
     def run(self, inputs: Mapping[str, object], /, **sizes: object) -> dict[str, Any]:
@@ -190,7 +191,7 @@ class Compiled:
             if len(self._known) == MOST:
                 self._known.clear()
             self._known[bound.fit.layouts] = bound.fit
-        elif self._load is not None and not self._distinct:
+        elif self._load is not None and not self._data_facts:
             if self._entry is None and self._calls == QUICK_AFTER:
                 from dojoir.runtime.call.entry import entry_for
 
@@ -213,14 +214,22 @@ class Compiled:
     def trust(self) -> None:
         """Leaves out the checks of data that facts of the arguments ask for, from now on. `unproved` says
         which."""
-        self.unproved = tuple(f"{buffer.name} distinct" for buffer in self.kernel.arguments if buffer.distinct)
-        self._distinct = False
+        self.unproved = tuple(f"{buffer.name} {fact}" for buffer, fact in self.kernel.data_facts)
+        self._data_facts = ()
 
     def _check_data(self, bound: Bound) -> None:
         """Raises ArgumentError where the contents of an argument are not as is declared."""
-        if self._distinct:
-            views = {b.name: view for b, view in zip(self._signature.arrays, bound.views, strict=True)}
-            check_distinct(self._signature.arrays, lambda name: self._contents(name, views[name]))
+        if self._data_facts:
+            self._check_facts(self._data_facts, bound)
+
+    def _check_facts(self, facts: Iterable[tuple[Buffer, DataFact]], bound: Bound) -> None:
+        views = {b.name: view for b, view in zip(self._signature.arrays, bound.views, strict=True)}
+        numbers = dict(zip((b.name for b in self._signature.arguments), bound.values, strict=False))
+        check_data(
+            facts,
+            lambda name: self._contents(name, views[name]) if name in views else np.asarray(numbers[name]),
+            bound.fit.sizes,
+        )
 
     def _contents(self, name: str, view: View) -> np.ndarray:
         """The content of an argument."""

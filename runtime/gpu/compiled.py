@@ -20,9 +20,9 @@ from dojoir.runtime.call.layout import array_shape, strides_of
 from dojoir.runtime.call.scalars import Number, takes_value
 from dojoir.runtime.call.tensors import TORCH, as_tensor, of_torch
 from dojoir.runtime.call.views import View, as_numpy, split_views, view_of
-from dojoir.runtime.gpu.apart import Apart
 from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.calls import Loaded, Ready, lane_of, needs_memory
+from dojoir.runtime.gpu.data_facts import DataFacts
 from dojoir.runtime.gpu.driver import Driver, Resources
 from dojoir.runtime.gpu.plan import HostCode
 from dojoir.runtime.gpu.prepared import Prepared, Start, starter
@@ -53,14 +53,14 @@ class DeviceCompiled(Compiled):
     of CuPy, what has `__dlpack__` or `__cuda_array_interface__`. A call returns once its launches are in the
     current stream of PyTorch or CuPy, where an array is theirs, or in the one that `stream=` names; a later one
     waits for it. An index read from data is checked too, for which such a kernel waits; while a graph is captured
-    it cannot. A `distinct` argument is checked at each call, unless it is compiled with `checked=False`: on the
-    GPU, or on a copy where that tells nothing (`dojoir.runtime.gpu.apart`).
+    it cannot. What is declared of data is checked at each call, unless it is compiled with `checked=False`: on the
+    GPU, or on a copy where that tells nothing (`dojoir.runtime.gpu.data_facts`).
 
     `run` takes arrays of the CPU too, and then returns such.
     """
 
     __slots__ = (
-        "_apart", "_driver", "_first", "_grown", "_host", "_loaded", "_loader", "_made", "_starter", "_stream",
+        "_asked", "_driver", "_first", "_grown", "_host", "_loaded", "_loader", "_made", "_starter", "_stream",
         "_variant",
     )  # fmt: skip
 
@@ -72,11 +72,11 @@ class DeviceCompiled(Compiled):
         driver: Driver,
         host: HostCode,
         variant: Variant,
-        apart: Apart | None = None,
+        asked: DataFacts | None = None,
     ) -> None:
         super().__init__(kernel, target, 1, source, self._no_function, None, host.program.program.checks)
         self._signature = Signature(kernel, Viewer(target))
-        self._driver, self._apart = driver, apart
+        self._driver, self._asked = driver, asked
         self._variant = variant
         self._host = host
         self._loaded: dict[tuple[int, Version], Loaded] = {}
@@ -120,7 +120,7 @@ class DeviceCompiled(Compiled):
         stream, sizes = self._stream_of(sizes)
         bound = self._bound(arguments, sizes)
         device = self._use(bound)
-        if self._distinct:
+        if self._data_facts:
             raise self._not_checked()
         own = self._driver.new_stream()
         loaded, launches = self._prepare(bound, device, own, own=True)
@@ -139,8 +139,8 @@ class DeviceCompiled(Compiled):
 
     def prepared(self, values: Mapping[str, Number], device: int = 0) -> Prepared | None:
         """The calls on a device with these sizes and scalars, by name, of which only addresses change. None where
-        each call has more to check: a `distinct` argument."""
-        if self._distinct or any(buffer.strided for buffer in self.kernel.arguments):
+        each call has more to check: facts on data."""
+        if self._data_facts or any(buffer.strided for buffer in self.kernel.arguments):
             return None
         if self._starter is None and self._loader is not None:
             try:
@@ -294,21 +294,22 @@ class DeviceCompiled(Compiled):
         )
 
     def _check_data(self, bound: Bound, stream: int = 0) -> None:
-        if self._distinct and self._driver.recording(stream):
+        if not self._data_facts:
+            return
+        if self._driver.recording(stream):
             raise self._not_checked()
         self._stream = stream
-        if self._distinct and not self._are_apart(bound, stream):
-            super()._check_data(bound)
-
-    def _are_apart(self, bound: Bound, stream: int) -> bool:
-        """Whether the GPU knows that all `distinct` arguments are so."""
-        if self._apart is None:
-            return False
+        asked, device = self._asked, self._driver.in_use()
+        assert asked is not None
         views = dict(zip((b.name for b in self._signature.arrays), bound.views, strict=True))
         places = max((n for view in bound.views for n in view.shape), default=0)
-        device = self._driver.in_use()
-        asked = [buffer for buffer in self._signature.arrays if buffer.distinct]
-        return all(self._apart.knows(b, views[b.name], places, device, stream) for b in asked)
+        unknown = [
+            (buffer, fact)
+            for buffer, fact in self._data_facts
+            if buffer.name not in views
+            or not asked.knows(buffer, fact, views[buffer.name], bound.fit.sizes, places, device, stream)
+        ]
+        self._check_facts(unknown, bound)
 
     def _contents(self, name: str, view: View) -> np.ndarray:
         """A copy on the CPU of what is in an argument when all before it in the stream has run."""
@@ -320,9 +321,9 @@ class DeviceCompiled(Compiled):
         return np.ndarray(view.shape, self.kernel.buffer(name).dtype.stored, memory.data, strides=view.strides)
 
     def _not_checked(self) -> ArgumentError:
-        names = ", ".join(buffer.name for buffer in self.kernel.arguments if buffer.distinct)
+        declared = ", ".join(f"{buffer.name} {fact}" for buffer, fact in self._data_facts)
         return ArgumentError(
-            f"{self.kernel.name} checks at each call that the elements of {names} are distinct, which a graph that "
+            f"{self.kernel.name} checks at each call that data are as declared ({declared}), which a graph that "
             f"was recorded does not: compile it with checked=False, if that is known",
             "checks-recorded",
         )

@@ -10,8 +10,9 @@ from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel, Node, Scope, Statement
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.gpu import devices
-from dojoir.runtime.gpu.apart import Apart
+from dojoir.runtime.gpu.calls import Loaded
 from dojoir.runtime.gpu.compiled import DeviceCompiled, Version
+from dojoir.runtime.gpu.data_facts import DataFacts
 from dojoir.runtime.gpu.emulated import Function
 from dojoir.runtime.gpu.plan import Entry, HostCode
 from dojoir.runtime.gpu.staged import staged
@@ -78,9 +79,11 @@ def through_device(kernel: Kernel, target: str, threads: int = 1, cpu: str | Non
                 driver.reserve(function, entry.shared_bytes)
         return chosen.host, functions
 
-    asks = any(buffer.distinct for buffer in kernel.arguments)
-    apart = Apart(driver, lambda asked, device: through_device(asked, target).loaded_on(device)) if asks else None
-    return DeviceCompiled(kernel, target, source.text, driver, source.host, variant, apart)
+    def load(counts: Kernel, device: int) -> Loaded:
+        return through_device(counts, target).loaded_on(device)
+
+    asked = DataFacts(driver, load) if kernel.data_facts else None
+    return DeviceCompiled(kernel, target, source.text, driver, source.host, variant, asked)
 
 
 def _no_room(host: HostCode, entry: Entry, most: int, device: str) -> ToolchainError:

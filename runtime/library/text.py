@@ -66,10 +66,8 @@ def header(name: str, parts: Sequence[Part], runtime: str = "") -> str:
         lines.append("")
         lines += [f"// {format_buffer(buffer)}" for buffer in kernel.arguments]
         lines += [f"// where {', '.join(map(format_condition, kernel.facts))}"] if kernel.facts else []
-        unproved = [buffer.name for buffer in kernel.arguments if buffer.distinct]
-        lines += (
-            [f"// no function here checks that elements are distinct: {', '.join(unproved)}"] if unproved else []
-        )
+        unproved = [f"{buffer.name} {fact}" for buffer, fact in kernel.data_facts]
+        lines += [f"// no function here checks what is declared of data: {', '.join(unproved)}"] if unproved else []
         lines += _wrapped(part.declaration)
     lines += ["", "#ifdef __cplusplus", "}", "#endif", "", "#endif"]
     return "\n".join(lines) + "\n"

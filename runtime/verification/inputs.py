@@ -77,14 +77,15 @@ def make_inputs(
     drawn: dict[str, np.ndarray] = {}
     for buffer in kernel.arguments:
         if buffer.role != "out":
-            limit = ranges.get(buffer.name)
+            limits = [ranges.get(buffer.name), begin[buffer.name] + 1 if buffer.name in begin else None]
+            limit = min((one for one in limits if one is not None), default=None)
             shape = unpacked_shape(buffer, array_shape(buffer, sizes))
-            array = packed(buffer, _array(buffer, shape, seed, distribution, limit, reach))
+            array = packed(buffer, _array(buffer, shape, seed, distribution, limit, reach, sizes))
             if buffer.name in divide:
                 array = np.where(array == 0, 1, array).astype(array.dtype)
-            if buffer.name in begin:
+            if buffer.name in begin and not buffer.facts:
                 array = np.sort(array % np.asarray(begin[buffer.name] + 1, array.dtype), axis=None)
-            drawn[buffer.name] = array.reshape(shape) if buffer.name in begin else array
+            drawn[buffer.name] = array.reshape(shape) if buffer.name in begin and not buffer.facts else array
     return drawn
 
 
@@ -111,7 +112,7 @@ def changed_inputs(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[
     long arrays, and scalars, are the same."""
     inputs, others = (make_inputs(kernel, sizes, seed, name) for name in ("uniform", "positive"))
     for name, array in inputs.items():
-        if not array.ndim or not array.size or kernel.buffer(name).distinct:
+        if not array.ndim or not array.size or kernel.buffer(name).facts:
             continue
         length = max(1, min(64, array.size // 64))
         random = np.random.default_rng([seed, zlib.crc32(name.encode()), array.size])
@@ -232,7 +233,13 @@ def _indexed_accesses(kernel: Kernel) -> Iterator[Access]:
 
 
 def _array(
-    buffer: Buffer, shape: tuple[int, ...], seed: int, distribution: str, limit: int | None, reach: float
+    buffer: Buffer,
+    shape: tuple[int, ...],
+    seed: int,
+    distribution: str,
+    limit: int | None,
+    reach: float,
+    sizes: Mapping[str, int],
 ) -> np.ndarray:
     # Each buffer has a stream of its own, which another argument more or less does not change.
     random = np.random.default_rng([seed, zlib.crc32(buffer.name.encode()), zlib.crc32(distribution.encode())])
@@ -242,8 +249,8 @@ def _array(
     if dtype.kind == "b":
         block: np.ndarray = random.random(drawn) < 0.5
     elif dtype.is_integer:
-        if buffer.distinct:
-            return _distinct(random, buffer, shape, limit)
+        if buffer.facts:
+            return _as_declared(random, buffer, shape, _numbers(buffer, limit, sizes), sizes)
         low, high = (0, max(limit, 1) - 1) if limit is not None else _integer_range(dtype, distribution)
         block = random.integers(low, high, drawn, np.dtype(dtype.stored), endpoint=True)
     else:
@@ -260,30 +267,69 @@ def _array(
     return np.resize(block, shape) if count > drawn else block.reshape(shape)
 
 
-def _distinct(random: np.random.Generator, buffer: Buffer, shape: tuple[int, ...], limit: int | None) -> np.ndarray:
-    count, numbers = int(np.prod(shape, dtype=np.int64)), _numbers(buffer.dtype, limit)
-    if count > numbers:
+# -- facts on data -------------------------------------------------------------------------------------------
+def _as_declared(
+    random: np.random.Generator, buffer: Buffer, shape: tuple[int, ...], numbers: int, sizes: Mapping[str, int]
+) -> np.ndarray:
+    """Some of the so many numbers from 0 on, of which all facts on the data of a buffer hold."""
+    count = int(np.prod(shape, dtype=np.int64))
+    if not _has_numbers(buffer, shape, numbers, sizes):
+        what = f"{buffer.name} has {count} elements, which are {' and '.join(map(str, buffer.facts))}"
+        if buffer.distinct:
+            what = f"{buffer.name} has {count} distinct elements"
         raise ArgumentError(
-            f"{buffer.name} has {count} distinct elements, and there are {numbers} indices for them: give sizes at "
-            f"which there are as many, and say so in `where`",
+            f"{what}, and there are {numbers} numbers for them: give sizes at which there are enough, and say so "
+            f"in `where`",
             "bad-size",
         )
-    drawn = random.choice(min(numbers, 2 * count + 8), count, replace=False)
-    return drawn.astype(buffer.dtype.stored).reshape(shape)
+    step = _largest_step(buffer, shape, numbers, sizes)
+    if step is not None:
+        rows = count // shape[-1]
+        steps = random.integers(int(buffer.distinct), step, (rows, shape[-1] - 1), endpoint=True)
+        begin = np.arange(rows)[:, None] * (numbers // rows if buffer.distinct else 0)
+        drawn = begin + np.concatenate([np.zeros((rows, 1), np.int64), np.cumsum(steps, axis=1)], axis=1)
+    elif buffer.distinct:
+        drawn = random.choice(min(numbers, 2 * count + 8), count, replace=False)
+    else:
+        drawn = random.integers(0, numbers, count)
+    return np.asarray(drawn, buffer.dtype.stored).reshape(shape)
 
 
-def _numbers(dtype: DType, limit: int | None) -> int:
-    """How many numbers from 0 on are in range."""
-    most: int = 1 << (dtype.bits - (dtype.kind == "i"))
-    return most if limit is None else min(limit, most)
+def _numbers(buffer: Buffer, limit: int | None, sizes: Mapping[str, int]) -> int:
+    """How many numbers from 0 on an element may be."""
+    dtype = buffer.dtype
+    most: int = 1 << min(dtype.bits - (dtype.kind == "i"), 62)
+    stated = [fact.most for fact in buffer.facts if fact.word == "lengths"]
+    bounds = [most.evaluate(sizes) + 1 for most in stated if most is not None]
+    return min([most, *bounds, *([] if limit is None else [limit])])
+
+
+def _largest_step(buffer: Buffer, shape: tuple[int, ...], numbers: int, sizes: Mapping[str, int]) -> int | None:
+    """The largest step between `offsets` for which so many numbers are enough; None where there is no step."""
+    mosts = [fact.most for fact in buffer.facts if fact.word == "offsets"]
+    if not mosts or mosts[0] is None or shape[-1] < 2:
+        return None
+    rows = int(np.prod(shape[:-1], dtype=np.int64))
+    room = numbers // max(1, rows) if buffer.distinct else numbers
+    return min(mosts[0].evaluate(sizes), (room - 1) // (shape[-1] - 1))
+
+
+def _has_numbers(buffer: Buffer, shape: tuple[int, ...], numbers: int, sizes: Mapping[str, int]) -> bool:
+    """Whether so many numbers from 0 on are enough for all facts on the data of a buffer."""
+    count = int(np.prod(shape, dtype=np.int64))
+    step = _largest_step(buffer, shape, numbers, sizes) if count else None
+    return count == 0 or (
+        numbers >= (count if buffer.distinct else 1) and (step is None or step >= int(buffer.distinct))
+    )
 
 
 def has_room(kernel: Kernel, sizes: Mapping[str, int]) -> bool:
-    """Whether there are as many indices as elements of each `distinct` argument."""
-    named = [buffer for buffer in kernel.arguments if buffer.distinct]
+    """Whether there are data of which all facts hold that the arguments declare, and that are within the dimensions
+    that they index."""
+    named = [buffer for buffer in kernel.arguments if buffer.facts]
     ranges = index_ranges(kernel, sizes) if named else {}
-    counts = ((b, np.prod([dim.extent.evaluate(sizes) for dim in b.dims])) for b in named)
-    return all(count <= _numbers(b.dtype, ranges.get(b.name)) for b, count in counts)
+    shapes = ((b, tuple(dim.extent.evaluate(sizes) for dim in b.dims)) for b in named)
+    return all(_has_numbers(b, shape, _numbers(b, ranges.get(b.name), sizes), sizes) for b, shape in shapes)
 
 
 def _peaks(random: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> np.ndarray:

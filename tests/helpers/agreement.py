@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dojoir.ir.dtypes import DTYPES, DType
-from dojoir.ir.nodes import Access, Kernel, holds
+from dojoir.ir.nodes import Access, Buffer, Kernel, holds
 from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.meaning.packed import packed, unpacked
 from dojoir.types.rounding import FORMATS
@@ -43,9 +43,8 @@ def random_arguments(
             shape = tuple(dim.extent.evaluate(sizes) for dim in buffer.dims)
             limit = limits.get(buffer.name)
             array = _random_array(buffer.dtype, shape, limit, numbers, special)
-            if buffer.distinct:
-                chosen = numbers.permutation(max(array.size, limit or 0))[: array.size]
-                array = chosen.reshape(shape).astype(array.dtype)
+            if buffer.facts:
+                array = _as_declared(buffer, sizes, shape, limit, numbers).astype(array.dtype)
             arrays[buffer.name] = packed(buffer, array)
     return arrays
 
@@ -80,6 +79,31 @@ def _random_array(
     bits = numbers.integers(-(2**63), 2**63 - 1, shape, endpoint=True)
     values = np.where(numbers.random(shape) < 0.15, bits, numbers.integers(-9, 100, shape))
     return values.astype(dtype.stored)  # wraps
+
+
+def _as_declared(
+    buffer: Buffer,
+    sizes: Mapping[str, int],
+    shape: tuple[int, ...],
+    limit: int | None,
+    numbers: np.random.Generator,
+) -> npt.NDArray[np.generic]:
+    """Integers of which the facts on the data of a buffer hold, many of them at their bounds."""
+    size = int(np.prod(shape))
+    largest = int(np.iinfo(buffer.dtype.stored).max) if limit is None else limit - 1
+    bounds = {fact.word: fact.most.evaluate(sizes) for fact in buffer.facts if fact.most is not None}
+    least = int(buffer.distinct)
+    if "offsets" in bounds:
+        count = shape[-1] - 1
+        most = min(bounds["offsets"], (largest - 1) // max(1, count))
+        steps = np.where(numbers.random(count) < 0.3, most, numbers.integers(least, max(least, most) + 1, count))
+        return np.cumsum([0, *steps])
+    if "lengths" in bounds:
+        largest = min(largest, bounds["lengths"])
+        if not buffer.distinct:
+            return np.where(numbers.random(shape) < 0.3, largest, numbers.integers(0, largest + 1, shape))
+        limit = largest + 1
+    return numbers.permutation(max(size, limit or 0))[:size].reshape(shape)
 
 
 def _gather_limits(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:

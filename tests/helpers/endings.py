@@ -21,10 +21,13 @@ CODES = {"floordiv": "division-by-zero", "mod": "division-by-zero",
          "shl": "shift-out-of-range", "shr": "shift-out-of-range"}  # fmt: skip
 """The errors of a run that are made by operations; the third is `index-out-of-range`."""
 
+REFUSED = {"not-distinct", "length-out-of-range"}
+"""The errors of a call whose data break what is declared of them."""
+
 
 @dataclass(frozen=True)
 class Ending:
-    """The results of a call, or the code of the error that it ended with."""
+    """The results of a call, or the code of the error that it ended with, or was refused with."""
 
     code: str = ""
     results: Arrays = field(default_factory=dict)
@@ -34,6 +37,10 @@ def ending(call: Callable[..., Arrays], *given: object, **sizes: int) -> Ending:
     """How a call ends. Other errors than those of data are raised."""
     try:
         return Ending(results=call(*given, **sizes))
+    except dojoir.ArgumentError as error:
+        if error.diagnostic.code not in REFUSED:
+            raise
+        return Ending(error.diagnostic.code)
     except dojoir.RunError as error:
         code = error.diagnostic.code
         if code not in {*CODES.values(), "index-out-of-range"}:
@@ -64,6 +71,12 @@ def possible(kernel: Kernel) -> set[str]:
 def unlike(kernel: Kernel, text: Ending, found: Ending, exact: bool, may_end_well: bool = False) -> str | None:
     """How an ending differs from that of the text beyond what is right, or None. Of several errors any may come.
     What a move leaves `may_end_well` where the text does not: it may take away what nobody uses."""
+    if {text.code, found.code} & REFUSED:  # before anything runs, by whatever is left of the text
+        return (
+            None
+            if text.code == found.code
+            else f"{found.code or 'results'}, and {text.code or 'results'} in the text"
+        )
     if text.code:
         if not found.code:
             return None if may_end_well else f"results, and {text.code} in the text"

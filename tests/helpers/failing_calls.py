@@ -1,6 +1,7 @@
 """Calls of random kernels with data for which a run may end in an error, and kernels held to how they end.
 
-Of the elements of `risk0` and of tables of indices, some are bad: 0, no distance of a shift, out of range. Those
+Of the elements of `risk0` and of tables of indices and lengths, some are bad: 0, no distance of a shift, out of
+range, or not as is declared, for which every target refuses the call. Those
 that alone make no call of the text fail lie behind a length or outside of a condition: most calls have all of
 these, and end well; some have another one, and end in an error. Each ending is compared, errors as results are,
 between the interpreter, the targets, what `optimize` makes, and moves.
@@ -48,7 +49,7 @@ def failing_calls(kernel: Kernel, random: Random, count: int = 2) -> Iterator[Ca
         inputs = random_arguments(kernel, sizes, random)
         for name in (name for name in inputs if name.startswith("risk")):
             inputs[name] = (inputs[name].astype("i8") % 7 + 1).astype(inputs[name].dtype)
-        tables = [b.name for b in kernel.arguments if b.name.startswith(("risk", "ids")) and not b.distinct]
+        tables = [b.name for b in kernel.arguments if b.name.startswith(("risk", "ids", "len"))]
         places = [(name, at) for name in tables for at in range(inputs[name].size)]
         bad = [
             (*place, random.choice((0, -1, 99, 70000)))
@@ -122,5 +123,7 @@ def versions(kernel: Kernel, random: Random, counts: Counter[str]) -> Iterator[t
 
 
 def _data(call: Call) -> str:
-    tables = {name: array.tolist() for name, array in call.inputs.items() if name.startswith(("risk", "ids"))}
+    tables = {
+        name: array.tolist() for name, array in call.inputs.items() if name.startswith(("risk", "ids", "len"))
+    }
     return f"\n# {tables}"

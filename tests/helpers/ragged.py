@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from elements import I32, assigned_only
-from expressions import BOOL
+from expressions import BOOL, INTEGERS
 from leaves import Here, Span
 from running import Running
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES, I64
-from dojoir.ir.nodes import Access, Buffer, Cast, Expr, Index, Node, Op, Statement, make_op
+from dojoir.ir.nodes import Access, Buffer, Cast, DataFact, Expr, Index, Node, Op, Statement, make_op
 
 TYPES = tuple(DTYPES[name] for name in ("f32", "f32", "i32", "f64", "u8", "i16"))
 WHOLE = (8, 16, 32, 64)
@@ -58,7 +58,8 @@ class Ragged(Running):
         self, here: Here, indices: tuple[Affine, ...], width: Affine, total: Buffer | None, kept: Buffer | None
     ) -> tuple[Node, ...]:
         row = Affine.iterator(here.depth)
-        condition = make_op("lt", (Index(row), Cast(I64, self._length(here))))
+        length = self._stated(here, width) if self.chance(0.4) else self._length(here)
+        condition = make_op("lt", (Index(row), Cast(I64, length)))
         if self.chance(0.2):
             self.here = here
             condition = make_op("and", (condition, self._bool(1)))
@@ -96,6 +97,26 @@ class Ragged(Running):
 
     def _plain(self, here: Here, target: Access) -> Expr:
         return self._expression(here, target)
+
+    def _stated(self, here: Here, width: Affine) -> Expr:
+        """A length of which the declaration says that it is at most the width."""
+        self.here = here
+        name, bound = f"len{len(self.buffers)}", self.random.choice(self.bounds)
+        dtype = self.random.choice([t for t in INTEGERS if not t.is_nibble])
+        if self.chance(0.4):
+            at = self._index_in(bound, gather=False)
+            assert isinstance(at, Affine)
+            table = self._declare(name, "in", (bound + 1,), dtype, readable=True)
+            facts = [DataFact("offsets", width)]
+            length: Expr = make_op("sub", (Access(name, (at + 1,)), Access(name, (at,))))
+        else:
+            table = self._declare(name, "in", () if self.chance(0.2) else (bound,), dtype, readable=True)
+            facts = [DataFact("lengths", width)]
+            length = self._element_of(table)
+        if table.dims and bound == width and dtype.bits > 8 and self.chance(0.3):
+            facts.append(DataFact("distinct"))
+        self.buffers[name] = replace(table, facts=tuple(facts))
+        return length
 
     def _length(self, here: Here) -> Expr:
         """An integer from data that the innermost scope does not change."""

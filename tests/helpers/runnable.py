@@ -21,7 +21,7 @@ from single import CPU_MARKS, run_once
 from dojoir.grammar.sugar.keys_of_pairs import written_out
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
-from dojoir.ir.nodes import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Size, Statement
+from dojoir.ir.nodes import Access, Buffer, Condition, DataFact, Extent, Guard, Kernel, Node, Scope, Size, Statement
 from dojoir.ir.packing import has_packed
 from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.core.independence import find_conflict
@@ -88,7 +88,8 @@ class _Maker(Paired, Ragged):
         for number in range(random.choice((0, 0, 1)) or int(self.failing)):
             ids = random.choice([t for t in INTEGERS if t.bits > 8])
             table = self._declare(f"ids{number}", "in", (self.random.choice(self.bounds),), ids, readable=True)
-            self.buffers[table.name] = replace(table, distinct=self.chance(0.4))
+            facts = (DataFact("distinct"),) if self.chance(0.4) else ()
+            self.buffers[table.name] = replace(table, facts=facts)
         nests: list[Node] = []
         for number in range(random.choice((1, 1, 2) if self.small else (1, 1, 2, 3, 4))):
             nests += self._nest(number)

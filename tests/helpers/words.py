@@ -36,6 +36,8 @@ WORDS = {
     "assigned at data": r"^[| ]*\w+\[.*\w+\[[^=]*\].*\] = ",
     "accumulated at data": r"^[| ]*\w+\[.*\w+\[[^=]*\].*\] \S+= ",
     "distinct": r" distinct",
+    "stated lengths": r" lengths\(",
+    "offsets": r" offsets\(",
     "quotients": r"= .*(//|%)",
     "bits accumulated": r"[\^&|]= ",
     "bitcast": r"bitcast\(",

@@ -196,7 +196,7 @@ def test_the_header_of_a_library_says_what_nobody_checks(tmp_path: Path) -> None
         pytest.skip("no C compiler")
     dojoir.write_library([dojoir.Trace(dojoir.parse(CACHE))], tmp_path / "lib", target="c", check=False)
     header = next((tmp_path / "lib").glob("*.h")).read_text()
-    assert "// no function here checks that elements are distinct: at" in header
+    assert "// no function here checks what is declared of data: at distinct" in header
 
 
 # -- the checker -------------------------------------------------------------------------------------------

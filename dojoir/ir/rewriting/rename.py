@@ -47,12 +47,7 @@ def renamed(kernel: Kernel, names: Mapping[str, str], labels: Mapping[str, str] 
         sizes=tuple(replace(s, name=names.get(s.name, s.name)) for s in kernel.sizes),
         facts=tuple(substitute_condition(fact, size) for fact in kernel.facts),
         buffers=tuple(
-            replace(
-                buffer,
-                name=names.get(buffer.name, buffer.name),
-                dims=tuple(replace(dim, extent=dim.extent.substitute(size)) for dim in buffer.dims),
-            )
-            for buffer in kernel.buffers
+            replace(buffer.with_sizes(size), name=names.get(buffer.name, buffer.name)) for buffer in kernel.buffers
         ),
         body=tuple(node(substitute(child, size)) for child in kernel.body),
     )
