@@ -72,14 +72,16 @@ class InstanceMap:
     are reads of the new kernel that, replaced so, give the old one.
 
     With `backward`, all of this is said in the other direction, of the kernel before in terms of the one after: the
-    inverse of a move is proved by what the move does. With a `rule`, one of algebra or that of the last writer, the
-    rewrite is one use of that, and the other fields say nothing.
+    inverse of a move is proved by what the move does. With `beyond`, statements may run for more instances than
+    there were, to no effect (`dojoir.proof.core.padding`). With a `rule`, one of algebra or that of the last
+    writer, the rewrite is one use of that, and the other fields say nothing.
     """
 
     origins: tuple[Origin | None, ...]
     inlined: tuple[Substitution, ...] = ()
     extracted: tuple[Substitution, ...] = ()
     backward: bool = False
+    beyond: bool = False
     rule: RuleUse | LastWriter | None = None
 
     def forth(self, before: Kernel, after: Kernel) -> tuple[Kernel, Kernel, InstanceMap]:

@@ -126,7 +126,7 @@ def _compared(claim: Claim) -> Verdict:
     if not claim.certificate.backward:
         return _of_kernels(claim)
     forth = claim.forth
-    if claim.certificate.rule is None and _fits(forth) and is_plain_both_ways(forth):
+    if not (claim.certificate.rule or claim.certificate.beyond) and _fits(forth) and is_plain_both_ways(forth):
         return verdict_of(first_failure(_beside_the_order(claim)))  # equivalent kernels are equally well-formed
     return _well_formed_by_itself(claim.after) and _of_kernels(forth)
 
@@ -205,7 +205,7 @@ def _answered(claim: Claim) -> Answer:
 
 def _answer(claim: Claim) -> Answer:
     before, after, instances = claim.parts
-    if instances.rule is not None:
+    if instances.rule is not None or instances.beyond:
         return Answer(bool(_compared(claim)), False, False)
     if instances.backward:
         return _taken_back(claim)
@@ -245,7 +245,7 @@ def prove_rewrite(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 def _refused(claim: Claim) -> Verdict:
     """The verdict on a claim that does not hold: the reason of the core or, if that takes long, of a small run."""
     *_, instances = claim.parts
-    shown = seen(*claim.parts) if instances.rule is None and not instances.backward else None
+    shown = seen(*claim.parts) if instances.rule is None and not (instances.backward or instances.beyond) else None
     if shown is None:
         return _compared(claim)
     with suppress(StepLimitReached), limited_in_part(STEP_LIMIT // 10):
@@ -424,7 +424,7 @@ def _failures(claim: Claim) -> Iterator[Failure | None]:
         if not same:
             yield _storage(claim)
         yield _marks(claim.after, claim.before if same else None)
-    elif is_plain(claim) or keeps_order(claim):
+    elif not claim.certificate.beyond and (is_plain(claim) or keeps_order(claim)):
         yield _marks(claim.after)
     else:
         if claim.before.buffers != claim.after.buffers:

@@ -64,7 +64,8 @@ def _certified(trace: Trace) -> Verdict:
 def _composes(done: Rewrite) -> bool:
     """Whether the instance map of a rewrite can be part of a longer one."""
     instances = done.instances
-    return not (instances.inlined or instances.extracted or instances.backward or instances.rule)
+    alone = instances.inlined or instances.extracted or instances.backward or instances.beyond or instances.rule
+    return not alone
 
 
 SOON = 300_000

@@ -36,6 +36,7 @@ _CALLED = {
     "materialize_dims(t, 0)": "expand_dim scalar_expansion expand_scalar",
     "share_buffer(t, u)": "reuse_buffer alias coalesce_storage",
     "cut(@i, N - 1)": "partition loop_partition index_set_splitting cut_loop split_range specialize_loop",
+    "compute_padding(0.0)": "pad_einsum remove_predicate unpredicate over_compute",
     "peel(@i)": "loop_peel peel_first",
     "shift(@i, 1)": "loop_shift retime delay",
     "skew(@t, 1)": "wavefront time_skew loop_skew",

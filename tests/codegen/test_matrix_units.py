@@ -26,7 +26,6 @@ from dojoir.codegen.lower.threads import Threads
 from dojoir.grammar.instructions import read_instruction
 from dojoir.ir.dtypes import DTYPES
 from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, small_matrix_tiles
-from dojoir.passes.schedule.plan.planner import rules
 
 CUDA = MACHINES["cuda"]
 
@@ -58,11 +57,11 @@ N
 
 @cache
 def tiled(kernel: dojoir.Kernel, large: bool = False) -> dojoir.Kernel:
-    """On matrix units, with what whole tiles leave by the rules."""
+    """On matrix units, in one launch whatever the sizes."""
     trace = dojoir.Trace(kernel)
     structure = large_matrix_tiles if large else small_matrix_tiles
-    for rest in structure(trace, (0,), CUDA):
-        rules(trace, rest.path, CUDA)
+    assert structure(trace, (0,), CUDA) == []
+    assert len(trace.kernel.body) == 1
     return trace.kernel
 
 
@@ -117,7 +116,19 @@ KERNELS = {
 }
 KERNELS |= {
     "onto what is there": product("b", "bf16", "f32", begin=False),
-    "what whole tiles leave": product("", "f16", "f32", (65, 72, 100)),
+}
+KERNELS |= {
+    f"{turned or 'plain'} {dtype} {out} of {sizes}": product(turned, dtype, out, sizes, begin)
+    for turned, dtype, out, sizes, begin in (
+        ("", "f16", "f32", (65, 72, 100), True),  # 16 bytes at once, 8 of the left rows
+        ("", "bf16", "bf16", (70, 67, 77), True),  # odd rows: an element at a time
+        ("b", "f16", "f16", (33, 130, 40), True),
+        ("a", "bf16", "f32", (66, 33, 9), True),
+        ("ab", "f16", "bf16", (36, 65, 130), True),
+        ("b", "bf16", "f32", (90, 50, 64), False),
+        ("", "f16", "f16", (64, 64, 72), True),
+        ("", "bf16", "bf16", (64, 44, 64), True),
+    )
 }
 
 
@@ -179,7 +190,69 @@ B
     assert not nvrtc_error(dojoir.emit(scheduled, "cuda"), "sm_90a")
 
 
-LINEAR = """kernel linear(N = 64, M = 128, K = 64)
+def test_no_padding_meets_what_is_infinite_or_no_number() -> None:
+    for turned in ("", "ab"):
+        kernel = product(turned, "f16", "f32", (34, 37, 43))
+        given = drawn(kernel)
+        for a in given.values():
+            a[-1, -1], a[0, 0] = np.inf, np.nan
+        (want,) = dojoir.interpret(kernel, given).values()
+        found = run(tiled(kernel), given, {})["c"].reshape(want.shape)
+        assert np.allclose(found, want, atol=1e-3, equal_nan=True)
+        assert 0 < np.isfinite(want).sum() < want.size
+
+
+OPEN = """kernel product(N, M, K)
+in  a: bf16[N, K]
+in  b: bf16[M, K]
+out c: f32[N, M]
+N
+| M
+| | c[{0}, {1}] = 0
+| | K
+| | | c[{0}, {1}] += a[{0}, {2}] * b[{1}, {2}]
+"""
+
+
+def test_sizes_that_are_not_known() -> None:
+    for text in (OPEN, OPEN.replace("\nin", "\nwhere K % 8 == 0\nin", 1)):
+        kernel = dojoir.parse(text)
+        assert not nvrtc_error(dojoir.emit(tiled(kernel), "cuda"), "sm_90a")
+        for sizes in ({"N": 1, "M": 1, "K": 8}, {"N": 70, "M": 65, "K": 72}, {"N": 64, "M": 128, "K": 64}):
+            fixed = kernel.specialize(**sizes)
+            given = drawn(fixed)
+            (want,) = dojoir.interpret(fixed, given).values()
+            found = run(tiled(kernel), given, sizes)["c"].reshape(want.shape)
+            assert np.allclose(found, want, atol=1e-3)
+
+
+def test_a_ragged_product_is_certified() -> None:
+    trace = dojoir.Trace(product("b", "bf16", "f32", (70, 67, 77)))
+    small_matrix_tiles(trace, (0,), CUDA)
+    assert dojoir.certify(trace)
+
+
+@pytest.mark.parametrize("sizes", [{"B": 3, "N": 65, "M": 40, "K": 24}, {"B": 2, "N": 64, "M": 35, "K": 17}])
+def test_a_ragged_batch(sizes: dict[str, int]) -> None:
+    kernel = dojoir.parse("""kernel batch(B, N, M, K)
+in  a: bf16[B, N, K]
+in  b: bf16[B, K, M]
+out c: f32[B, N, M]
+B
+| N
+| | M
+| | | c[{0}, {1}, {2}] = 0
+| | | K
+| | | | c[{0}, {1}, {2}] += a[{0}, {1}, {3}] * b[{0}, {3}, {2}]
+""").specialize(**sizes)
+    scheduled, given = tiled(kernel), drawn(kernel)
+    found = run(scheduled, given, {})["c"].reshape(sizes["B"], sizes["N"], sizes["M"])
+    a, b = (numbers(given[name], "bf16") for name in "ab")
+    assert np.allclose(found, a @ b, atol=1e-3)
+    assert not nvrtc_error(dojoir.emit(scheduled, "cuda"), "sm_90a")
+
+
+LINEAR = """kernel linear(N, M, K)
 in  a: f16[N, K]
 in  b: f16[M, K]
 in  bias: f16[M]
@@ -195,13 +268,14 @@ N
 """
 
 
-def test_what_is_done_with_a_result_stays_in_registers() -> None:
-    kernel = dojoir.parse(LINEAR)
+@pytest.mark.parametrize("sizes", [(64, 128, 64), (65, 66, 70), (34, 67, 77)])
+def test_what_is_done_with_a_result_stays_in_registers(sizes: tuple[int, int, int]) -> None:
+    kernel = dojoir.parse(LINEAR).specialize(**dict(zip("NMK", sizes, strict=True)))
     scheduled, given = tiled(kernel), drawn(kernel)
     assert {buffer.storage for buffer in scheduled.buffers if buffer.role == "tmp"} == {"reg", "shared"}
     a, b = (given[name].astype(np.float64) for name in "ab")
     sums = a @ b.T + given["bias"]
-    found = run(scheduled, given, {})["c"].reshape(64, 128)
+    found = run(scheduled, given, {})["c"].reshape(sizes[:2])
     assert np.allclose(found, 0.5 * sums * (1 + np.tanh(0.8 * sums)), rtol=2e-3, atol=2e-3)
     assert not nvrtc_error(dojoir.emit(scheduled, "cuda"), "sm_90a")
 
@@ -217,8 +291,10 @@ def test_other_targets_run_the_text_as_it_stands() -> None:
 
 def test_optimize_takes_them_by_itself() -> None:
     for turned, dtype in (("", "bf16"), ("b", "f16")):
-        text = dojoir.to_text(dojoir.optimize(product(turned, dtype, "", (2048, 2048, 1024)), "cuda").kernel)
-        assert f"use(mma_m16n8k16_{dtype})" in text
+        for sizes in ((2048, 2048, 1024), (1000, 1000, 1000), (3000, 777, 1500)):
+            kernel = dojoir.optimize(product(turned, dtype, "", sizes), "cuda").kernel
+            assert f"use(mma_m16n8k16_{dtype})" in dojoir.to_text(kernel)
+            assert len(kernel.body) == 1
     f32 = dojoir.to_text(dojoir.optimize(product("", "f32", "", (512, 512, 512)), "cuda").kernel)
     assert "use(" not in f32
 

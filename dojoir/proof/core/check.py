@@ -5,7 +5,8 @@ its instances stands for (`dojoir.proof.claim`). `find_failure` trusts neither k
 proves, for all sizes at once, that
 
 1. *form*: the kernels have the same sizes, facts and arguments, and the certificate fits their trees;
-2. *instances*: the new instances stand for old ones, none is lost, and no accumulation counts twice;
+2. *instances*: the new instances stand for old ones, or run beyond these to no effect where the certificate says so
+   (`dojoir.proof.core.padding`); none is lost, and no accumulation counts twice;
 3. *operations*: each does the same operation on the same types, with the same values of its iterators;
 4. *flow*: every read, and every element that a call returns, gets its value from the same writes in the value
    graphs of the two kernels, in which statements that only pass values on are taken out;
@@ -162,12 +163,13 @@ def well_formed(claim: Claim, outputs: bool = True, known: Container[str] = ()) 
     buffers `known` it is known that what is read was written."""
     before, after, instances = claim.before, claim.after, claim.certificate
     extents = {b.name: tuple(d.extent for d in b.dims) for b in before.buffers}
-    same = same_operations(claim)
+    same = frozenset[int]() if instances.beyond else same_operations(claim)
     others = [(k, site, instances.origins[k]) for k, site in enumerate(after.sites) if k not in same]
     changed = [
         k
         for k, site, origin in others
         if origin is None
+        or instances.beyond
         or instances.inlined
         or instances.extracted
         or not same_elements(before.sites[origin.site].statement, origin, site.statement)

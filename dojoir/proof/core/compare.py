@@ -15,6 +15,7 @@ from dojoir.ir.tree import MAY_ASSIGN, Commuting
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.certificate import identity, stand_for
 from dojoir.proof.claim import Claim
+from dojoir.proof.core.padding import adding_zero, may_run, reads_of
 from dojoir.proof.core.unchanged import alike, alone, same_operations
 from dojoir.proof.core.value_graph import Graph, NotTransparent
 from dojoir.sets.flow import users_of
@@ -121,13 +122,13 @@ class Correspondence:
         known = alone(self.claim)
         numbers = [k for k in self.new.numbers if k not in known]
         mapping = stand_for(self.after, self.instances, numbers)
-        reached = mapping.range()
         named = sorted({origin.site for k in numbers if (origin := self.instances.origins[k]) is not None})
         domains = self.old.domains_of(named)
-        extra = reached.subtract(domains)
-        if not extra.is_empty():
-            return WrongInstances("extra-instance", self.before, extra)
-        lost = domains.subtract(reached)
+        extra = mapping.subtract_range(domains)
+        self.beyond = extra.domain()
+        if not (extra.is_empty() or (self.instances.beyond and may_run(self.new_graph, self.beyond))):
+            return WrongInstances("extra-instance", self.before, extra.range())
+        lost = domains.subtract(mapping.range())
         return None if lost.is_empty() else WrongInstances("lost-instance", self.before, lost)
 
     # -- 2. operations -----------------------------------------------------------------------------------
@@ -247,8 +248,13 @@ class Correspondence:
         touching = sorted({k for name in compared for k in users_of(self.new, name)})
         numbers = [k for k in touching if self.instances.origins[k] is not None]
         readers = self.new_graph.readers(numbers)
-        to_old = self._slots(numbers).intersect_domain(readers)
         stands_for = stand_for(self.after, self.instances, numbers)
+        if self.instances.beyond and not self.beyond.is_empty():
+            idle = adding_zero(self.new_graph, self.beyond)
+            self.new_graph.sources = self.new_graph.sources.subtract_domain(idle)
+            readers = readers.subtract(reads_of(self.new_graph, self.beyond))
+            stands_for = stands_for.subtract_domain(self.beyond)
+        to_old = self._slots(numbers).intersect_domain(readers)
         actual, begins = (
             self.new_graph.sources.intersect_range(readers),
             self.new_graph.initial.intersect_domain(readers),

@@ -112,7 +112,7 @@ def claim_without_data_writes(claim: Claim) -> Claim:
         use = rules.seen_in(new if certificate.backward else old, certificate.rule)
         return Claim(old, new, replace(certificate, rule=use))
     lifted = _lifted(*certificate.forth(before, after))
-    return Claim(old, new, replace(lifted, backward=certificate.backward))
+    return Claim(old, new, replace(lifted, backward=certificate.backward, beyond=certificate.beyond))
 
 
 def _lifted(before: Kernel, after: Kernel, certificate: InstanceMap) -> InstanceMap:

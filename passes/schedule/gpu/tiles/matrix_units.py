@@ -5,6 +5,9 @@ A block has a tile of the result, its warps have parts of that, in registers all
 operands go through shared memory as they lie, their rows padded so that eight of them lie in different banks. From
 there fragments go to registers, and each pair of them is multiplied by one instruction. What an instruction takes
 is said in its file; here loops and dimensions are split as its text has them.
+
+Sizes are any. Tiles that reach past the end of an array are copied under guards, with zeros beside: products of
+these change no sum, and nothing is stored of the rows and columns past the end.
 """
 
 from __future__ import annotations
@@ -15,14 +18,13 @@ from typing import NamedTuple
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.grammar.instructions import find_instruction
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Condition, Kernel, Op, Path, Scope, Statement
+from dojoir.ir.nodes import Access, Const, Kernel, Op, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.instructions import UseInstr
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.collapsing import Collapse
-from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.loops.deletion import DeleteNode
 from dojoir.passes.loops.sinking import LiftScope, SinkScope
 from dojoir.passes.loops.splitting import Split
@@ -30,17 +32,22 @@ from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.forms.nests import Sum, known, sum_at
 from dojoir.passes.schedule.gpu.sharing.copies import Marked, mark_all, without_ones
-from dojoir.passes.schedule.gpu.sharing.threads import known_extent
+from dojoir.passes.schedule.gpu.sharing.padded import (
+    computed_whole,
+    guards_outside,
+    lanes_at_most,
+    whole_nest,
+    zeros_beside,
+)
 from dojoir.passes.schedule.gpu.tiles.contractions import dim_along, grid_of, roles
-from dojoir.passes.schedule.gpu.tiles.products import tile_in_shared
-from dojoir.passes.schedule.steps.spots import Spot, act, in_two, nested, spot, stand_alone
+from dojoir.passes.schedule.gpu.tiles.products import spread_copy
+from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot, stand_alone
 from dojoir.passes.storage.dead import DeleteTemporary
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.pad_dims import PadDims
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
-from dojoir.sets.kernel_sets import sets_of
 
 ROWS, COLUMNS, TERMS = 16, 8, 16
 """The tile that one instruction multiplies."""
@@ -68,7 +75,7 @@ INSTRUCTIONS = {"bf16": "mma_m16n8k16_bf16", "f16": "mma_m16n8k16_f16"}
 
 
 def large_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
-    """Tiles on matrix units, for results of which there are many. What whole tiles leave is a nest of its own."""
+    """Tiles on matrix units, for results of which there are many."""
     return _matrix_tiles(trace, path, machine, LARGE)
 
 
@@ -84,10 +91,8 @@ def _matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles) -
     dtype = _operand_type(trace.kernel, found)
     instruction = find_instruction(INSTRUCTIONS[dtype])
     known(instruction.needs <= machine.features and instruction.group == machine.warp, "for this machine's units")
-    rest: list[Spot] = []
-    for n, size in enumerate((tile.height, tile.width)):
-        rest += _whole(trace, path, roles(trace, found)[n], size)
-        found = _product_at(trace, path)
+    for scope, size in zip(roles(trace, found), (tile.height, tile.width), strict=True):
+        known(not _bound(scope).is_constant or _bound(scope).offset > size // 2, "a result of tiles")
     row, column = roles(trace, found)
     for scope in (row, column):
         order = [s.path for s in sorted(found.kept, key=lambda s: len(s.path))]
@@ -95,7 +100,7 @@ def _matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles) -
         if levels:
             act(trace, SinkScope, scope, levels)
     _tile(trace, found, row, column, tile, dtype)
-    return rest
+    return []
 
 
 def _product_at(trace: Trace, path: Path) -> Sum:
@@ -121,24 +126,6 @@ def _bound(scope: Spot) -> Affine:
     bounds = scope.scope.extent.bounds
     known(len(bounds) == 1, "a product of matrices")
     return bounds[0]
-
-
-def _divides(scope: Spot, size: int) -> bool:
-    """Whether whole tiles make up all iterations of a scope, as numbers or facts say."""
-    whole = Condition(_bound(scope) % size, "==", Affine.constant(0))
-    return sets_of(scope.trace.kernel).holds_around(scope.path, [whole])
-
-
-def _whole(trace: Trace, path: Path, scope: Spot, size: int) -> list[Spot]:
-    """Leaves whole tiles in a scope of the nest at a path. Returns what is left over, if anything is: a nest behind
-    it."""
-    if _divides(scope, size):
-        return []
-    extent = _bound(scope)
-    known(not extent.is_constant or extent.offset >= size, "a result of whole tiles")
-    if scope.path != path:
-        act(trace, LiftScope, scope, len(scope.path) - len(path))
-    return [in_two(trace, Cut, scope, extent - extent % size)[1]]
 
 
 def _operand_type(kernel: Kernel, found: Sum) -> str:
@@ -176,45 +163,90 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: WarpTiles, dt
     if found.begins:
         stand_alone(trace, summed, 2)
     act(trace, LiftScope, summed, 2)
-    apart: list[tuple[Spot, list[Spot]]] = [(nest, []) for nest in column.scopes() if nest.path != summed.path]
-    if not _divides(summed, tile.depth):
-        summed, rest = in_two(trace, Cut, summed, _bound(summed) - _bound(summed) % tile.depth)
-        apart.append((rest.child(0), [rest]))
+    apart = [nest for nest in column.scopes() if nest.path != summed.path]
+    begins = [nest for nest in apart if nest.path < summed.path]
     act(trace, Split, summed, tile.depth)
-    known_extent(trace, summed.child(0), tile.depth)
-    warps = _Warps.of(trace, summed.child(0, 0), tile)
-    k = parts(trace, summed.child(0), TERMS, 8, 2)
+    turn = summed.child(0)
+    copies = [_copied(trace, turn, operand, tile) for operand in operands]
+    for nest in apart:
+        _whole(trace, nest, tile, nest in begins)
+    computed_whole(trace, whole_nest(trace, nested(turn), (tile.depth, tile.height, tile.width)))
+    marks = [mark for copy in copies for mark in copy.spread(trace, tile.threads)]  # behind the longest proof
+    warps = _Warps.of(trace, turn.child(0), tile)
+    k = parts(trace, turn, TERMS, 8, 2)
     arranged(trace, [warps.down, warps.across, k[0], warps.rows, warps.columns, *warps.of_tile(), *k[1:]])
     threads = []
-    for nest, sums in apart:
+    for nest in apart:
         of = _Warps.of(trace, nest, tile)
-        arranged(trace, [of.down, of.across, of.i0, of.j1, of.rows, of.columns, of.i1, of.j0, *sums])
-        threads.append((of, Unroll if sums else Vectorize))
+        arranged(trace, [of.down, of.across, of.i0, of.j1, of.rows, of.columns, of.i1, of.j0])
+        threads.append(of)
     lay_out(trace, own, rows, (tile.down, ROWS, 8), columns, (tile.across, COLUMNS, 2), _SUMS)
-    for of, _ in threads:
+    for of in threads:
         act(trace, Collapse, of.i0)
-    marks: list[Marked] = []
     used = []
-    for operand in operands:
-        copy = fresh_name(trace.kernel, f"{operand.array}_tile")
-        marks += tile_in_shared(trace, warps.down, operand.array, copy, tile.threads, lay=_padded)
-        used += _fragments(trace, warps.rows, operand, copy, dtype)
+    for operand, copy in zip(operands, copies, strict=True):
+        used += _fragments(trace, warps.rows, operand, copy.name, dtype)
     for scope, word in (*used, (warps.i1, f"mma_m16n8k16_{dtype}")):
         act(trace, UseInstr, scope, word)
+    for of in threads:
+        if lanes_at_most(of.j0, 2) == 2:
+            marks += [(Vectorize, lanes) for lanes in guards_outside(trace, of.j0)]
+        else:
+            marks.append((Unroll, of.j0))
     mark_all(trace, marks)
-    for of in (warps, *(of for of, _ in threads)):
+    for of in (warps, *threads):
         act(trace, Bind, of.down, "by")
         act(trace, Bind, of.across, "bx")
         for scope in (of.rows, of.columns):
             act(trace, Unroll, scope)
-    for of, last in threads:
+    for of in threads:
         act(trace, Bind, of.i0, "lane")
         act(trace, Unroll, of.i1)
-        act(trace, last, of.j0)
     for scope, _ in used:
         act(trace, Unroll, scope.around())
     act(trace, Unroll, k[0])
     grid_of(trace, row, column, others)
+
+
+class _Copy(NamedTuple):
+    """A copy in shared memory of what a block multiplies of an operand: the nest that fills it, and its rows and
+    columns."""
+
+    name: str
+    nest: Spot
+    sizes: tuple[int, int]
+
+    def spread(self, trace: Trace, threads: int) -> list[Marked]:
+        """Shares the nest out over threads, and pads the rows. Returns the marks."""
+        buffer = trace.kernel.buffer(self.name)
+        widest = ACCESS_BYTES // buffer.dtype.itemsize
+        act(trace, PadDims, self.name, len(buffer.dims) - 1, widest)
+        return spread_copy(trace, self.nest, self.name, self.sizes, threads, widest)
+
+
+def _copied(trace: Trace, turn: Spot, operand: _Operand, tile: WarpTiles) -> _Copy:
+    """Stages what a block multiplies of an operand in shared memory, zeros where the array ends."""
+    copy = fresh_name(trace.kernel, f"{operand.array}_tile")
+    act(trace, Stage, turn, operand.array, copy, "in")
+    act(trace, PlaceBuffer, copy, "shared")
+    copied = without_ones(trace, turn.beside(-1))
+    known(len(nested(copied)) == 2, "a product of tiles")
+    kept = tile.height if operand.is_left else tile.width
+    sizes = (kept, tile.depth) if operand.kept < operand.summed else (tile.depth, kept)
+    zeros_beside(trace, whole_nest(trace, nested(copied), sizes))
+    return _Copy(copy, copied, sizes)
+
+
+def _whole(trace: Trace, nest: Spot, tile: WarpTiles, begins: bool) -> None:
+    """Makes a nest over a tile of the result whole. What the sums begin with is 0 on the padding, or the constant
+    that it is everywhere."""
+    guard = whole_nest(trace, nested(nest)[:2], (tile.height, tile.width))
+    if guard is not None and begins:
+        match guard.body:
+            case (Statement(value=Const()),):
+                computed_whole(trace, guard)
+            case _:
+                zeros_beside(trace, guard)
 
 
 _SUMS = (
@@ -256,8 +288,6 @@ class _Warps(NamedTuple):
     def of(trace: Trace, nest: Spot, tile: WarpTiles) -> _Warps:
         """A nest `rows > columns` of a whole tile split so."""
         i, j = nest, nest.child(0)
-        known_extent(trace, i, tile.height)
-        known_extent(trace, j, tile.width)
         down, rows, i1, i0 = parts(trace, i, tile.down, ROWS, 8)
         across, columns, j1, j0 = parts(trace, j, tile.across, COLUMNS, 2)
         return _Warps(down, across, rows, columns, i1, i0, j1, j0)
@@ -316,8 +346,3 @@ def _fragments(trace: Trace, node: Spot, operand: _Operand, copy: str, dtype: st
     lay_out(trace, own, operand.kept, across, operand.summed, (8, 2), names)
     word = f"ldmatrix_{'a' if operand.is_left else 'b'}{'' if first else '_trans'}_{dtype}"
     return [(i[1] if first else k[0], word)]
-
-
-def _padded(trace: Trace, copy: str) -> None:
-    last = len(trace.kernel.buffer(copy).dims) - 1
-    act(trace, PadDims, copy, last, ACCESS_BYTES // trace.kernel.buffer(copy).dtype.itemsize)

@@ -5,7 +5,7 @@ Source: V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.products import Product, products
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.gpu.sharing.copies import Marked, mark_all, without_ones
+from dojoir.passes.schedule.gpu.sharing.padded import guards_outside, lanes_at_most
 from dojoir.passes.schedule.gpu.sharing.threads import known_extent, shared_among
 from dojoir.passes.schedule.gpu.tiles.turns import Operand, through_two_buffers
 from dojoir.passes.schedule.steps.combinators import tried
@@ -114,10 +115,11 @@ def tile_in_shared(
     redirects. Along the dimension `quads` the copy is in fours, which lie side by side; `lay` says another way to
     lay it out, whose innermost dimension stays that of the array. Returns the marks: each move after a mark is held
     against what it promises, so they come last."""
-    marks: list[Marked] = []
     act(trace, Stage, node, array, copy, "in", only)
     copied = without_ones(trace, node.beside(-1))
     act(trace, PlaceBuffer, copy, "shared")
+    itemsize = trace.kernel.buffer(array).dtype.itemsize
+    widest = QUAD if quads is not None else ACCESS_BYTES // itemsize
     dims = [_constant(dim.extent, copy) for dim in trace.kernel.buffer(copy).dims]
     last = len(dims) - 1
     high = max((d for d in range(last) if dims[d] > 1), default=last)
@@ -128,17 +130,25 @@ def tile_in_shared(
     elif dims[last] < dims[high]:
         act(trace, ReorderDims, copy, (*(d for d in range(last + 1) if d != high), high))
         act(trace, PadDims, copy, high, PADDING)
-    elements = prod(dims)
-    width = QUAD if quads is not None else ACCESS_BYTES // trace.kernel.buffer(array).dtype.itemsize
-    while width > 1 and (dims[last] % width or elements % (width * threads)):
+    return spread_copy(trace, copied, copy, dims, threads, widest)
+
+
+def spread_copy(
+    trace: Trace, copied: Spot, copy: str, dims: Sequence[int], threads: int, widest: int
+) -> list[Marked]:
+    """Shares the nest that fills a copy, which has a tile of so many elements, out over threads, in accesses of
+    `widest` neighbours at most. Returns the marks."""
+    marks: list[Marked] = []
+    *around, innermost = nested(copied)
+    elements, width = prod(dims), lanes_at_most(innermost, widest)
+    while width > 1 and (dims[-1] % width or elements % (width * threads)):
         width //= 2
     if elements % (width * threads):
         message = f"{threads} threads do not share the {elements} elements of {copy} equally"
         raise ArgumentError(message, "bad-arguments")
-    *around, innermost = nested(copied)
     if width > 1:
         act(trace, Split, innermost, width)
-        marks.append((Vectorize, innermost.child(0)))
+        marks += [(Vectorize, lanes) for lanes in guards_outside(trace, innermost.child(0))]
     for _ in around:
         act(trace, Collapse, copied)
     shared = copied
