@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
 
 from dojoir.codegen.lir.arith import add, compare, folded, integer, mul
-from dojoir.codegen.lir.device import Barrier, Extract, Pack, Phase
+from dojoir.codegen.lir.device import Barrier, Phase
 from dojoir.codegen.lir.program import (
     Allocate,
     Array,
@@ -168,21 +168,17 @@ class _Halves:
 
     def _read(self, load: Load, index: Value, trips: int) -> tuple[Body, Value, Value]:
         """The code that reads what a load does into registers, its value there, and its value later."""
-        lanes, one = load.type.lanes, replace(load.type, lanes=1)
-        name = self.fresh(f"{load.buffer}_ahead")
-        self.words.append(lanes * trips * max(1, one.dtype.itemsize // 4))
+        lanes, dtype = load.type.lanes, load.type.dtype
+        name, size = self.fresh(f"{load.buffer}_ahead"), lanes * dtype.itemsize
+        self.words.append(trips * max(1, size // 4))
         if lanes * trips == 1:
-            single = Var(one, name)
-            self.begun.append(Declare(single, Const(one, 0)))
+            single = Var(load.type, name)
+            self.begun.append(Declare(single, Const(load.type, 0)))
             return (Assign(single, load),), single, single
-        self.begun.append(Allocate(Array(name, one.dtype, integer(lanes * trips), "reg")))
-        places = [add(mul(index, integer(lanes)), integer(lane)) for lane in range(lanes)]
-        later = tuple(Load(one, name, place) for place in places)
-        if lanes == 1:
-            return (Store(name, places[0], load),), later[0], later[0]
-        wide = Var(load.type, self.fresh(f"{load.buffer}_next"))
-        stores = (Store(name, place, Extract(wide, lane)) for lane, place in enumerate(places))
-        return (Let(wide, load), *stores), wide, Pack(load.type, later)
+        self.begun.append(Allocate(Array(name, dtype, integer(lanes * trips), "reg", size)))
+        place = mul(index, integer(lanes))
+        later = Load(load.type, name, place)
+        return (Store(name, place, load),), later, later
 
 
 def _loads(value: Value) -> Iterator[Load]:

@@ -44,6 +44,25 @@ N : gx
 | | | | y[{0}, {2}] += f32(t[{3}, {2}])
 """
 
+MANY = """kernel t(N = 3, K = 5)
+in x: f16[64*K, 64]
+out y: f32[N, 64]
+tmp t: f16[64, 64] shared
+
+N : gx
+| 64 : bx
+| | y[{0}, {1}] = 0
+| K
+| | 64 : bx
+| | | 8 : u
+| | | | 8 : v
+| | | | | t[8*{3} + {2} // 8, 8*({2} % 8) + {4}] = x[64*{1} + 8*{3} + {2} // 8, 8*({2} % 8) + {4}]
+| | 64 : bx
+| | | 64
+| | | | y[{0}, {2}] += f32(t[{3}, {2}])
+"""
+"""64 elements of 2 bytes for each thread, in 32 words."""
+
 AT_DATA = PLAIN.replace("in x", "in at: i32[K]\nin x").replace("x[8*{1} + {3}, {2}]", "x[at[{1}] % 5 + {3}, {2}]")
 
 GUARDED = PLAIN.replace("x: f32[8*K, 64]", "x: f32[8*K - 3, 50]").replace(
@@ -74,6 +93,7 @@ tmp s: f32 reg
 AHEAD = {
     "plain": PLAIN,
     "wide": WIDE,
+    "as many narrow ones as there are words for": MANY,
     "guarded": GUARDED,
     "turns that are not known": PLAIN.replace("K = 5", "K"),
     "under what it does not change": SCALAR.replace("| | s = 0 - s\n", ""),
@@ -87,6 +107,11 @@ NOT = {
     "at data, which may fail": AT_DATA,
     "under what the loop changes": SCALAR,
     "one turn": PLAIN.replace("K = 5", "K = 1"),
+    "more narrow ones than there are words for": MANY.replace("64*K, 64]", "72*K, 64]")
+    .replace("t: f16[64", "t: f16[72")
+    .replace("8 : u", "9 : u")
+    .replace("x[64*", "x[72*")
+    .replace("| | | 64\n", "| | | 72\n"),
     "more than registers are for": PLAIN.replace("8*K", "64*K")
     .replace("[8, 64]", "[64, 64]")
     .replace("8 : u", "64 : u")

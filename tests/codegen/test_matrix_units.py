@@ -280,6 +280,19 @@ def test_what_is_done_with_a_result_stays_in_registers(sizes: tuple[int, int, in
     assert not nvrtc_error(dojoir.emit(scheduled, "cuda"), "sm_90a")
 
 
+def test_the_next_tiles_are_read_while_these_are_multiplied() -> None:
+    """In words of 4 bytes, 32 of them, which are registers to the compiler."""
+    for sizes in ((512, 512, 512), (500, 504, 512)):
+        text = dojoir.emit(tiled(product("", "bf16", "bf16", sizes), True), "cuda")
+        loop = text[text.index("for (int i2 = 0") :]
+        for array in "ab":
+            assert f"unsigned short {array}_ahead[32];" in text
+            assert (
+                loop.index("__syncthreads") < loop.index(f"*(uint4 *)&{array}_ahead[") < loop.index("mma_m16n8k16")
+            )
+        assert not nvrtc_error(text, "sm_90a")
+
+
 def test_other_targets_run_the_text_as_it_stands() -> None:
     kernel = KERNELS["plain f16 f32"]
     given = drawn(kernel)
