@@ -32,9 +32,14 @@ def parse(text: str, name: str = "<string>") -> Kernel:
     return _parse(Source(name, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")))
 
 
+def parse_once(text: str) -> Kernel:
+    """The same for a text that no other process will read: it is not kept for one."""
+    return _parse(Source("<string>", text), kept=False)
+
+
 @lru_cache(maxsize=128)
-def _parse(source: Source) -> Kernel:
-    key = shelf_key("kernel", source.name, source.text)
+def _parse(source: Source, kept: bool = True) -> Kernel:
+    key = shelf_key("kernel", source.name, source.text) if kept else None
     data = taken(key)
     found = None if data is None else from_bytes(data)
     if found is not None:
@@ -42,7 +47,7 @@ def _parse(source: Source) -> Kernel:
     from dojoir.grammar.parser import written_kernel
 
     kernel = written_kernel(source)
-    if next(_reads) < MOST_KEPT:
+    if key is not None and next(_reads) < MOST_KEPT:
         keep(key, to_bytes(kernel))
     return kernel
 

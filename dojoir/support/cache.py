@@ -88,24 +88,25 @@ class Cache:
     def _evict(self, kept: Path) -> None:
         """Drops the oldest entries beside `kept` until its folder is within its share of the limit."""
         now = time.time()
-        entries: list[tuple[float, int, Path]] = []
+        entries: list[tuple[float, int, str]] = []
         with contextlib.suppress(OSError), os.scandir(kept.parent) as files:
             for file in files:
                 with contextlib.suppress(OSError):
                     status = file.stat(follow_symlinks=False)
-                    path = Path(file.path)
                     if not file.name.startswith(UNFINISHED):
-                        entries.append((status.st_mtime, status.st_size, path))
+                        entries.append((status.st_mtime, status.st_size, file.path))
                     elif now - status.st_mtime > ABANDONED_AFTER:
-                        path.unlink()
+                        os.unlink(file.path)
         total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries, key=lambda entry: entry[0]):
+        if total <= self.limit // SHARDS:
+            return
+        for _, size, path in sorted(entries):
+            if path != str(kept):
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+                    total -= size
             if total <= self.limit // SHARDS:
                 return
-            if path != kept:
-                with contextlib.suppress(OSError):
-                    path.unlink()
-                    total -= size
 
 
 def _pack(content: bytes, key: str) -> bytes:

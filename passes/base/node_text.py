@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dojoir.errors import DojoError
-from dojoir.grammar import parse
+from dojoir.grammar.reading import parse_once
 from dojoir.ir.nodes import Kernel, Node, Path, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.ir.text import lines
@@ -41,7 +41,7 @@ def node_of(kernel: Kernel, around: Path, text: str) -> Node:
 def parsed(text: list[str]) -> Kernel:
     """The kernel that some lines write. Raises Refusal."""
     try:
-        return parse("\n".join(text) + "\n")
+        return parse_once("\n".join(text) + "\n")
     except DojoError as error:
         raise Refusal("bad-text", error.diagnostic.message) from None
 
