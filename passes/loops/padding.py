@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Guard, Kernel
 from dojoir.ir.places import sites_inside
 from dojoir.passes.base.move import Move, Place, Quoted, Rewrite, Undoing, place_of
@@ -18,8 +17,8 @@ from dojoir.support.frozen import dataclass
 class ComputePadding(Move):
     """Takes away a guard that holds something back which has no effect: that runs on the padding as well.
 
-    Legal where that touches only temporaries, cannot fail, and nothing uses what it gives, or where it adds
-    products of zeros to a sum whose order is free. It is for instructions that work on whole tiles: `restore_node`
+    Legal where that stays in bounds and cannot fail, and where nothing uses what it gives, or it adds products of
+    zeros to a sum whose order is free. It is for instructions that work on whole tiles: `restore_node`
     puts in the zeros. The inverse is `skip_padding`.
 
     >>> import dojoir
@@ -72,9 +71,7 @@ class ComputePadding(Move):
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for path, node in kernel.walk():
             if isinstance(node, Guard) and all(
-                kernel.buffer(access.buffer).role == "tmp" and all(isinstance(i, Affine) for i in access.indices)
-                for site in sites_inside(kernel, path)
-                for access in site.statement.accesses
+                kernel.buffer(site.statement.target.buffer).role == "tmp" for site in sites_inside(kernel, path)
             ):
                 yield cls(place_of(path))
 

@@ -12,6 +12,7 @@ import differential
 import effects
 import failing_calls
 import faults
+import padded
 import walks
 from shrinking import shrink
 
@@ -43,6 +44,8 @@ def case(kind: str, random: Random, fast: bool, small: float) -> dict[str, Any]:
             failures = [(what, text, "") for what, text in blurred.examine(random, counts)]
         case "effects":
             failures = [(what, text, "") for what, text in effects.examine(random, counts)]
+        case "padded":
+            failures = [(what, text, "") for what, text in padded.examine(random, counts)]
         case "claims":
             failures = [(what, text, "") for what, text in claims.examine(random, counts)]
         case _:

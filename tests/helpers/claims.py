@@ -1,8 +1,9 @@
 """Random claims: two small kernels and a certificate, most of them false, with the interpreter as judge.
 
 The new kernel is the old one after some edits that no move makes: statements doubled, dropped, copied through
-temporaries, accumulated in parts, in other orders and by other operators, with certificates to match or not. A
-claim that is called legal must compute what the old kernel computes, in integers, or bit for bit under `fp strict`.
+temporaries, accumulated in parts, in other orders and by other operators, run past their ends, with certificates to
+match or not. A claim that is called legal must compute what the old kernel computes, in integers, or bit for bit
+under `fp strict`.
 
     python tests/helpers/fuzz.py --claims 100000 --jobs 2
 """
@@ -12,13 +13,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from random import Random
 
 import numpy as np
 import numpy.typing as npt
 from agreement import random_arguments
+from claim_trees import Block, Line, Tree, moved, node_of, numbered, origins, renamed
 from races import TooLong, race
 
 import dojoir
@@ -32,13 +34,10 @@ from dojoir.ir.nodes import (
     Extent,
     Guard,
     Kernel,
-    Node,
     Op,
     Scope,
     Statement,
     index_value,
-    substitute,
-    substitute_iterators,
 )
 from dojoir.proof.certificate import InstanceMap, Origin
 from dojoir.proof.claim import Claim
@@ -51,25 +50,6 @@ OPERATORS = ("+=", "+=", "*=", "max=", "min=")
 SIZES = (1, 2, 3, 4, 7)
 STEPS = 1_000_000
 """The steps that a claim may take: past that it is undecided."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A statement of the new kernel and the old instance that it claims to stand for, or None."""
-
-    statement: Statement
-    origin: Origin | None
-
-
-@dataclass(frozen=True)
-class Block:
-    """A scope or guard (with an empty body) around others."""
-
-    node: Scope | Guard
-    body: tuple[Line | Block, ...]
-
-
-Tree = tuple[Line | Block, ...]
 
 
 class Maker:
@@ -93,6 +73,7 @@ class Maker:
         self.header = "\n".join(header)
         self.dims = {name: 1 if dims[name] else 0 for name in self.names}
         self.fresh = 0
+        self.beyond = self.chance(0.05)
 
     # -- parts ---------------------------------------------------------------------------------------------
     def chance(self, share: float) -> bool:
@@ -115,9 +96,11 @@ class Maker:
 
     def value(self, depth: int) -> Expr:
         reads = [self.access(self.random.choice(self.names), depth) for _ in range(2)]
-        match self.random.randrange(6):
+        match self.random.randrange(7):
             case 0:
                 return Op("add", (reads[0], reads[1]))
+            case 6:
+                return Op("mul", (reads[0], reads[1]))
             case 1:
                 return Const(self.random.randint(-2, 3))
             case 2:
@@ -207,6 +190,11 @@ class Maker:
         loops = [at for at, node in enumerate(tree) if isinstance(node, Block) and len(node.body) > 1]
         if self.data and loops and self.chance(0.6):
             return self._edit(tree, loops[-1], 0, self.random.choice((8, 9, 14)))
+        if self.looped and self.chance(0.15):
+            self.beyond = self.chance(0.95)
+            tree = tuple(self._padded(node) for node in tree)
+            if self.chance(0.6):
+                return tree
         for _ in range(self.random.choice((0, 1, 1, 2, 2, 3, 4))):
             tree = self._within(tree, 0)
         return tree
@@ -262,6 +250,19 @@ class Maker:
                 to = self.random.randrange(len(places) + 1)
                 return (*places[:to], node, *places[to:])
 
+    def _padded(self, node: Line | Block) -> Line | Block:
+        """A tree some of whose scopes run further, and some of whose guards hold back nothing."""
+        if isinstance(node, Line):
+            return node
+        inner = tuple(map(self._padded, node.body))
+        match node.node:
+            case Scope(Extent((bound,))) if self.chance(0.3):
+                longer = Extent((self.random.choice((bound + 1, bound + 2, Affine.size("N") + 2)),))
+                return Block(replace(node.node, extent=longer), inner)
+            case Guard() if self.chance(0.7):
+                return Block(Guard((Condition(Affine.size("N"), ">=", Affine.constant(1)),), ()), inner)
+        return Block(node.node, inner)
+
     def _through_copy(self, tree: Tree, at: int, depth: int) -> Tree:
         """What follows works on a copy of an element, that is written back or not."""
         own = self.random.choice(("t", "c", "z"))
@@ -269,7 +270,7 @@ class Maker:
         end = self.random.randint(at, len(tree))
         where = self.access(own, depth)
         copy = replace(where, buffer=other)
-        inside = tuple(_renamed(node, own, other, self.chance(0.9)) for node in tree[at:end])
+        inside = tuple(renamed(node, own, other, self.chance(0.9)) for node in tree[at:end])
         first = (Line(Statement(copy, "=", where), None),)
         last = (Line(Statement(where, "=", copy), None),) if self.chance(0.6) else ()
         return (*tree[:at], *first, *inside, *last, *tree[end:])
@@ -282,7 +283,7 @@ class Maker:
         if self.dims[own] != self.dims[other]:
             return (line, *rest)
         copy = Line(Statement(replace(line.statement.target, buffer=other), "=", line.statement.target), None)
-        return (copy, *(_renamed(node, own, other, self.chance(0.7)) for node in (line, *rest)))
+        return (copy, *(renamed(node, own, other, self.chance(0.7)) for node in (line, *rest)))
 
     def _in_parts(self, line: Line, depth: int) -> Tree:
         """An accumulation into a partial result, that is accumulated afterwards."""
@@ -323,10 +324,10 @@ class Maker:
         (extent,) = block.node.extent.bounds
         match self.random.randrange(3):
             case 0:
-                return (_moved(block, depth, extent - 1 - Affine.iterator(depth)),)
+                return (moved(block, depth, extent - 1 - Affine.iterator(depth)),)
             case 1:
                 first = Block(Scope(Extent((Affine.constant(1),)), ()), block.body)
-                rest = _moved(block, depth, Affine.iterator(depth) + 1)
+                rest = moved(block, depth, Affine.iterator(depth) + 1)
                 return (first, Block(Scope(Extent((extent - 1,)), ()), rest.body))
             case _:
                 return tuple(Block(block.node, (child,)) for child in block.body)
@@ -338,14 +339,15 @@ class Maker:
         before = self.kernel(old)
         if before is None:
             return None
-        numbered, _ = _numbered(old, 0, 0)
-        new = self.edited(numbered)
+        first, _ = numbered(old, 0, 0)
+        new = self.edited(first)
         after = self.kernel(new)
-        return None if after is None else Claim(before, after, InstanceMap(tuple(_origins(new))))
+        certificate = InstanceMap(tuple(origins(new)), beyond=self.beyond)
+        return None if after is None else Claim(before, after, certificate)
 
     def kernel(self, tree: Tree) -> Kernel | None:
         """The kernel of a tree, or None where its types do not fit, or where an iterator is of no scope around."""
-        kernel = _declared(self.header, self.dims["y"]).evolve(body=tuple(map(_node, tree)))
+        kernel = _declared(self.header, self.dims["y"]).evolve(body=tuple(map(node_of, tree)))
         try:
             check(kernel)
         except dojoir.DojoError:
@@ -359,67 +361,6 @@ class Maker:
 def _declared(header: str, dims: int) -> Kernel:
     """A kernel with these declarations."""
     return dojoir.parse(f"{header}\ny{'[0]' * dims} = 0\n")
-
-
-def _node(tree: Line | Block) -> Node:
-    if isinstance(tree, Line):
-        return tree.statement
-    return replace(tree.node, body=tuple(map(_node, tree.body)))
-
-
-def _numbered(tree: Tree, number: int, depth: int) -> tuple[Tree, int]:
-    """The tree in which each statement stands for itself."""
-    found: list[Line | Block] = []
-    for node in tree:
-        if isinstance(node, Line):
-            found.append(replace(node, origin=Origin(number, tuple(map(Affine.iterator, range(depth))))))
-            number += 1
-        else:
-            body, number = _numbered(node.body, number, depth + isinstance(node.node, Scope))
-            found.append(replace(node, body=body))
-    return tuple(found), number
-
-
-def _origins(tree: Tree) -> list[Origin | None]:
-    return [o for node in tree for o in ([node.origin] if isinstance(node, Line) else _origins(node.body))]
-
-
-def _renamed(node: Line | Block, own: str, other: str, targets: bool) -> Line | Block:
-    """A tree that uses another buffer of the same shape."""
-    if isinstance(node, Block):
-        return replace(node, body=tuple(_renamed(child, own, other, targets) for child in node.body))
-
-    def one(expr: Expr) -> Expr:
-        match expr:
-            case Access(name) if name == own:
-                return replace(expr, buffer=other)
-            case Op(_, args):
-                return replace(expr, args=tuple(map(one, args)))
-        return expr
-
-    target = node.statement.target
-    if target.buffer == own and targets:
-        target = replace(target, buffer=other)
-    return replace(node, statement=replace(node.statement, target=target, value=one(node.statement.value)))
-
-
-def _moved(block: Block, depth: int, at: Affine) -> Block:
-    """A scope at whose iterations what ran at `at` runs, by its certificate too."""
-    swap = substitute_iterators({depth: at})
-
-    def one(node: Line | Block) -> Line | Block:
-        if isinstance(node, Block):
-            (outer,) = (substitute(replace(node.node, body=()), swap),)
-            assert isinstance(outer, Scope | Guard)
-            return Block(outer, tuple(map(one, node.body)))
-        statement = substitute(node.statement, swap)
-        assert isinstance(statement, Statement)
-        origin = node.origin
-        if origin is not None:
-            origin = Origin(origin.site, tuple(value.substitute(swap) for value in origin.iterators))
-        return Line(statement, origin)
-
-    return Block(block.node, tuple(map(one, block.body)))
 
 
 # -- the judge -----------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-KINDS = ("kernels", "mutations", "walks", "faults", "claims", "blurred", "errors", "effects")
+KINDS = ("kernels", "mutations", "walks", "faults", "claims", "blurred", "errors", "effects", "padded")
 BATCH = 100
 """Cases of one child."""
 

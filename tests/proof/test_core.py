@@ -26,10 +26,10 @@ from dojoir.proof.explain.verdicts import check
 from dojoir.proof.patterns.table import PATTERNS, Pattern
 from dojoir.sets.limits import StepLimitReached, limited
 
-MOST = 2290
+MOST = 2270
 """How many lines of code the core may have, each file of `proof` that it imports counted in."""
 
-MOST_TRUSTED = 8160
+MOST_TRUSTED = 8100
 """How many lines the core and what it stands on may have together, as docs/checker.md says."""
 
 BESIDE = ("sets", "ir", "types", "rules", "support", "errors")

@@ -47,7 +47,7 @@ from dojoir.proof.core.last_writer import last_writer_fault
 from dojoir.proof.core.marks import mark_error, marked
 from dojoir.proof.core.rule_use import rule_fault
 from dojoir.proof.core.touched import NewTouch, find_new_touch
-from dojoir.proof.core.unchanged import children, same_operations
+from dojoir.proof.core.unchanged import children, same_operations, standing
 from dojoir.proof.core.wellformed import Dependent, IllFormed, complaint, prove_dimensions, prove_storage
 from dojoir.proof.core.written import prove_collapsed, prove_written
 from dojoir.rules.rule import RuleUse
@@ -163,13 +163,14 @@ def well_formed(claim: Claim, outputs: bool = True, known: Container[str] = ()) 
     buffers `known` it is known that what is read was written."""
     before, after, instances = claim.before, claim.after, claim.certificate
     extents = {b.name: tuple(d.extent for d in b.dims) for b in before.buffers}
-    same = frozenset[int]() if instances.beyond else same_operations(claim)
+    stands = standing(claim)
+    same = same_operations(claim) & stands
     others = [(k, site, instances.origins[k]) for k, site in enumerate(after.sites) if k not in same]
     changed = [
         k
         for k, site, origin in others
         if origin is None
-        or instances.beyond
+        or k not in stands
         or instances.inlined
         or instances.extracted
         or not same_elements(before.sites[origin.site].statement, origin, site.statement)

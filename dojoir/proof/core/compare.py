@@ -15,7 +15,7 @@ from dojoir.ir.tree import MAY_ASSIGN, Commuting
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.certificate import identity, stand_for
 from dojoir.proof.claim import Claim
-from dojoir.proof.core.padding import adding_zero, may_run, reads_of
+from dojoir.proof.core.padding import adding_zero
 from dojoir.proof.core.unchanged import alike, alone, same_operations
 from dojoir.proof.core.value_graph import Graph, NotTransparent
 from dojoir.sets.flow import users_of
@@ -126,7 +126,7 @@ class Correspondence:
         domains = self.old.domains_of(named)
         extra = mapping.subtract_range(domains)
         self.beyond = extra.domain()
-        if not (extra.is_empty() or (self.instances.beyond and may_run(self.new_graph, self.beyond))):
+        if not (self.instances.beyond or extra.is_empty()):
             return WrongInstances("extra-instance", self.before, extra.range())
         lost = domains.subtract(mapping.range())
         return None if lost.is_empty() else WrongInstances("lost-instance", self.before, lost)
@@ -249,10 +249,10 @@ class Correspondence:
         numbers = [k for k in touching if self.instances.origins[k] is not None]
         readers = self.new_graph.readers(numbers)
         stands_for = stand_for(self.after, self.instances, numbers)
-        if self.instances.beyond and not self.beyond.is_empty():
+        if self.instances.beyond:
             idle = adding_zero(self.new_graph, self.beyond)
             self.new_graph.sources = self.new_graph.sources.subtract_domain(idle)
-            readers = readers.subtract(reads_of(self.new_graph, self.beyond))
+            readers = readers.subtract(self.new_graph.reading(numbers).intersect_range(self.beyond).domain())
             stands_for = stands_for.subtract_domain(self.beyond)
         to_old = self._slots(numbers).intersect_domain(readers)
         actual, begins = (

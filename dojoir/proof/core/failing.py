@@ -31,6 +31,7 @@ from dojoir.ir.nodes import Access, Cast, Condition, Expr, Kernel, Op, Statement
 from dojoir.ir.operations import MAY_FAIL
 from dojoir.proof.certificate import LastWriter, Substitution
 from dojoir.proof.claim import Claim
+from dojoir.proof.core.unchanged import standing
 from dojoir.proof.core.value_graph import replace_read
 from dojoir.sets.failing import may_fail
 from dojoir.sets.flow import same_bounds
@@ -64,13 +65,13 @@ def _new_errors(claim: Claim) -> Iterator[MayFail]:
     steps, old_steps = certificate.extracted, certificate.inlined
     if certificate.backward:
         steps, old_steps = old_steps, steps
-    standing = {k for k, _ in claim.pairs}
+    stands = standing(claim)
     for k, j in claim.pairs:
         if after.sites[k].statement.gathers and _narrower(before, after, (j, old_steps), (k, steps)):
             yield MayFail(after, k, _running(after, k))
     for k in range(len(after.sites)):
-        if k not in standing and _computes_what_may_fail(after, k):
-            left = _unreached(after, k, steps, standing)
+        if k not in stands and _computes_what_may_fail(after, k):
+            left = _unreached(after, k, steps, stands)
             if left is not None:
                 yield MayFail(after, k, left)
 
@@ -104,7 +105,7 @@ def _is_suspect(part: Expr) -> bool:
 
 # -- what is extracted -----------------------------------------------------------------------------------------
 def _unreached(
-    after: Kernel, number: int, steps: Sequence[Substitution], standing: set[int]
+    after: Kernel, number: int, steps: Sequence[Substitution], stands: frozenset[int]
 ) -> isl.UnionMap | None:
     """The instances of a statement, as a map to nothing, whose value is not one that a statement with an old
     instance always computes; None where there are none."""
@@ -114,7 +115,7 @@ def _unreached(
         reader = after.sites[step.site]
         if step.definition != number or step.ordinal not in set(_always_read(reader.statement)):
             continue
-        if step.site not in standing and _unreached(after, step.site, steps, standing) is not None:
+        if step.site not in stands and _unreached(after, step.site, steps, stands) is not None:
             continue
         if step.iterators == itself and same_bounds(reader, site):
             return None

@@ -29,6 +29,7 @@ from dojoir.ir.nodes import Access, Kernel, Statement, substitute
 from dojoir.proof.certificate import LastWriter
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.data_writes import decided, without_data_writes
+from dojoir.proof.core.unchanged import standing
 from dojoir.sets.flow import same_bounds
 from dojoir.sets.kernel_sets import KernelSets, sets_of
 from dojoir.support.frozen import dataclass
@@ -113,7 +114,7 @@ def _same(claim: Claim, users: set[int]) -> frozenset[int]:
             assert isinstance(given, Statement)
             assert isinstance(made, Statement)
             seen[number] = seen.get(number, True) and _touches_no_more(claim.after, given, made)
-    return frozenset(k for k, same in seen.items() if same)
+    return frozenset(k for k, same in seen.items() if same) & standing(claim)
 
 
 def _touches_no_more(kernel: Kernel, was: Statement, now: Statement) -> bool:

@@ -45,6 +45,13 @@ def alone(claim: Claim) -> frozenset[int]:
     )
 
 
+def standing(claim: Claim) -> frozenset[int]:
+    """The statements of the kernel after each of whose instances stands for one of the kernel before, or one of
+    those for it. Where a certificate says `beyond`, those that are seen to have no more."""
+    certificate = claim.certificate
+    return alone(claim) if certificate.beyond and not certificate.backward else frozenset(k for k, _ in claim.pairs)
+
+
 def same_operations(claim: Claim) -> frozenset[int]:
     """The statements of the new kernel that are what they stand for to the letter, in the same iterators, on
     buffers that are declared alike. None where reads are replaced by expressions."""

@@ -287,11 +287,21 @@ class Graph:
         """The buffers that a call returns and of which something is said here."""
         return [buffer for buffer in self.sets.returned if buffer.name not in self.without]
 
+    def reading(self, sites: Collection[int]) -> isl.UnionMap:
+        """Each read of the given statements to the instance that makes it."""
+        reads = [(self.tuple_text(k, slot), k) for k in sites for slot in self.slots[k]]
+        reads += [(self.tuple_text(k, name="t"), k) for k in self.ordered.intersection(sites)]
+        return self.sets.map(*(f"{read} -> {self.tuple_text(k)}" for read, k in reads))
+
+    def instances(self, sites: Iterable[int]) -> isl.UnionSet:
+        """All that may be instances of the given statements."""
+        return self.sets.map(*(f"{self.tuple_text(k)} -> {self.tuple_text(k)}" for k in sites)).domain()
+
     def accumulations(self, among: Iterable[int] | None = None) -> isl.UnionSet:
         """The instances of the free accumulations, of some statements if given."""
         sites, numbers = self.sets.kernel.sites, self.sets.numbers if among is None else among
         free = [k for k in numbers if sites[k].statement.accumulation is not None and k not in self.ordered]
-        return self.sets.map(*(f"{self.tuple_text(k)} -> {self.tuple_text(k)}" for k in free)).domain()
+        return self.instances(free)
 
     def mixes_operators(self, sources: isl.UnionMap) -> bool:
         """Whether free accumulations by several operators reach one reader: the set of them does not say in which
