@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from random import Random
 
+import claims
 import pytest
 from checked import checked_kernel
 
 import dojoir
+from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import F64
-from dojoir.ir.nodes import MARKS, Guard, Kernel, Node, Path, Scope, Statement
+from dojoir.ir.nodes import (
+    MARKS,
+    Extent,
+    Guard,
+    Kernel,
+    Node,
+    Path,
+    Scope,
+    Statement,
+    substitute,
+    substitute_iterators,
+)
 from dojoir.proof import wellformed
+from dojoir.proof.core import independence
 from dojoir.proof.core.check import marks
+from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.core.marks import mark_error
+from dojoir.proof.patterns import independent
 from dojoir.proof.wellformed import are_right, keeps_marks
 
 
@@ -117,3 +134,30 @@ def test_a_move_that_takes_one_back_asks_what_it_changed_alone(monkeypatch: pyte
     assert kernel.body[0] not in asked
     assert dojoir.check(kernel, "add_scope(0.1, 1)")
     assert [child.extent for child in asked if isinstance(child, Scope)] == [kernel.body[0].extent]
+
+
+# -- values that an iteration begins anew --------------------------------------------------------------------
+def around(kernel: Kernel, first: int) -> Kernel:
+    """The children of a kernel from one on, in one more scope."""
+    deeper = substitute_iterators({depth: Affine.iterator(depth + 1) for depth in range(8)})
+    body = tuple(substitute(node, deeper) for node in kernel.body[first:])
+    return without_data_writes(kernel.evolve(body=(Scope(Extent((Affine.size("N"),)), body),)))
+
+
+def test_no_value_crosses_that_each_iteration_begins_anew() -> None:
+    found: Counter[tuple[bool, bool]] = Counter()
+    for number in range(100):
+        maker = claims.Maker(Random(f"anew {number}"))
+        drawn = maker.kernel(maker.old())
+        if drawn is None:
+            continue
+        kernel = around(drawn, number % 4)
+        for path, node in kernel.walk():
+            for mark in ("p", "v", "gx") if isinstance(node, Scope) else ():
+                quick = wellformed.find_conflict(kernel, path, mark) is None
+                assert quick == (independence.find_conflict(kernel, path, mark) is None), (path, mark, kernel)
+        for name in independence.private_buffers(kernel, (0,), "p"):
+            found[independent.begins_anew(kernel, (0,), name), independence.carries(kernel, (0,), name)] += 1
+    assert not found[True, True]
+    assert found[True, False] > 50
+    assert found[False, True] > 10
