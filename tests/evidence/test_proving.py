@@ -71,6 +71,18 @@ def test_a_run_is_proved_again(benched: Bundle) -> None:
     assert "nothing differs" in str(found)
 
 
+def test_a_run_whose_data_have_facts_is_proved_again(tmp_path: Path) -> None:
+    text = (
+        "kernel ragged(N)\nin  len: i32[N] distinct lengths(9999)\nin  x: f32[N]\nout y: f32[N]\n\n"
+        "N\n| y[{0}] = 0\n| len[{0}]\n| | y[{0}] += x[{0}]\n"
+    )
+    trace = dojoir.Trace(dojoir.parse(text))
+    trace.apply("split(0, 16)")
+    given = bench_bundle(tmp_path, trace)
+    assert "len: i32[N] distinct lengths(9999)" in (given.text("final.dojo") or "")
+    assert replay(given).ok
+
+
 def test_searches_of_kernels_of_the_library_are_proved_again(tmp_path: Path) -> None:
     for seed, name in enumerate(("add", "softmax", "matmul", "layernorm", "transpose")):
         found = replay(search_bundle(tmp_path, name, 6, seed))

@@ -327,3 +327,26 @@ except dojoir.ToolchainError as error:
     assert out.startswith("no-torch"), out
     assert "pip install 'dojoir[torch]'" in out
     assert issubclass(ToolchainError, dojoir.DojoError)
+
+
+def test_data_that_break_what_is_declared_are_refused() -> None:
+    """By the first call and by later ones, and by the backward kernel's."""
+    text = """kernel ragged(N, M)
+in  len: i32[N] lengths(M)
+in  x: f32[N, M]
+out y: f32[N]
+
+N
+| y[{0}] = 0
+| len[{0}]
+| | y[{0}] += x[{0}, {1}]
+"""
+    operator = dojoir.torch.op(dojoir.parse(text), "dojoir_tests::stated", backward="auto")
+    length, x = torch.tensor([1, 4], dtype=torch.int32), torch.ones(2, 4, requires_grad=True)
+    for _ in range(4):
+        y = operator(length, x)
+        assert y.tolist() == [1, 4]
+        with pytest.raises(ArgumentError, match=r"len\[1\] is 5"):
+            operator(length + 1, x)
+    y.sum().backward()
+    assert x.grad.tolist() == [[1, 0, 0, 0], [1, 1, 1, 1]]
