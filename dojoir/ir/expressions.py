@@ -9,6 +9,7 @@ from operator import is_
 from dojoir.errors import Span
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
+from dojoir.ir.operations import MAY_FAIL
 from dojoir.support.frozen import dataclass, hash_once
 
 DEEPEST_EXPRESSION = 128
@@ -137,6 +138,13 @@ def parts(expr: Expr) -> Iterator[Expr]:
             left += part.args[::-1]
         elif isinstance(part, Cast):
             left.append(part.arg)
+
+
+def may_end_a_run(part: Expr) -> bool:
+    """Whether a part of an expression is of a kind that may be an error of the run."""
+    if isinstance(part, Access):
+        return any(isinstance(index, Access) for index in part.indices)
+    return isinstance(part, Op) and part.name in MAY_FAIL
 
 
 def map_leaves(expr: Expr, new: Callable[[Leaf], Expr], normal: bool = False) -> Expr:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from dojoir.errors import Span
 from dojoir.ir.affine import Affine, Iter, SizeVar
-from dojoir.ir.expressions import Access, Expr, Op, affine_parts, are, expr_accesses
+from dojoir.ir.expressions import Access, Expr, Op, affine_parts, are, expr_accesses, may_end_a_run, parts
 from dojoir.ir.hints import Hint, in_order
 from dojoir.ir.paths import Path
 from dojoir.support.frozen import dataclass, hash_once
@@ -119,9 +119,9 @@ class Statement:
         return tuple(d for d, index in enumerate(self.target.indices) if isinstance(index, Access))
 
     @cached_property
-    def gathers(self) -> bool:
-        """Whether an index of what it reads is data."""
-        return any(isinstance(index, Access) for access in self.term_reads for index in access.indices)
+    def suspect(self) -> bool:
+        """Whether it may end a run by its words: it divides integers, shifts, or has an index from data."""
+        return any(map(may_end_a_run, (*parts(self.value), self.target)))
 
     @cached_property
     def index_reads(self) -> tuple[Access, ...]:
@@ -250,6 +250,11 @@ class Scope:
         return _inner(self)
 
     @cached_property
+    def suspect(self) -> bool:
+        """Whether a statement inside is."""
+        return any(node.suspect for node in self.body)
+
+    @cached_property
     def buffers(self) -> frozenset[str]:
         """The buffers that statements inside touch."""
         return frozenset().union(*(node.buffers for node in self.body))
@@ -278,6 +283,11 @@ class Guard:
     def inner(self) -> tuple[Site, ...]:
         """Every statement inside, in the order of the text, with what is around it from this guard on."""
         return _inner(self)
+
+    @cached_property
+    def suspect(self) -> bool:
+        """Whether a statement inside is."""
+        return any(node.suspect for node in self.body)
 
     @cached_property
     def buffers(self) -> frozenset[str]:

@@ -13,10 +13,10 @@ from dojoir.ir.nodes import Access, Cast, Const, Expr, Index, Kernel, Op, Site, 
 from dojoir.ir.text import format_statement
 from dojoir.ir.tree import MAY_ASSIGN, Commuting
 from dojoir.ir.where import diagnostic_at
-from dojoir.proof.certificate import identity, stand_for
+from dojoir.proof.certificate import stand_for
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.padding import adding_zero
-from dojoir.proof.core.unchanged import alike, alone, same_operations
+from dojoir.proof.core.unchanged import alike, alone, same_operations, settled
 from dojoir.proof.core.value_graph import Graph, NotTransparent
 from dojoir.sets.flow import users_of
 from dojoir.sets.kernel_sets import isl_affine, iterators
@@ -285,25 +285,6 @@ class Correspondence:
 
 def _is_mixed(found: Difference) -> bool:
     return isinstance(found, Diagnostic) and found.code == "mixed-operators"
-
-
-def settled(claim: Claim, alike: frozenset[str]) -> frozenset[str]:
-    """The buffers, of those that are `alike`, that need not be compared.
-
-    In both kernels the same statements touch such a buffer, the same to the letter (the same reads in another
-    expression may mean something else). Among themselves they touch the same elements at the same times. Each
-    stands for itself in the same iteration. So no other read gets a value from there, and none of them is taken
-    out of a value graph. None are settled where reads were replaced by expressions.
-    """
-    instances, same = claim.certificate, identity(claim.before).origins
-    if instances.inlined or instances.extracted:
-        return frozenset()
-
-    def stays(name: str) -> bool:
-        were, are = users_of(claim.old, name), users_of(claim.new, name)
-        return all(instances.origins[n] == same[k] for k, n in zip(were, are, strict=True))
-
-    return frozenset(name for name in alike if stays(name))
 
 
 def _spelled(statement: Statement, term: Expr) -> Statement:

@@ -26,9 +26,8 @@ from collections.abc import Iterator, Sequence
 import islpy as isl
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.expressions import parts
+from dojoir.ir.expressions import may_end_a_run, parts
 from dojoir.ir.nodes import Access, Cast, Condition, Expr, Kernel, Op, Statement, expr_accesses
-from dojoir.ir.operations import MAY_FAIL
 from dojoir.proof.certificate import LastWriter, Substitution
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.unchanged import standing
@@ -59,15 +58,17 @@ def find_new_error(claim: Claim) -> MayFail | None:
 
 def _new_errors(claim: Claim) -> Iterator[MayFail]:
     before, after, certificate = claim.parts
+    if isinstance(certificate.rule, LastWriter) or not any(node.suspect for node in after.body):
+        return
     if certificate.rule is not None:
-        yield from () if isinstance(certificate.rule, LastWriter) else _by_rule(before, after)
+        yield from _by_rule(before, after)
         return
     steps, old_steps = certificate.extracted, certificate.inlined
     if certificate.backward:
         steps, old_steps = old_steps, steps
     stands = standing(claim)
     for k, j in claim.pairs:
-        if after.sites[k].statement.gathers and _narrower(before, after, (j, old_steps), (k, steps)):
+        if after.sites[k].statement.suspect and _narrower(before, after, (j, old_steps), (k, steps)):
             yield MayFail(after, k, _running(after, k))
     for k in range(len(after.sites)):
         if k not in stands and _computes_what_may_fail(after, k):
@@ -84,7 +85,7 @@ def _running(kernel: Kernel, number: int) -> isl.UnionMap:
 
 def _computes_what_may_fail(kernel: Kernel, number: int) -> bool:
     site = kernel.sites[number]
-    if not any(map(_is_suspect, parts(site.statement.value))) and not site.statement.scatters:
+    if not site.statement.suspect:
         return False
     sets = sets_of(kernel)
 
@@ -94,13 +95,6 @@ def _computes_what_may_fail(kernel: Kernel, number: int) -> bool:
     typed = elaborate(site.statement, {buffer.name: buffer for buffer in kernel.buffers})
     values = (typed.value,) if typed.condition is None else (typed.value, typed.condition)
     return bool(site.statement.scatters) or any(may_fail(value, holds) for value in values)
-
-
-def _is_suspect(part: Expr) -> bool:
-    """Whether a part of an expression is of a kind that may fail."""
-    return (isinstance(part, Op) and part.name in MAY_FAIL) or (
-        isinstance(part, Access) and any(isinstance(index, Access) for index in part.indices)
-    )
 
 
 # -- what is extracted -----------------------------------------------------------------------------------------
@@ -178,7 +172,7 @@ def _ranges(kernel: Kernel, number: int, steps: Sequence[Substitution]) -> list[
 def _by_rule(before: Kernel, after: Kernel) -> Iterator[MayFail]:
     """The statements that may fail, of which no statement between the same bounds computes as much before."""
     for k, site in enumerate(after.sites):
-        suspects = {part for part in parts(site.statement.value) if _is_suspect(part)}
+        suspects = {part for part in parts(site.statement.value) if may_end_a_run(part)}
         if suspects and site.statement not in {s.statement for s in before.sites if same_bounds(s, site)}:
             there = (
                 {*parts(s.statement.value)} for s in before.sites if same_bounds(s, site) and _is_plain(s.statement)

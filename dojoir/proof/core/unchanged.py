@@ -1,7 +1,7 @@
 """The parts that a rewrite left unchanged, seen in the trees alone: for them there is nothing to prove.
 
-Four theorems. The first two say that a part of the new kernel and what it stands for in the old one are equal. The
-others, that the new kernel has something since the old one, which is well-formed, has it.
+Five theorems. The first three say that a part of the new kernel and what it stands for in the old one are equal.
+The others, that the new kernel has something since the old one, which is well-formed, has it.
 
 - *instances* (`alone`): a statement that is between the same bounds and guards as another of the old kernel, stands
   for that one in the same iteration, and is the only one that stands for any of it, has just the instances that
@@ -9,6 +9,10 @@ others, that the new kernel has something since the old one, which is well-forme
 - *operations* (`same_operations`): a statement that is the same to the letter, on buffers that are declared alike,
   and stands for the other one in the same iteration, computes the same from what it reads, and its indices are in
   bounds as they were.
+- *values* (`settled`): where the same statements touch a buffer in both kernels, the same to the letter (the same
+  reads in another expression may mean something else), between the same bounds and in the same order, and each
+  stands for itself in the same iteration, they touch the same elements at the same times. So no other read gets a
+  value from there, and none of them is taken out of a value graph.
 - *flow* and *written* (`alike`): through a buffer that the same statements touch, with the same bounds and in the
   same order, the same values flow. What is said of a read is which of these statements write its element before it,
   and that is the same: so what it reads was written, as it was, and to that very element.
@@ -83,6 +87,20 @@ def alike(claim: Claim, strict: bool) -> frozenset[str]:
         )
 
     return frozenset(buffer.name for buffer in {*before.buffers} & {*after.buffers} if stays(buffer.name))
+
+
+def settled(claim: Claim, alike: frozenset[str]) -> frozenset[str]:
+    """The buffers, of those that are `alike`, of which no value needs to be compared. None where reads are replaced
+    by expressions."""
+    instances, same = claim.certificate, identity(claim.before).origins
+    if instances.inlined or instances.extracted:
+        return frozenset()
+
+    def stays(name: str) -> bool:
+        were, are = users_of(claim.old, name), users_of(claim.new, name)
+        return all(instances.origins[n] == same[k] for k, n in zip(were, are, strict=True))
+
+    return frozenset(name for name in alike if stays(name))
 
 
 def children(claim: Claim) -> frozenset[int]:
