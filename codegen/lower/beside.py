@@ -22,7 +22,7 @@ from dojoir.ir.nodes import (
     with_body,
 )
 from dojoir.ir.text import lines
-from dojoir.proof.core.marks import BLOCK, GRID
+from dojoir.ir.words import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 
 ON_DEVICE = frozenset({*GRID, *BLOCK, "lane"})

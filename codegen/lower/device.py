@@ -42,7 +42,7 @@ from dojoir.ir.dtypes import F32
 from dojoir.ir.expressions import expr_accesses
 from dojoir.ir.nodes import Access, Condition, Extent, Guard, Node, Path, Scope, Statement
 from dojoir.ir.where import place as place_in_text
-from dojoir.proof.core.marks import GRID
+from dojoir.ir.words import GRID
 from dojoir.types.typed import TypedStatement
 
 THREAD = ThreadNumber(INDEX)

@@ -14,7 +14,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.instruction import Instruction, Use
 from dojoir.ir.nodes import Access, Kernel, Node, Path, Scope
 from dojoir.ir.places import ancestors
-from dojoir.proof.core.marks import BLOCK
+from dojoir.ir.words import BLOCK
 from dojoir.support.frozen import dataclass
 from dojoir.types.recognise import Fit, recognise
 

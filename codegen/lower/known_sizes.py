@@ -16,7 +16,7 @@ from dojoir.codegen.lower.threads import has_mark
 from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Node
 from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.ir.rewriting.substitution import fixed_sizes, substitute
-from dojoir.proof.core.marks import GRID
+from dojoir.ir.words import GRID
 
 
 def with_known_sizes(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:

@@ -42,8 +42,8 @@ from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Buffer, Kernel, Path
 from dojoir.ir.text import to_text
 from dojoir.ir.where import place
-from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.wellformed import keeps_marks
+from dojoir.sets.data_writes import without_data_writes
 from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.types.elaborate import elaborate
 from dojoir.types.in_bytes import in_bytes

@@ -11,7 +11,7 @@ from dojoir.codegen.lower.state import Memory, State, Unit
 from dojoir.codegen.lower.stream import is_contiguous
 from dojoir.ir.nodes import Path
 from dojoir.ir.paths import is_inside
-from dojoir.proof.core.independence import is_uniform
+from dojoir.ir.places import is_uniform
 
 
 def may_mask(unit: Unit, path: Path, state: State) -> bool:

@@ -12,9 +12,9 @@ from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir import where as locate
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Site, Statement
-from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.core.independence import carries
 from dojoir.proof.core.written import gives_itself
+from dojoir.sets.data_writes import without_data_writes
 from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.support.frozen import dataclass
 

@@ -16,7 +16,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
 from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
-from dojoir.proof.core.independence import is_uniform
+from dojoir.ir.places import is_uniform
 from dojoir.support.frozen import dataclass
 from dojoir.types.typed import Apply, Convert, Typed, TypedStatement
 

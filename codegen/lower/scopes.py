@@ -34,7 +34,7 @@ from dojoir.codegen.lower.unrolling import copies, rolled
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DType
 from dojoir.ir.nodes import Extent, Guard, Node, Path, Scope, Statement
-from dojoir.proof.core.independence import is_uniform
+from dojoir.ir.places import is_uniform
 from dojoir.types.typed import Apply, Load, Typed, TypedStatement
 
 MOST_VERSIONED = 512

@@ -31,7 +31,7 @@ from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Guard, Kernel, Op, Path, Scope, Site
 from dojoir.ir.operations import MAY_FAIL
 from dojoir.ir.places import sites_inside
-from dojoir.proof.core.marks import GRID
+from dojoir.ir.words import GRID
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.support.frozen import dataclass

@@ -18,7 +18,7 @@ from dojoir.codegen.lower.threads import Threads, has_mark
 from dojoir.ir.dtypes import F32, DType
 from dojoir.ir.instruction import Use
 from dojoir.ir.nodes import Kernel, Node, Path, Scope
-from dojoir.proof.core.marks import BLOCK, GRID
+from dojoir.ir.words import BLOCK, GRID
 
 BESIDE = frozenset({*GRID, *BLOCK, "lane", "p"})
 """The marks of scopes whose iterations are not one thread's."""

@@ -19,10 +19,10 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import expr_accesses
 from dojoir.ir.nodes import MAY_ASSIGN, Access, Commuting, Kernel, Node, Path, Scope, Site, Statement, format_path
 from dojoir.ir.paths import is_inside
+from dojoir.ir.places import is_uniform
 from dojoir.ir.text import format_access
 from dojoir.ir.where import place
-from dojoir.proof.core.independence import is_uniform
-from dojoir.proof.core.marks import BLOCK, GRID, MAX_BLOCK
+from dojoir.ir.words import BLOCK, GRID, MAX_BLOCK
 from dojoir.sets.kernel_sets import isl_affine, iterators, sets_of
 from dojoir.support.frozen import dataclass
 

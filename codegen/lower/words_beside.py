@@ -42,7 +42,7 @@ from dojoir.ir.nodes import (
     Statement,
     with_body,
 )
-from dojoir.proof.core.marks import GRID
+from dojoir.ir.words import GRID
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import natural_type
 from dojoir.types.identities import neutral

@@ -31,7 +31,7 @@ from dojoir.ir.nodes import Buffer, Condition, Kernel, Scope, Site, given_kernel
 from dojoir.ir.operations import ACCUMULATIONS, ELEMENTARY, OPERATIONS, Class
 from dojoir.ir.packing import in_halves
 from dojoir.meaning.sizes import solve
-from dojoir.proof.core.data_writes import without_data_writes
+from dojoir.sets.data_writes import without_data_writes
 from dojoir.sets.kernel_sets import Read, sets_of
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public

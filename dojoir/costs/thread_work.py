@@ -15,7 +15,7 @@ from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine, FloorDiv, Mod
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Buffer, Condition, Kernel, Op, Statement, holds
-from dojoir.proof.core.marks import BLOCK, GRID
+from dojoir.ir.words import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 from dojoir.types.quads import QUAD, multiplies_bytes
 

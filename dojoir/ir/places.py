@@ -1,8 +1,9 @@
-"""The scopes around a place of a kernel, and the nodes beside it and inside it. A path is one that the kernel
-has."""
+"""The scopes around a place of a kernel, the nodes beside it and inside it, and what is one element for all
+iterations of a scope. A path is one that the kernel has."""
 
 from __future__ import annotations
 
+from dojoir.ir.expressions import Access
 from dojoir.ir.kernel import Kernel
 from dojoir.ir.paths import Path, is_inside
 from dojoir.ir.tree import Guard, Node, Scope, Site, Statement
@@ -39,3 +40,16 @@ def numbers_inside(kernel: Kernel, path: Path) -> list[int]:
 def sites_inside(kernel: Kernel, path: Path) -> list[Site]:
     """The statements at `path` or inside, in the order of the text."""
     return [site for site in kernel.sites if is_inside(site.path, path)]
+
+
+def is_uniform(kernel: Kernel, access: Access, depth: int) -> bool:
+    """Whether an access surely touches the same storage at every value of the iterator at `depth`. An index that is
+    read from a buffer that the kernel writes may be another one in each iteration, at the same element."""
+    dims = kernel.buffer(access.buffer).dims
+    return not any(
+        depth in index.iterators
+        if not isinstance(index, Access)
+        else kernel.buffer(index.buffer).role != "in" or not is_uniform(kernel, index, depth)
+        for index, dim in zip(access.indices, dims, strict=True)
+        if not dim.collapsed
+    )

@@ -8,6 +8,16 @@ from typing import NamedTuple
 MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
 """The marks of a scope."""
 
+GRID, BLOCK = ("gx", "gy", "gz"), ("bx", "by", "bz")
+LEVELS = {**dict.fromkeys(GRID, 0), **dict.fromkeys(BLOCK, 1), "lane": 2}
+"""The marks of a GPU, by how far inside they stand: a grid is around a block, a block around lanes."""
+
+MAX_BLOCK = 1024
+"""How many threads the scopes of a block may make together: what every GPU takes."""
+
+MAX_WAVE = 64
+"""How many lanes a warp or wavefront may have."""
+
 STORAGES = ("heap", "stack", "reg", "shared")
 """Where a temporary may live."""
 

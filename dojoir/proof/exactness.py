@@ -7,10 +7,11 @@ whether it would be legal if the kernel were strict.
 from __future__ import annotations
 
 from dojoir.ir.nodes import Kernel
+from dojoir.ir.places import is_uniform
 from dojoir.proof.certificate import InstanceMap, LastWriter
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.compare import Correspondence
-from dojoir.proof.core.independence import COLLECTIVE, is_uniform
+from dojoir.proof.core.independence import COLLECTIVE
 
 
 def is_exact(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:

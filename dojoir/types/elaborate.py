@@ -13,8 +13,21 @@ from dataclasses import replace
 from typing import NoReturn
 
 from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES, F32, F64, I64, DType
-from dojoir.ir.nodes import Access, Buffer, Cast, Const, Expr, Index, Kernel, Op, Statement
+from dojoir.ir.nodes import (
+    Access,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Index,
+    Kernel,
+    Op,
+    Statement,
+    substitute_expr,
+    substitute_iterators,
+)
 from dojoir.ir.operations import ACCUMULATIONS, COMPARED, OF_KEYS, OPERATIONS, PRODUCT, Class
 from dojoir.ir.text import format_access, format_expr
 from dojoir.ir.where import place
@@ -445,3 +458,15 @@ def _wrap(value: int, dtype: DType) -> int:
     """The integer modulo 2**bits, in the range of `dtype`."""
     value &= (1 << dtype.bits) - 1
     return value - (1 << dtype.bits) if dtype.kind == "i" and value >> (dtype.bits - 1) else value
+
+
+def definition_value(statement: Statement, at: tuple[Affine, ...], buffers: Mapping[str, Buffer]) -> Expr | None:
+    """The value that reading the target of a plain assignment yields, in terms of the iterators `at`: its value,
+    cast to the type of the target where that is another. None for an expression of numbers and iterators that
+    would be computed in another type elsewhere."""
+    dtype = buffers[statement.target.buffer].dtype
+    natural = natural_type(statement.value, buffers)
+    if natural is None and not isinstance(statement.value, Const | Index):
+        return None
+    value = substitute_expr(statement.value, substitute_iterators(dict(enumerate(at))))
+    return value if natural == dtype else Cast(dtype, value)

@@ -22,10 +22,10 @@ from dojoir.passes.engine.refusals import compared, refused
 from dojoir.proof.certificate import identity
 from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Verdict, answer, prove_rewrite, same_but_marks
 from dojoir.proof.checker_mode import uses_core
-from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.verdict import IllegalMove
 from dojoir.proof.wellformed import is_proved, keep_proved, keeps_marks, prove
+from dojoir.sets.data_writes import without_data_writes
 from dojoir.sets.limits import TRIES, Budget, StepLimitReached
 from dojoir.support.gc_pause import uncollected
 from dojoir.support.memo import Memo, tables

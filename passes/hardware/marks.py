@@ -9,12 +9,12 @@ from typing import ClassVar, Self
 from dojoir.ir.nodes import MARKS as ALL_MARKS
 from dojoir.ir.nodes import Kernel, Path, Scope, format_path
 from dojoir.ir.places import ancestors
+from dojoir.ir.words import BLOCK, GRID, LEVELS, MAX_BLOCK, MAX_WAVE
 from dojoir.passes.base.alternatives import Alternative
 from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, Word, place_of, scope_at, scopes
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.hardware.marking import to_mark
 from dojoir.proof.check import identity
-from dojoir.proof.core.marks import BLOCK, GRID, LEVELS, MAX_BLOCK, MAX_WAVE
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 

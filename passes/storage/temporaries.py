@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dojoir.ir.nodes import Buffer, Kernel
+from dojoir.ir.words import MAX_BLOCK
 from dojoir.passes.base.move import Refusal
-from dojoir.proof.core.marks import MAX_BLOCK
 
 MAX_STACK_BYTES = 64 * 1024
 """The largest buffer that may live on the stack."""

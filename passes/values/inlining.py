@@ -26,13 +26,14 @@ from dojoir.ir.nodes import (
     substitute_access,
     substitute_iterators,
 )
+from dojoir.ir.rewriting.rewrite import replace_read
 from dojoir.ir.text import format_access
 from dojoir.passes.base.move import BufferName, Formula, Move, Place, Refusal, Rewrite, Undoing, place_of
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import InstanceMap, Substitution, identity
-from dojoir.proof.core.value_graph import definition_value, replace_read
 from dojoir.support.frozen import dataclass
+from dojoir.types.elaborate import definition_value
 
 
 @dataclass(frozen=True)

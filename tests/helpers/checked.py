@@ -7,8 +7,8 @@ from random import Random
 from walks import start_kernel
 
 from dojoir.ir.nodes import Kernel
-from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.sets.apart import apart
+from dojoir.sets.data_writes import without_data_writes
 
 
 def checked_kernel(random: Random, small: float = 0.0) -> Kernel:

@@ -23,8 +23,8 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Access, Buffer, Condition, DataFact, Extent, Guard, Kernel, Node, Scope, Size, Statement
 from dojoir.ir.packing import has_packed
-from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.core.independence import find_conflict
+from dojoir.sets.data_writes import without_data_writes
 
 F32, I32, F64 = DTYPES["f32"], DTYPES["i32"], DTYPES["f64"]
 

@@ -6,7 +6,7 @@ from random import Random
 
 import dojoir
 from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, format_path
-from dojoir.proof.core.marks import GRID
+from dojoir.ir.words import GRID
 
 CPU_MARKS = ("v", "v", "p", "u")
 GPU_MARKS = ("bx", "bx", "lane", "by")

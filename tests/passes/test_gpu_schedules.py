@@ -19,8 +19,8 @@ from runnable import runnable_kernel
 import dojoir
 from dojoir import schedules
 from dojoir.ir.nodes import Scope
+from dojoir.ir.words import GRID
 from dojoir.passes.schedule.plan.planner import Planner, Scheduled
-from dojoir.proof.core.marks import GRID
 from dojoir.runtime.gpu import nvrtc
 
 PAGE = ROOT / "docs" / "targets.md"

@@ -12,8 +12,8 @@ from runnable import runnable_kernel
 from tangled import tangled_kernel
 
 import dojoir
-from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.sets import flow_check
+from dojoir.sets.data_writes import without_data_writes
 from dojoir.sets.flow import _Given, dependences, flow_of, users_of
 from dojoir.sets.kernel_sets import KernelSets, sets_of, workspace
 from dojoir.sets.limits import StepLimitReached, integer, limited

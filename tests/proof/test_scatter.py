@@ -13,7 +13,7 @@ from emulated import Trial, build, machine, run
 import dojoir
 from dojoir.ir.nodes import Kernel
 from dojoir.proof.check import InstanceMap, compare, identity, is_legal, prove_by_core
-from dojoir.proof.core.data_writes import without_data_writes
+from dojoir.sets.data_writes import without_data_writes
 
 HISTOGRAM = """kernel histogram(N, B)
 in  x: i32[N]

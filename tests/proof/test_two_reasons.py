@@ -15,8 +15,8 @@ from dojoir.proof.certificate import identity
 from dojoir.proof.checker_mode import by_core
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.check import find_failure
-from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.sets.apart import apart
+from dojoir.sets.data_writes import without_data_writes
 
 TWO = """kernel z(N)
 in p: i64[N] distinct

@@ -13,7 +13,7 @@ from walks import draw_moves, some_sizes, start_kernel, walk
 
 import dojoir
 from dojoir.passes.base.move import Refusal
-from dojoir.proof.core.data_writes import without_data_writes
+from dojoir.sets.data_writes import without_data_writes
 from dojoir.sets.limits import StepLimitReached, limited
 
 

@@ -89,3 +89,17 @@ def map_indices(node: Node, new: Callable[[Affine], Affine], constants: bool = F
             )
             inner = tuple(map_indices(child, new, constants) for child in body)
             return with_body(node, inner) if are(sides, conditions) else Guard(sides, inner, node.loc)
+
+
+def replace_read(expr: Expr, ordinal: int, value: Expr) -> Expr:
+    """The expression with its read number `ordinal` replaced. That read must be a value, not an index."""
+    position = -1
+
+    def leaf(old: Leaf) -> Expr:
+        nonlocal position
+        if not isinstance(old, Access):
+            return old
+        position += len(list(old.accesses()))
+        return value if position == ordinal else old
+
+    return map_leaves(expr, leaf)

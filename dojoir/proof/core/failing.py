@@ -28,10 +28,10 @@ import islpy as isl
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import may_end_a_run, parts
 from dojoir.ir.nodes import Access, Cast, Condition, Expr, Kernel, Op, Statement, expr_accesses
+from dojoir.ir.rewriting.rewrite import replace_read
 from dojoir.proof.certificate import LastWriter, Substitution
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.unchanged import standing
-from dojoir.proof.core.value_graph import replace_read
 from dojoir.sets.failing import may_fail
 from dojoir.sets.flow import same_bounds
 from dojoir.sets.kernel_sets import isl_affine, iterators, sets_of

@@ -15,11 +15,11 @@ from functools import reduce
 
 import islpy as isl
 
-from dojoir.ir.nodes import Access, Commuting, Kernel, Path, Scope
+from dojoir.ir.nodes import Commuting, Kernel, Path, Scope
 from dojoir.ir.packing import in_halves
 from dojoir.ir.paths import is_inside
-from dojoir.ir.places import siblings
-from dojoir.proof.core.marks import BLOCK, GRID, LEVELS
+from dojoir.ir.places import is_uniform, siblings
+from dojoir.ir.words import BLOCK, GRID, LEVELS
 from dojoir.sets.flow import flow_of
 from dojoir.sets.kernel_sets import KernelSets, iterators, sets_of
 from dojoir.support.frozen import dataclass
@@ -92,7 +92,7 @@ def find_conflict(kernel: Kernel, path: Path, mark: str, seen: frozenset[str] = 
 
 def carries(kernel: Kernel, path: Path, name: str) -> bool:
     """Whether an iteration of the scope at `path` gets a value through the buffer `name` from another one. As of
-    `find_conflict`, the kernel is in the form without writes that data decide (`dojoir.proof.core.data_writes`)."""
+    `find_conflict`, the kernel is in the form without writes that data decide (`dojoir.sets.data_writes`)."""
     return _carried_value(sets_of(kernel), path, kernel.depth_of(path), frozenset({name})) is not None
 
 
@@ -169,16 +169,3 @@ def _carried_value(sets: KernelSets, path: Path, depth: int, private: frozenset[
     )
     crossing = sources.intersect_range(private_reads).subtract(within)
     return None if crossing.is_empty() else Conflict(path, crossing)
-
-
-def is_uniform(kernel: Kernel, access: Access, depth: int) -> bool:
-    """Whether an access surely touches the same storage at every value of the iterator at `depth`. An index that is
-    read from a buffer that the kernel writes may be another one in each iteration, at the same element."""
-    dims = kernel.buffer(access.buffer).dims
-    return not any(
-        depth in index.iterators
-        if not isinstance(index, Access)
-        else kernel.buffer(index.buffer).role != "in" or not is_uniform(kernel, index, depth)
-        for index, dim in zip(access.indices, dims, strict=True)
-        if not dim.collapsed
-    )

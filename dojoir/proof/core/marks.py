@@ -9,20 +9,13 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.ir.places import ancestors
 from dojoir.ir.where import diagnostic_at
+from dojoir.ir.words import BLOCK, LEVELS, MAX_BLOCK, MAX_WAVE
 from dojoir.proof.core.hint_rules import hint_error
 
 MAX_UNROLL = 256
 """The largest extent of a scope that may be unrolled."""
 
-GRID, BLOCK = ("gx", "gy", "gz"), ("bx", "by", "bz")
-LEVELS = {**dict.fromkeys(GRID, 0), **dict.fromkeys(BLOCK, 1), "lane": 2}
-"""The marks of a GPU, by how far inside they stand: a grid is around a block, a block around lanes."""
 _LEVEL_NAMES = ("of the grid", "of a block", "in lanes")
-
-MAX_BLOCK = 1024
-"""How many threads the scopes of a block may make together: what every GPU takes."""
-MAX_WAVE = 64
-"""How many lanes a warp or wavefront may have."""
 
 
 def mark_error(kernel: Kernel) -> Diagnostic | None:

@@ -28,8 +28,8 @@ import islpy as isl
 from dojoir.ir.nodes import Access, Kernel, Statement, substitute
 from dojoir.proof.certificate import LastWriter
 from dojoir.proof.claim import Claim
-from dojoir.proof.core.data_writes import decided, without_data_writes
 from dojoir.proof.core.unchanged import standing
+from dojoir.sets.data_writes import decided, without_data_writes
 from dojoir.sets.flow import same_bounds
 from dojoir.sets.kernel_sets import KernelSets, sets_of
 from dojoir.support.frozen import dataclass

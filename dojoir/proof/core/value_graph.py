@@ -13,25 +13,20 @@ Both are checked here against the flow itself. What does not fit raises `NotTran
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from itertools import combinations
 
 import islpy as isl
 
-from dojoir.ir.affine import Affine
-from dojoir.ir.expressions import Leaf, map_leaves
 from dojoir.ir.nodes import (
     Access,
     Buffer,
-    Cast,
     Commuting,
     Const,
     Expr,
-    Index,
     Statement,
-    substitute_expr,
-    substitute_iterators,
 )
+from dojoir.ir.rewriting.rewrite import replace_read
 from dojoir.proof.certificate import Substitution
 from dojoir.sets.flow import whole_flow
 from dojoir.sets.flow_check import Accesses, compute_flow
@@ -39,7 +34,7 @@ from dojoir.sets.flow_maps import Flow
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators
 from dojoir.support.frozen import dataclass
 from dojoir.support.kept import cached_property
-from dojoir.types.elaborate import natural_type
+from dojoir.types.elaborate import definition_value
 from dojoir.types.fma import contracted
 from dojoir.types.identities import beginning
 
@@ -314,27 +309,3 @@ class Graph:
 
 
 # -- expressions ---------------------------------------------------------------------------------------------
-def definition_value(statement: Statement, at: tuple[Affine, ...], buffers: Mapping[str, Buffer]) -> Expr | None:
-    """The value that reading the target of a plain assignment yields, in terms of the iterators `at`: its value,
-    cast to the type of the target where that is another. None for an expression of numbers and iterators that
-    would be computed in another type elsewhere."""
-    dtype = buffers[statement.target.buffer].dtype
-    natural = natural_type(statement.value, buffers)
-    if natural is None and not isinstance(statement.value, Const | Index):
-        return None
-    value = substitute_expr(statement.value, substitute_iterators(dict(enumerate(at))))
-    return value if natural == dtype else Cast(dtype, value)
-
-
-def replace_read(expr: Expr, ordinal: int, value: Expr) -> Expr:
-    """The expression with its read number `ordinal` replaced. That read must be a value, not an index."""
-    position = -1
-
-    def leaf(old: Leaf) -> Expr:
-        nonlocal position
-        if not isinstance(old, Access):
-            return old
-        position += len(list(old.accesses()))
-        return value if position == ordinal else old
-
-    return map_leaves(expr, leaf)

@@ -20,10 +20,10 @@ from dojoir.ir.packing import packing_error
 from dojoir.ir.text import format_condition
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core.bounds import OutOfBounds, prove_bounds
-from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.core.independence import Conflict, Finder, find_conflict
 from dojoir.proof.core.marks import mark_error
 from dojoir.proof.core.written import Unwritten, prove_collapsed, prove_written
+from dojoir.sets.data_writes import without_data_writes
 from dojoir.sets.kernel_sets import isl_affine, sets_of
 from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.frozen import dataclass

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Buffer, Condition, Kernel, Scope, Site, expr_accesses
+from dojoir.ir.rewriting.rewrite import replace_read
 from dojoir.proof.certificate import InstanceMap, Substitution, identity
-from dojoir.proof.core.value_graph import definition_value, replace_read
 from dojoir.sets.kernel_sets import sets_of
+from dojoir.types.elaborate import definition_value
 
 
 def is_extracted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:

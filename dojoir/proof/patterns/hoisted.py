@@ -34,10 +34,11 @@ from dojoir.ir.nodes import (
     substitute_iterators,
 )
 from dojoir.ir.places import numbers_inside
+from dojoir.ir.rewriting.rewrite import replace_read
 from dojoir.proof.certificate import InstanceMap, Substitution, identity
-from dojoir.proof.core.value_graph import definition_value, replace_read
 from dojoir.proof.patterns.extracting import has_an_element_each
 from dojoir.sets.kernel_sets import sets_of
+from dojoir.types.elaborate import definition_value
 
 
 def is_hoisted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:

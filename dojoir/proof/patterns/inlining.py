@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Kernel, Scope, Site, Statement, expr_accesses, substitute_access, substitute_iterators
+from dojoir.ir.rewriting.rewrite import replace_read
 from dojoir.proof.certificate import InstanceMap, Substitution, identity
-from dojoir.proof.core.value_graph import definition_value, replace_read
 from dojoir.proof.core.written import comes_and_goes
+from dojoir.types.elaborate import definition_value
 
 
 def is_inlined(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:

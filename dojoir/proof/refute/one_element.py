@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dojoir.ir.nodes import Kernel, Path
 from dojoir.ir.paths import is_inside
-from dojoir.proof.core.independence import is_uniform, private_buffers
+from dojoir.ir.places import is_uniform
+from dojoir.proof.core.independence import private_buffers
 from dojoir.proof.refute.first_iteration import runs_at
 from dojoir.sets.kernel_sets import sets_of
 

@@ -14,6 +14,7 @@ from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement
+from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.collapsing import Collapse
@@ -41,7 +42,6 @@ from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, in_two, move, nested, spot, stand_alone
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import MaterializeDims
-from dojoir.proof.core.marks import GRID
 
 TILE = (8, 32)
 """Rows and columns of threads where a block has a part of a plane."""

@@ -11,6 +11,7 @@ from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Kernel, Node, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
+from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.splitting import Split
@@ -21,7 +22,6 @@ from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, move, spot
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import ReuseDims
-from dojoir.proof.core.marks import GRID
 
 LARGEST = 64
 """The most elements of a block that one thread has."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Path, Scope, Statement
+from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind
 from dojoir.passes.schedule.facts.strides import depends, sites_in
@@ -17,7 +18,6 @@ from dojoir.passes.schedule.forms.nests import known
 from dojoir.passes.schedule.gpu.sharing.private import keep_private
 from dojoir.passes.schedule.gpu.sharing.threads import grid
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
-from dojoir.proof.core.marks import GRID
 
 FEWEST, MOST = 32, 1024
 """How many columns threads have."""

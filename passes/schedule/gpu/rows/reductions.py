@@ -12,6 +12,7 @@ from math import prod
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Path, Scope
+from dojoir.ir.words import GRID
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Vectorize
@@ -27,7 +28,6 @@ from dojoir.passes.schedule.gpu.sharing.threads import along, grid, shared_among
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, move, stand_alone
 from dojoir.passes.values.reductions import SplitReduction
-from dojoir.proof.core.marks import GRID
 
 WARP_SUM = 1024
 """The longest sum that a warp takes by itself."""

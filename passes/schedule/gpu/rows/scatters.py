@@ -10,6 +10,7 @@ from math import prod
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Path
+from dojoir.ir.words import GRID
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind
@@ -23,7 +24,6 @@ from dojoir.passes.schedule.steps.spots import act, nested, spot
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.passes.values.reductions import SplitReduction
-from dojoir.proof.core.marks import GRID
 
 COPY_BYTES = 16 << 10
 """The largest result of which each block has a copy: several blocks of a multiprocessor have room for theirs."""

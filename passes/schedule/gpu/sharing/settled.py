@@ -8,13 +8,13 @@ from functools import partial
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Access, Buffer, Kernel, Path, Site
+from dojoir.ir.words import BLOCK
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import act, move, spot
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import MaterializeDims
-from dojoir.proof.core.marks import BLOCK
 
 THREADS = frozenset({*BLOCK, "lane"})
 

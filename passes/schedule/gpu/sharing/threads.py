@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition
+from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind
 from dojoir.passes.loops.extents import SetExtent
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.steps.spots import Spot, act, guard_body
-from dojoir.proof.core.marks import GRID
 
 THREADS = 256
 """How many threads a block has, where nothing else is known."""

@@ -15,6 +15,7 @@ from typing import Literal
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Condition, Path, Site
+from dojoir.ir.words import GRID
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
@@ -41,7 +42,6 @@ from dojoir.passes.storage.pad_dims import PadDims
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
-from dojoir.proof.core.marks import GRID
 from dojoir.types.quads import QUAD, multiplies_bytes
 
 MOST_STEP = 4

@@ -16,6 +16,7 @@ from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Node, Path, Scope, Statement
+from dojoir.ir.words import GRID
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Vectorize
@@ -35,7 +36,6 @@ from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, in_two, mo
 from dojoir.passes.storage.pad_dims import PadDims
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import ReuseDims
-from dojoir.proof.core.marks import GRID
 from dojoir.support.frozen import dataclass
 
 ROWS = 64
