@@ -47,6 +47,30 @@ _APPROXIMATE = {
 _HARDWARE = {
     "max_f32": ("__CUDA_ARCH__ >= 800", "float", '"max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b)'),
     "min_f32": ("__CUDA_ARCH__ >= 800", "float", '"min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b)'),
+    **{
+        f"f32_to_{kind}": (
+            when,
+            "unsigned short",
+            '"{ .reg .pred nan; setp.nan.f32 nan, %1, %1;"\n'
+            f'        " cvt.rn.{kind}.f32 %0, %1; @nan mov.b16 %0, {nan}; }}"\n'
+            '        : "=h"(result) : "f"(x)',
+        )
+        for kind, when, nan in (
+            ("f16", "defined(__CUDA_ARCH__)", "0x7e00"),
+            ("bf16", "__CUDA_ARCH__ >= 800", "0x7fc0"),
+        )
+    },
+    "f16_to_f32": ("defined(__CUDA_ARCH__)", "float", '"cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(stored)'),
+    **{
+        f"f8{kind}_to_f32": (
+            "__CUDA_ARCH__ >= 890",
+            "float",
+            f'"{{ .reg .b32 both; .reg .b16 low, high; cvt.rn.f16x2.{kind}x2 both, %1;"\n'
+            '        " mov.b32 {low, high}, both; cvt.f32.f16 %0, low; }"\n'
+            '        : "=f"(result) : "h"((unsigned short)stored)',
+        )
+        for kind in ("e4m3", "e5m2")
+    },
     "sat_f32_to_f8e4m3": (
         "__CUDA_ARCH__ >= 890",
         "unsigned short",
@@ -59,7 +83,8 @@ _HARDWARE = {
         '        : "=r"(result) : "f"(0.0f), "f"(x)',
     ),
 }
-"""Functions that are one instruction on some NVIDIA GPUs, to the bit what their text says, and on which."""
+"""Functions that are one instruction, or one and a test for NaN, on some NVIDIA GPUs, and on which: to the bit what
+their text says, but for what a NaN has beside being one where a wider number is made of it."""
 
 _FUNCTION = """\
 static __device__ inline float {name}(float a)
