@@ -81,7 +81,7 @@ def _rest_f64(body: Body, a: Expr, b: Expr) -> Expr:
     power = body.let("power", _power_of_two(k >> 6))  # k is below 2¹², so that this is below 2³³
     for bit in reversed(range(6)):
         square = modulo.product(power, power)
-        power = modulo.reduced(select(((k >> bit) & 1).ne(0), square + square, square))
+        power = modulo.reduced(select((k & (1 << bit)).ne(0), square + square, square))
     rest = modulo.product(modulo.reduced(modulo.reduced(m)), power)
     rest = body.let("positive", select(rest < 0.0, rest + n, rest))
     # by two powers: the exponent of b may be less than that of the least normal number
