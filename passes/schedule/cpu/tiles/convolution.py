@@ -2,7 +2,8 @@
 
 A tile of neighbouring columns and several channels of the result stays in registers while the sum runs over it.
 What is read of the image serves all channels, what is read of the filters all columns. The filters are packed, with
-the channels of a tile side by side. No matrix is built.
+the channels of a tile side by side. No matrix is built. Where the cache of a core does not keep an image until the
+next channels read it, all channels of a row are done before the next row.
 
 Source: E. Georganas et al., "Anatomy of high-performance deep learning convolutions on SIMD architectures" (2018).
 """
@@ -27,6 +28,7 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.cpu.tiles.tile_shape import window_shape
 from dojoir.passes.schedule.facts.convolutions import Convolution, convolutions
+from dojoir.passes.schedule.facts.footprints import footprint
 from dojoir.passes.schedule.facts.narrow import is_tiny
 from dojoir.passes.schedule.facts.sizes import Sizes, count_of
 from dojoir.passes.schedule.facts.strides import depends, sites_in
@@ -67,6 +69,7 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
     counts = [count_of(scope.extent, sizes) for scope in inner]
     summed = None if None in counts else prod(count for count in counts if count is not None)
     across, channels, columns = window_shape(machine, lanes, *known, summed, convolution.strided)
+    rows_outside = _rows_outside(trace.kernel, convolution, channels, machine, sizes)
     fuse(trace, convolution.site.path)
     levels = len(convolution.columns) - len(base)
     outer = spot(trace, base)
@@ -91,7 +94,31 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
     _sum_over_tile(trace, nest)
     take_trivial_away(trace, block.path)
     mark_tile(trace, block.path, max(channels, columns))
+    for _ in range(rows_outside):
+        act(trace, SwapScopes, outer)
     tried(trace, lambda t: _pack(t, convolution, channels))
+
+
+def _rows_outside(kernel: Kernel, convolution: Convolution, channels: int, machine: Machine, sizes: Sizes) -> int:
+    """How many of the scopes between channels and columns go around the blocks of so many channels. None where
+    there is one block, or the cache that a core has for itself keeps what a block reads of the image until the next
+    one reads it again. Else as few as leave inside what that cache is known to keep, filters included; none where
+    no scope does, since the filters would then be read again in place of the image."""
+    own, inner = kernel.depth_of(convolution.channels), kernel.depth_of(convolution.columns)
+    counts = {depth: count_of(scope.extent, sizes) for depth, scope in enumerate(convolution.site.scopes)}
+    held = machine.caches[-1] if machine.caches else 0
+    accesses = set(convolution.site.statement.accesses)
+    images = [access for access in accesses if not depends(access, own)]
+    swept = footprint(kernel, images, {depth: count for depth, count in counts.items() if depth > own}, sizes)
+    total = counts[own]
+    if (total is not None and total <= channels) or (swept is not None and swept <= held):
+        return 0
+    for row in range(own + 1, inner):
+        running = {depth: count for depth, count in counts.items() if depth == own or depth > row}
+        touched = footprint(kernel, accesses, running, sizes)
+        if touched is not None and touched <= held:
+            return row - own
+    return 0
 
 
 def _turn_beside(trace: Trace, nest: Spot, tile: str) -> None:

@@ -11,7 +11,7 @@ Source: Chetlur et al., "cuDNN: Efficient primitives for deep learning" (2014), 
 from __future__ import annotations
 
 from dojoir.errors import ArgumentError
-from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Guard, Kernel, Op, Path, Scope, Site
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import Move, fresh_name, place_of
@@ -21,6 +21,7 @@ from dojoir.passes.loops.guards import DropCondition, RemoveGuard
 from dojoir.passes.loops.sinking import LiftScope, SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.facts.footprints import reach
 from dojoir.passes.schedule.facts.strides import depends, sites_in
 from dojoir.passes.schedule.gpu.sharing.copies import remove_around, shared_copy, whole_extent
 from dojoir.passes.schedule.steps.combinators import tried
@@ -198,12 +199,6 @@ def _in_order(access: Access, depths: tuple[int, ...]) -> bool:
     return all(str(index) == f"{{{depth}}}" for index, depth in zip(access.indices, depths, strict=False))
 
 
-def _reach(index: Affine | Access, extents: dict[int, int]) -> int:
-    """Of how many elements those are the first and the last that some iterators lead to."""
-    assert isinstance(index, Affine)
-    return 1 + sum(abs(index.coefficient(Iter(depth))) * (extent - 1) for depth, extent in extents.items())
-
-
 def _tile(kernel: Kernel, image: Access, extents: list[int], neighbours: tuple[int, ...]) -> _Tile:
     _, outputs, height, width, inputs, down, across = extents
     columns = next((a for a in neighbours if width % a == 0), 0)
@@ -213,8 +208,9 @@ def _tile(kernel: Kernel, image: Access, extents: list[int], neighbours: tuple[i
     around = channels // DOWN * (width // columns)
     rows = next((r for r in ROWS if height % r == 0 and around * r <= MOST_THREADS), 0)
     item = kernel.buffer(image.buffer).dtype.itemsize
-    high = _reach(image.indices[2], {2: rows, 5: down})
-    broad = _reach(image.indices[3], {3: width, 6: across})
+    lines, places = image.indices[2:]
+    assert isinstance(lines, Affine) and isinstance(places, Affine)
+    high, broad = reach(lines, {2: rows, 5: down}), reach(places, {3: width, 6: across})
     each = (high * broad + down * across * (channels + 4)) * item
     summed = next((c for c in SUMMED if inputs % c == 0 and c * each <= MOST_BYTES), 0)
     if not rows or not summed:
