@@ -62,7 +62,7 @@ def _body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _turned(body: tuple[Stmt, ...], written: Set[str]) -> Callable[[Value], Value]:
-    """What makes a value one that negates by its bits what may be an fma, where `written` are the arrays and
+    """A function that makes a value negate by its bits what may be an fma, where `written` are the arrays and
     variables that may hold one."""
     plain: set[str] = set()
     unsure = {stmt.var.name for stmt in body if isinstance(stmt, Declare | Assign)}
