@@ -1,13 +1,13 @@
-"""The sign of a sum that may have been rounded once, turned by its bits.
+"""Negation by the sign bit, of what may be the result of an fma.
 
-Compilers of the GNU family take `-fma(a, b, c)` for `fma(-a, b, -c)`, which is +0 where the sum is +0 and its
-negative -0 (`a * b` is `-c`). They see the fma through variables, arrays and inlined functions, so all that is not
-surely something else is negated by its bits where a program has an fma.
+GCC folds `-fma(a, b, c)` into `fma(-a, b, -c)`. Where `a * b` is `-c`, the first is -0 and the second +0. It sees
+the fma through variables, arrays and inlined functions, so every negated value that is not surely something else
+is negated by its sign bit, in programs that have an fma.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 
 from dojoir.codegen.lir.program import (
@@ -28,22 +28,16 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import changed_by, mapped, parts, rebuilt, statements, values, with_blocks
+from dojoir.codegen.lir.walk import all_values, changed_by, mapped, parts, rebuilt, statements, with_blocks
 
 
 def with_negation_by_bits(program: Program) -> Program:
-    """The program, which negates what may be an fma by its bits. A function is the same in all programs."""
-    functions = tuple(map(_of_function, program.functions))
-    roots = [value for stmt in statements(program.body) for value in values(stmt)]
-    roots += [value for function in functions for value in _values_of(function)]
-    if not any(isinstance(part, Fma) for value in roots for part in parts(value)):
-        return replace(program, functions=functions)
-    return replace(program, functions=functions, body=_body(program.body))
-
-
-def _values_of(function: Function) -> Iterator[Value]:
-    yield from (let.value for let in function.body)
-    yield function.result
+    """The program, with what may be the result of an fma negated by its sign bit. The text of a function does not
+    depend on the program around it, since a file may hold several programs."""
+    program = replace(program, functions=tuple(map(_of_function, program.functions)))
+    if not any(isinstance(part, Fma) for value in all_values(program) for part in parts(value)):
+        return program
+    return replace(program, body=_body(program.body))
 
 
 def _of_function(function: Function) -> Function:
@@ -62,8 +56,8 @@ def _body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _turned(body: tuple[Stmt, ...], written: Set[str]) -> Callable[[Value], Value]:
-    """A function that makes a value negate by its bits what may be an fma, where `written` are the arrays and
-    variables that may hold one."""
+    """A function from a value to the same value with negations by the sign bit. `written` are the arrays that may
+    hold the result of an fma."""
     plain: set[str] = set()
     unsure = {stmt.var.name for stmt in body if isinstance(stmt, Declare | Assign)}
     for let in (stmt for stmt in body if isinstance(stmt, Let)):  # before its uses, but where names are used again

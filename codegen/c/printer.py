@@ -25,7 +25,7 @@ from dojoir.codegen.lir.outcome import FIRST_CHECK, OK, OUT_OF_MEMORY
 from dojoir.codegen.lir.program import Array, Binary, Declare, Function, Instruct, Program
 from dojoir.codegen.lir.ranges import Range, loop_ranges
 from dojoir.codegen.lir.usage import Usage, usage_of, usage_of_function
-from dojoir.codegen.lir.walk import parts, statements, values
+from dojoir.codegen.lir.walk import all_values, parts, statements
 from dojoir.support.frozen import dataclass
 
 
@@ -86,13 +86,10 @@ def printed(program: Program, dialect: Dialect) -> str:
 
 def _multiplies(program: Program) -> bool:
     """Whether there is a product of floats that a compiler could contract into an fma."""
-    lets = (let for function in program.functions for let in function.body)
-    roots = [value for stmt in (*lets, *statements(program.body)) for value in values(stmt)]
-    roots += [function.result for function in program.functions]
     return any(
         isinstance(part, Binary) and part.op == "mul" and part.type.dtype.is_float
-        for root in roots
-        for part in parts(root)
+        for value in all_values(program)
+        for part in parts(value)
     )
 
 

@@ -83,8 +83,8 @@ _HARDWARE = {
         '        : "=r"(result) : "f"(0.0f), "f"(x)',
     ),
 }
-"""Functions that are one instruction, or one and a test for NaN, on some NVIDIA GPUs, and on which: to the bit what
-their text says, but for what a NaN has beside being one where a wider number is made of it."""
+"""Functions that are one instruction on some NVIDIA GPUs, or one and a test for NaN, and on which. They give the
+bits that their text gives, but for the sign and payload of a NaN that is widened."""
 
 _FUNCTION = """\
 static __device__ inline float {name}(float a)

@@ -42,6 +42,7 @@ from dojoir.codegen.lir.program import (
     Load,
     Parallel,
     Prefetch,
+    Program,
     Quads,
     Reduce,
     Select,
@@ -276,6 +277,13 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         yield stmt
         for block in blocks(stmt):
             yield from statements(block)
+
+
+def all_values(program: Program) -> Iterator[Value]:
+    """The values that the statements of a program and of its functions compute."""
+    for stmt in statements((*(let for function in program.functions for let in function.body), *program.body)):
+        yield from values(stmt)
+    yield from (function.result for function in program.functions)
 
 
 def buffers(stmt: Stmt) -> Iterator[str]:
