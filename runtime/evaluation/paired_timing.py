@@ -18,7 +18,7 @@ from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.evaluation.inspection import IN_A_ROW, Spot, Watch
 from dojoir.runtime.evaluation.pool import Known, elements_of
-from dojoir.runtime.measurement.clocks import second_clock
+from dojoir.runtime.measurement.clocks import Clocks, second_clock
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.verification.guard import Guarded, fenced
 from dojoir.runtime.verification.trial import POISONS
@@ -327,19 +327,14 @@ def _decided(samples: Sequence[float], others: Sequence[float], elapsed: float, 
 
 
 def _clock_is_wrong(samples: Sequence[float], sure: Sequence[float], calls: int, runner: Runner) -> str | None:
-    """Why the clock is not to be believed: it hardly moved, or another one says something else of most samples (of
-    one, the system may have taken the processor away in between)."""
-    own, others = ([seconds * calls for seconds in part] for part in (samples, sure))
-    if sum(own) < TICKS * max(runner.tick, 1e-9):
-        return f"{len(own)} samples took {sum(own) / 1e-9:.0f} ns, which is too short for the clock"
+    """Why the clock is not to be believed: it hardly moved, or another one says something else of most samples."""
+    clocks = Clocks()
     slop = runner.slop + (runner.slop_of_call * calls if runner.one_by_one else 0)
-    off = sum(
-        first > 1.3 * second + 5e-6 or second > 1.3 * first + slop
-        for first, second in zip(own, others, strict=True)
-    )
-    if 2 * off > len(own):
-        return f"the clocks disagree: {sum(own) * 1e3:.3g} ms and {sum(others) * 1e3:.3g} ms"
-    return None
+    for first, second in zip(samples, sure, strict=True):
+        clocks.read(first * calls, second * calls, slop)
+    if clocks.own < TICKS * max(runner.tick, 1e-9):
+        return f"{len(samples)} samples took {clocks.own / 1e-9:.0f} ns, which is too short for the clock"
+    return clocks.disagreement()
 
 
 def _bits(array: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ from dojoir.meaning.packed import unpacked
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
-from dojoir.runtime.measurement.clocks import disagreement, second_clock
+from dojoir.runtime.measurement.clocks import Clocks, second_clock
 from dojoir.runtime.measurement.gpu_timing import time_on_gpu
 from dojoir.runtime.measurement.memory import last_level_cache, marked, physical_memory, touched
 from dojoir.runtime.measurement.spread import spread
@@ -77,8 +77,8 @@ class Contestant:
     mark: int = 0
     """A digest of what its first call put out."""
 
-    clocks: tuple[int, int, int] = (0, 0, 0)
-    """The nanoseconds of all that was timed, by both clocks, and how often they were read."""
+    clocks: Clocks = field(default_factory=Clocks)
+    """All that was timed, by both clocks."""
 
     def sample(self) -> float:
         """Seconds of one call, as the mean of a sample."""
@@ -109,7 +109,7 @@ class Contestant:
 
     def _read(self, took: int, begin: int) -> int:
         """Records the time `took`, with the time since `begin` by the second clock. Returns `took`."""
-        self.clocks = self.clocks[0] + took, self.clocks[1] + second_clock() - begin, self.clocks[2] + 1
+        self.clocks.read(took * 1e-9, (second_clock() - begin) * 1e-9)
         return took
 
 
@@ -141,8 +141,7 @@ def run_timing(job: Mapping[str, Any], report: Report) -> None:
     report({"sampling": True})
     rounds = _sample(contestants, job)
     for number, contestant in enumerate(contestants):
-        own, sure, readings = contestant.clocks
-        if (wrong := disagreement(own * 1e-9, sure * 1e-9, readings)) is not None:
+        if (wrong := contestant.clocks.disagreement()) is not None:
             raise RunError(wrong, "bad-clock")
         differences[number] = max(differences[number], _after(first.kernel, results, contestant))
     report({

@@ -10,7 +10,7 @@ import pytest
 
 import dojoir
 from dojoir.runtime.measurement import timing
-from dojoir.runtime.measurement.clocks import disagreement
+from dojoir.runtime.measurement.clocks import Clocks
 from dojoir.runtime.measurement.ratio import ratio_of_samples
 from dojoir.runtime.measurement.spread import bootstrap
 from dojoir.runtime.measurement.timing import Contestant
@@ -148,12 +148,21 @@ def test_a_clock_that_another_one_gainsays_is_not_believed(
     one = Contestant([{}], [lambda: time.sleep(2e-3)], {})
     for _ in range(20):
         one.sample()
-    own, sure, readings = one.clocks
-    assert readings == 20 and (disagreement(own * 1e-9, sure * 1e-9, readings) is None) == agree
+    assert one.clocks.readings == 20 and (one.clocks.disagreement() is None) == agree
+
+
+def test_a_processor_taken_away_between_two_readings_is_no_wrong_clock() -> None:
+    clocks = Clocks()
+    for pause in (0.0, 0.0, 0.4e-3):
+        clocks.read(0.1e-3, 0.1e-3 + pause)
+    assert clocks.disagreement() is None
+    for pause in (0.4e-3, 0.4e-3):
+        clocks.read(0.1e-3, 0.1e-3 + pause)
+    assert clocks.disagreement() == "the clocks disagree: 0.5 ms and 1.7 ms"
 
 
 def test_that_is_the_end_of_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "disagreement", lambda *_: "the clocks disagree")
+    monkeypatch.setattr(Clocks, "disagreement", lambda _: "the clocks disagree")
     job = {**JOB, "budget": 0.01, "seed": 0, "sizes": {"N": 64}, "hot": True}
     job["subjects"] = [KernelSubject(RELU, "llvm", 1).to_json()]
     with pytest.raises(dojoir.RunError) as refused:
