@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from dojoir.torch.importer.index import (
     Data,
@@ -111,31 +112,61 @@ def _order(order: tuple[int, ...] | None, d: int) -> tuple[int, ...] | None:
     return tuple(made)
 
 
+@dataclass(frozen=True)
+class _Uses:
+    """Who uses each buffer of a program, which no change of loops and dimensions changes."""
+
+    together: Mapping[str, frozenset[str]]
+    """A buffer and those that are written in pairs with it: the halves of a pair have one index."""
+
+    nests: Mapping[str, frozenset[int]]
+    """The numbers of the nests that read or write it or what stands in a pair with it."""
+
+    @classmethod
+    def of(cls, program: Program) -> _Uses:
+        together = {name: frozenset({name}) for name in program.buffers}
+        users: dict[str, set[int]] = {name: set() for name in program.buffers}
+        for number, nest in enumerate(program.nests):
+            for load in nest.loads:
+                users[load.buffer].add(number)
+            for store in stores(nest):
+                if store.at is not None and store.target.index and store.at.index:
+                    both = together[store.target.buffer] | together[store.at.buffer]
+                    together.update(dict.fromkeys(both, both))
+        nests = {name: frozenset().union(*(users[one] for one in all_of)) for name, all_of in together.items()}
+        return cls(together, nests)
+
+    def beside(self, nest: Node) -> frozenset[int]:
+        """The nests that use a buffer of this one."""
+        return frozenset().union(*(self.nests[load.buffer] for load in nest.loads))
+
+
 def flatten(program: Program) -> None:
     """Makes one dimension of two neighbours of a buffer that some access indexes as the parts of one index: the
     view that merged them is then the buffer's own shape. Where what writes the buffer needs them to be two, the
     iterator of that access becomes two instead (`split_loops`)."""
-    again = True
-    while again:
-        again = False
-        for number, nest in enumerate(program.nests):
-            found = next(_views(program, number, nest), None)
-            if found is not None:
-                _join(program, *found)
-                again = True
-                break
+    uses = _Uses.of(program)
+    pending = set(range(len(program.nests)))
+    while pending:
+        number = min(pending)
+        found = next(_views(program, uses, number), None)
+        if found is None:
+            pending.discard(number)
+        else:
+            _join(program, uses, *found)
+            pending |= uses.nests[found[0]].union(*(uses.beside(program.nests[n]) for n in uses.nests[found[0]]))
 
 
-def _views(program: Program, number: int, nest: Node) -> Iterator[tuple[str, int]]:
+def _views(program: Program, uses: _Uses, number: int) -> Iterator[tuple[str, int]]:
     """The buffers and dimensions that an access of a nest sees as one with the next."""
-    for load in nest.loads:
+    for load in program.nests[number].loads:
         shape = program.buffers[load.buffer].shape
         for d in range(len(load.index) - 1):
             if recombine(load.index[d], load.index[d + 1], shape[d + 1]) is None:
                 continue
-            if not _can_be_joined(program, load.buffer, d):
+            if not _can_be_joined(program, uses, load.buffer, d):
                 continue
-            if not (_is_of_two_loops(load.index[d + 1]) and _parts_a_sum(program, number, load.buffer, d)):
+            if not (_is_of_two_loops(load.index[d + 1]) and _parts_a_sum(program, uses, number, load.buffer, d)):
                 yield load.buffer, d
 
 
@@ -148,20 +179,22 @@ def _is_of_two_loops(index: Index) -> bool:
 
 def merge_loops(program: Program, fresh: Callable[[Index], Var]) -> None:
     """Makes one loop of two where all indices have both in one sum, and one dimension of two where it helps."""
-    again = True
-    while again:
-        again = False
-        for number in range(len(program.nests)):
+    uses = _Uses.of(program)
+    pending = set(range(len(program.nests)))
+    while pending:
+        now, pending = sorted(pending), set()
+        for number in now:
             nest = program.nests[number]
             for outer, inner in list(_pairs(nest)):
-                joined = _mergeable(program, nest, outer, inner)
-                if joined is None or any(_parts_a_sum(program, number, *one) for one in joined):
+                joined = _mergeable(program, uses, nest, outer, inner)
+                if joined is None or any(_parts_a_sum(program, uses, number, *one) for one in joined):
                     continue
                 for name, d in joined:
-                    _join(program, name, d)
+                    _join(program, uses, name, d)
                 one = fresh(outer.extent * inner.extent)
                 program.nests[number] = _merged(program.nests[number], outer, inner, one)
-                again = True
+                changed = {number}.union(*(uses.nests[name] for name, _ in joined))
+                pending |= changed.union(*(uses.beside(program.nests[n]) for n in changed))
                 break
 
 
@@ -180,7 +213,7 @@ def _pairs(node: Node) -> Iterator[tuple[Var, Var]]:
             pass
 
 
-def _mergeable(program: Program, nest: Node, outer: Var, inner: Var) -> set[tuple[str, int]] | None:
+def _mergeable(program: Program, uses: _Uses, nest: Node, outer: Var, inner: Var) -> set[tuple[str, int]] | None:
     """The dimensions of buffers to be joined with the next, so that two loops can be one; None if they cannot."""
     if any(outer in i.atoms for i in loop_extents(nest)) or any(inner in i.atoms for i in loop_extents(nest)):
         return None
@@ -198,9 +231,9 @@ def _mergeable(program: Program, nest: Node, outer: Var, inner: Var) -> set[tupl
         d = wrong[0]
         if not _fits(index[d] * extents[d + 1] + index[d + 1], outer, inner):
             return None
-        if not _can_be_joined(program, buffer.name, d) or _is_from_data(program, buffer.name, d):
+        if not _can_be_joined(program, uses, buffer.name, d) or _is_from_data(program, uses, buffer.name, d):
             return None
-        joined.add((min(_together(program, buffer.name)), d))
+        joined.add((min(uses.together[buffer.name]), d))
     if not all(_fits(one, outer, inner) for one in bare_indices(nest)):
         return None
     # what is joined is joined for all: two joined pairs of one buffer may not overlap
@@ -208,21 +241,21 @@ def _mergeable(program: Program, nest: Node, outer: Var, inner: Var) -> set[tupl
     return joined if len(set(names)) == len(names) else None
 
 
-def _is_from_data(program: Program, name: str, d: int) -> bool:
+def _is_from_data(program: Program, uses: _Uses, name: str, d: int) -> bool:
     """Whether a dimension or the next is indexed by data somewhere: a row that is known then stays apart."""
-    places = (load.index[d : d + 2] for nest in program.nests for load in nest.loads if load.buffer == name)
-    return any(isinstance(atom, Data) for pair in places for index in pair for atom in index.atoms)
+    loads = (load for number in uses.nests[name] for load in program.nests[number].loads if load.buffer == name)
+    return any(isinstance(atom, Data) for load in loads for index in load.index[d : d + 2] for atom in index.atoms)
 
 
-def _parts_a_sum(program: Program, nest: int, name: str, d: int) -> bool:
+def _parts_a_sum(program: Program, uses: _Uses, nest: int, name: str, d: int) -> bool:
     """Whether another nest accumulates in loops over a dimension and the next that have to stay two: a convolution
     is planned by its own dimensions."""
-    together = _together(program, name)
-    for number, other in enumerate(program.nests):
-        if number == nest or all(store.op == "=" for store in stores(other)):
+    for number in uses.nests[name] - {nest}:
+        other = program.nests[number]
+        if all(store.op == "=" for store in stores(other)):
             continue
         for load in other.loads:
-            if load.buffer not in together:
+            if load.buffer not in uses.together[name]:
                 continue
             outer, inner = load.index[d].only, load.index[d + 1].only
             if isinstance(outer, Var) and isinstance(inner, Var) and not _is_one_loop(other, outer, inner):
@@ -265,47 +298,32 @@ def _fits(index: Index, outer: Var, inner: Var) -> bool:
     return of_outer == of_inner * inner.extent
 
 
-def _join(program: Program, name: str, d: int) -> None:
+def _join(program: Program, uses: _Uses, name: str, d: int) -> None:
     """Makes one dimension of a buffer of two neighbours, and of what stands in a pair with it."""
-    for one in _together(program, name):
-        extent = program.buffers[one].shape[d + 1]
+    together = uses.together[name]
+    extent = program.buffers[name].shape[d + 1]
+    for one in together:
         shape = program.buffers[one].shape
         program.buffers[one] = Buffer(
             one, (*shape[:d], shape[d] * extent, *shape[d + 2 :]), program.buffers[one].dtype
         )
 
-        def joined(load: Load, one: str = one, extent: Index = extent) -> Load:
-            if load.buffer != one:
-                return load
-            outer, inner = load.index[d], load.index[d + 1]
-            whole = recombine(outer, inner, extent)
-            index = outer * extent + inner if whole is None else whole
-            return Load(one, (*load.index[:d], index, *load.index[d + 2 :]), load.dtype)
+    def joined(load: Load) -> Load:
+        if load.buffer not in together:
+            return load
+        outer, inner = load.index[d], load.index[d + 1]
+        whole = recombine(outer, inner, extent)
+        index = outer * extent + inner if whole is None else whole
+        return Load(load.buffer, (*load.index[:d], index, *load.index[d + 2 :]), load.dtype)
 
-        program.nests = [
-            change(nest, of_atom, joined) if any(load.buffer == one for load in nest.loads) else nest
-            for nest in program.nests
-        ]
+    for number in uses.nests[name]:
+        program.nests[number] = change(program.nests[number], of_atom, joined)
 
 
-def _together(program: Program, name: str) -> set[str]:
-    """A buffer and those that are written in pairs with it: the halves of a pair have one index."""
-    names = {name}
-    pairs = [
-        {store.target.buffer, store.at.buffer}
-        for nest in program.nests
-        for store in stores(nest)
-        if store.at is not None and store.target.index and store.at.index
-    ]
-    while more := set().union(*(pair for pair in pairs if pair & names)) - names:
-        names |= more
-    return names
-
-
-def _can_be_joined(program: Program, name: str, d: int) -> bool:
+def _can_be_joined(program: Program, uses: _Uses, name: str, d: int) -> bool:
     """Whether a dimension and the next may be one: all that would be joined has them, in row-major order, and their
     extent is at most one size times a number, as a product of sizes is no extent that is planned for."""
-    buffers = [program.buffers[one] for one in _together(program, name)]
+    buffers = [program.buffers[one] for one in uses.together[name]]
     return len({buffer.shape for buffer in buffers}) == 1 and all(
         buffer.order is None and degree(buffer.shape[d] * buffer.shape[d + 1]) < 2 for buffer in buffers
     )
