@@ -76,7 +76,7 @@ def order(trace: dojoir.Trace) -> str:
         (LARGE, 64 << 10, "nohw"),  # it does not keep the filters either
         (LARGE | {"C": 64}, 2 << 20, "nohw"),  # an image of 0.8 MB
         (LARGE | {"N": 8, "C": 64}, 2 << 20, "nohw"),  # each image is of 0.8 MB
-        (LARGE | {"O": 32}, 2 << 20, "nohw"),  # one block
+        (LARGE | {"O": 8}, 2 << 20, "nohw"),  # one block
         (LARGE | {"O": 4096}, 2 << 20, "nohw"),  # 4 MB of filters
         ({name: LARGE[name] for name in "COW"}, 2 << 20, "nhow"),  # however many rows
         ({name: LARGE[name] for name in "COH"}, 2 << 20, "nohw"),  # a row may be long
@@ -126,3 +126,32 @@ def test_a_footprint_is_what_is_reached_but_no_more_than_the_array() -> None:
     assert footprint(kernel, [image], line | {3: None}, sizes) == 4 * 4 * 3 * 3 * 10
     assert footprint(kernel, [image], line | {3: None}, {}) is None
     assert footprint(kernel, [image], line, {}) == 4 * 4 * 3 * 3 * 10
+
+
+PADDED = """kernel padded(N, C, O, H, W)
+in  x: f32[N, C, H, W]
+in  f: f32[O, C, 3, 3]
+out y: f32[N, O, H, W]
+
+N @n
+| O @o
+| | H @h
+| | | W @w
+| | | | y[{n}, {o}, {h}, {w}] = 0
+| | | | C @c
+| | | | | 3 @p
+| | | | | | if {h} + {p} >= 1 and {h} + {p} < H + 1
+| | | | | | | 3 @q
+| | | | | | | | if {w} + {q} >= 1 and {w} + {q} < W + 1
+| | | | | | | | | y[{n}, {o}, {h}, {w}] += x[{n}, {c}, {h} + {p} - 1, {w} + {q} - 1] * f[{o}, {c}, {p}, {q}]
+"""
+
+
+@pytest.mark.parametrize("machine", ["avx512", "avx2"])
+def test_what_blocks_of_channels_share_of_an_image_is_copied_once_for_a_row(machine: str) -> None:
+    kernel, sizes = dojoir.parse(PADDED), {"N": 1, "C": 32, "O": 64, "H": 256, "W": 256}
+    room = replace(dojoir.machine_for(machine), cores=1, caches=(32 << 10, 512 << 10))
+    trace = dojoir.PASSES["default_schedule"].for_machine(room).for_sizes(sizes).on(kernel)
+    assert "x_rows" in [buffer.name for buffer in trace.kernel.buffers]
+    for few in ({"N": 2, "C": 3, "O": 35, "H": 5, "W": 13}, {"N": 1, "C": 1, "O": 1, "H": 1, "W": 1}):
+        assert dojoir.verify(trace.kernel, kernel, sizes=few, seeds=(1,))

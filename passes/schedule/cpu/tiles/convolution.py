@@ -68,7 +68,8 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
     inner = convolution.site.scopes[trace.kernel.depth_of(convolution.columns) + 1 :]
     counts = [count_of(scope.extent, sizes) for scope in inner]
     summed = None if None in counts else prod(count for count in counts if count is not None)
-    across, channels, columns = window_shape(machine, lanes, *known, summed, convolution.strided)
+    apart = convolution.strided or (not machine.masks and _asks_columns(trace.kernel, convolution))
+    across, channels, columns = window_shape(machine, lanes, *known, summed, apart)
     rows_outside = _rows_outside(trace.kernel, convolution, channels, machine, sizes)
     fuse(trace, convolution.site.path)
     levels = len(convolution.columns) - len(base)
@@ -96,6 +97,8 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
     mark_tile(trace, block.path, max(channels, columns))
     for _ in range(rows_outside):
         act(trace, SwapScopes, outer)
+    if rows_outside:
+        tried(trace, lambda t: _keep_rows(t, convolution, spot(t, outer.path), rows_outside))
     tried(trace, lambda t: _pack(t, convolution, channels))
 
 
@@ -121,6 +124,16 @@ def _rows_outside(kernel: Kernel, convolution: Convolution, channels: int, machi
     return 0
 
 
+def _keep_rows(trace: Trace, convolution: Convolution, outer: Spot, rows: int) -> None:
+    """Copies what all blocks of channels inside of so many `rows` read of the image before the first of them. Its
+    rows lie far apart, often by a power of two: a few places of a cache would have to hold them all. Raises
+    IllegalMove where a move is refused."""
+    site, own = convolution.site, trace.kernel.depth_of(outer.path) - rows
+    images = {access.buffer for access in site.statement.reads if not depends(access, own)}
+    for image in sorted(images):
+        act(trace, Stage, outer, image, fresh_name(trace.kernel, f"{image}_rows"), "in")
+
+
 def _turn_beside(trace: Trace, nest: Spot, tile: str) -> None:
     """Exchanges the scopes over channels and columns of what stands beside the sum of a tile, where it works on the
     tile and on what no column changes, as a bias and a maximum with 0. Its lanes are channels then, as they lie."""
@@ -142,6 +155,13 @@ def _sum_over_tile(trace: Trace, nest: Spot) -> None:
     act(trace, SinkScope, nest, levels)
     if levels > 1 and _asks_the_same(trace.kernel, summed.path):
         tried(trace, move(SinkScope, summed, levels - 1))
+
+
+def _asks_columns(kernel: Kernel, convolution: Convolution) -> bool:
+    """Whether a condition depends on the column, as at an edge: lanes would each ask it for themselves."""
+    column = kernel.depth_of(convolution.columns)
+    guards = [node for node in convolution.site.ancestors if isinstance(node, Guard)]
+    return any(column in side.iterators for guard in guards for c in guard.conditions for side in (c.left, c.right))
 
 
 def _asks_the_same(kernel: Kernel, path: Path) -> bool:
@@ -205,9 +225,10 @@ def mark_tile(trace: Trace, block: Path, channels: int) -> None:
 
 def _pack(trace: Trace, convolution: Convolution, channels: int) -> None:
     """Copies the filters once for the whole nest: the channels of a tile side by side, and all else in the order in
-    which it is read."""
+    which it is read. A tile's channels are written one after the other, as they lie in the copy."""
     name = fresh_name(trace.kernel, f"{convolution.filters}_packed")
-    act(trace, Stage, spot(trace, convolution.channels[:1]), convolution.filters, name, "in")
+    nest = spot(trace, convolution.channels[:1])
+    act(trace, Stage, nest, convolution.filters, name, "in")
     act(trace, SplitDim, name, convolution.channel_dim, channels)
     inner = convolution.channel_dim + 1
     reads = (access for site in trace.kernel.sites for access in site.statement.reads)
@@ -215,3 +236,9 @@ def _pack(trace: Trace, convolution: Convolution, channels: int) -> None:
     depths = [max(index.iterators, default=-1) for index in read.indices if isinstance(index, Affine)]
     order = sorted((d for d in range(len(depths)) if d != inner), key=depths.__getitem__)
     act(trace, ReorderDims, name, (*order, inner))
+    if levels := len(depths) - 1 - inner:
+        copied = nest.beside(-1).child(*(0,) * convolution.channel_dim)
+        act(trace, Split, copied, channels)
+        lanes = copied.child(0)
+        act(trace, SinkScope, lanes, levels)
+        act(trace, Vectorize, lanes)

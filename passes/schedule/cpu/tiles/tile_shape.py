@@ -24,8 +24,11 @@ LOAD = 0.25
 GAIN = 0.92
 """Another tile is taken only if its cost is below this share of the default's: smaller gains are uncertain."""
 
-LEFT = 2.0
-"""The cost of leftover rows, in tiles."""
+LEFT, FEW = 2.0, 1.25
+"""The cost of leftover rows, in tiles: those of a tile that fills the registers, and of a lower one."""
+
+PARTLY = 2.7
+"""The cost of leftover columns of a convolution, in tiles, on a machine that has no masks for them."""
 
 ODD, EVEN = 2.0, 1.1
 """The cost of leftover columns, in tiles: code for vectors that are no power of two is worse."""
@@ -91,24 +94,25 @@ def window_shape(
         if strided or channels is None or channels >= 2 * lanes:
             return True, 2 * lanes, usual
         return False, machine.registers // 2, lanes
-    high = min(
-        range((machine.registers - 3) // 2, 0, -1),
-        key=lambda high: (high != usual) * 0.01 + _window(high, 2, columns, channels, 2 * lanes),
-    )
-    few = min(range(machine.registers // 2, 0, -1), key=lambda few: _window(few, 1, channels, columns, lanes))
+    found = []
     scattered = SCATTER * columns * channels / (summed or SCATTER * columns * channels)
-    across = _window(high, 2, columns, channels, 2 * lanes) + scattered
-    if strided or across <= _window(few, 1, channels, columns, lanes):
-        return True, 2 * lanes, high
-    return False, few, lanes
+    for high in range((machine.registers - 3) // 2, 0, -1):
+        cost = (high != usual) * 0.01 + _window(machine, high, 2, columns, channels, 2 * lanes, usual)
+        found.append((cost + scattered, (True, 2 * lanes, high)))
+    for vectors in () if strided else (1, 2):
+        for few in range(machine.registers // (2 * vectors), 0, -1):
+            cost = _window(machine, few, vectors, channels, columns, vectors * lanes, usual)
+            found.append((cost, (False, few, vectors * lanes)))
+    return min(found)[1]
 
 
-def _window(high: int, vectors: int, down: int, across: int, wide: int) -> float:
+def _window(machine: Machine, high: int, vectors: int, down: int, across: int, wide: int, usual: int) -> float:
     """The cost of one step of the sum in all tiles of a convolution, of `high` rows and so many vectors: `down` by
-    `across` elements, `wide` of them in the vectors of a tile."""
+    `across` elements, `wide` of them in the vectors of a tile. What is left of more rows than `usual` needs more
+    registers than there are."""
     tile = max(high * vectors, LATENCY) + LOAD * (high + vectors)
-    rows = down // high + (LEFT if down % high else 0)
-    return tile * rows * (across // wide + (EVEN if across % wide else 0))
+    rows = down // high + ((LEFT if vectors * high > 2 * usual else FEW) if down % high else 0)
+    return tile * rows * (across // wide + ((EVEN if machine.masks else PARTLY) if across % wide else 0))
 
 
 def _shapes(machine: Machine, lanes: int, rows: int | None, columns: int | None) -> Iterator[tuple[int, int]]:
