@@ -65,7 +65,7 @@ ROWS: dict[str, tuple[str, list[dict[str, int]]]] = {
 }
 """Texts (none: the library's) and sizes."""
 
-USERS = ("expr", "collectives", "reductions", "scopes", "lanes")
+USERS = ("access.expr", "sums.collectives", "sums.reductions", "nests.scopes", "nests.lanes")
 """The modules of the lowering that choose an operation."""
 
 
@@ -83,7 +83,7 @@ def bare() -> Iterator[None]:
     with ExitStack() as stack:
         for user in USERS:
             stack.enter_context(patch(f"dojoir.codegen.lower.{user}.combination", _bare_word))
-        stack.enter_context(patch("dojoir.codegen.lower.expr.extreme", _bare))
+        stack.enter_context(patch("dojoir.codegen.lower.access.expr.extreme", _bare))
         yield
 
 

@@ -9,34 +9,34 @@ from types import MappingProxyType
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.offsets import shortened
 from dojoir.codegen.lir.program import INDEX, Program, Type, Var
-from dojoir.codegen.lower.barrier_proof import proved, refuse_unproved
-from dojoir.codegen.lower.barriers import barriers_of
-from dojoir.codegen.lower.beside import Beside
-from dojoir.codegen.lower.block_sums import with_block_sums
-from dojoir.codegen.lower.capacity import refuse_misfits
-from dojoir.codegen.lower.carry import carried, with_room
-from dojoir.codegen.lower.conversions import as_passed, as_stored
-from dojoir.codegen.lower.crossing import refuse_crossing
-from dojoir.codegen.lower.device import DeviceScopes
-from dojoir.codegen.lower.dots import with_dots
-from dojoir.codegen.lower.exchanges import met
-from dojoir.codegen.lower.fences import fenced
-from dojoir.codegen.lower.groups import as_spelled
-from dojoir.codegen.lower.known_sizes import with_known_sizes
-from dojoir.codegen.lower.lanes import vector_nest, vector_scope
-from dojoir.codegen.lower.launch_homes import within_launches
-from dojoir.codegen.lower.layout import Layout
-from dojoir.codegen.lower.mixed_dots import with_sums_apart
-from dojoir.codegen.lower.parallel import parallel_scope
-from dojoir.codegen.lower.placement import homes_of, uses_of
-from dojoir.codegen.lower.plan import Analysis
-from dojoir.codegen.lower.scopes import Scopes
-from dojoir.codegen.lower.spread import in_registers
-from dojoir.codegen.lower.state import Block, Memory, Names, Place, State, Unit, Variable
-from dojoir.codegen.lower.summed_beside import with_sums_beside
-from dojoir.codegen.lower.thread_sums import carried_by_threads
-from dojoir.codegen.lower.threads import Threads
-from dojoir.codegen.lower.words_beside import Met, accumulating, with_words_beside
+from dojoir.codegen.lower.access.conversions import as_passed, as_stored
+from dojoir.codegen.lower.access.state import Block, Memory, Names, Place, State, Unit, Variable
+from dojoir.codegen.lower.gpu.capacity import refuse_misfits
+from dojoir.codegen.lower.gpu.groups import as_spelled
+from dojoir.codegen.lower.gpu.launch_homes import within_launches
+from dojoir.codegen.lower.gpu.spread import in_registers
+from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.nests.device import DeviceScopes
+from dojoir.codegen.lower.nests.lanes import vector_nest, vector_scope
+from dojoir.codegen.lower.nests.parallel import parallel_scope
+from dojoir.codegen.lower.nests.scopes import Scopes
+from dojoir.codegen.lower.plans.layout import Layout
+from dojoir.codegen.lower.plans.placement import homes_of, uses_of
+from dojoir.codegen.lower.plans.plan import Analysis
+from dojoir.codegen.lower.sums.carry import carried, with_room
+from dojoir.codegen.lower.sums.thread_sums import carried_by_threads
+from dojoir.codegen.lower.texts.beside import Beside
+from dojoir.codegen.lower.texts.block_sums import with_block_sums
+from dojoir.codegen.lower.texts.known_sizes import with_known_sizes
+from dojoir.codegen.lower.texts.summed_beside import with_sums_beside
+from dojoir.codegen.lower.texts.words_beside import Met, accumulating, with_words_beside
+from dojoir.codegen.lower.vectors.dots import with_dots
+from dojoir.codegen.lower.vectors.mixed_dots import with_sums_apart
+from dojoir.codegen.lower.waits.barrier_proof import proved, refuse_unproved
+from dojoir.codegen.lower.waits.barriers import barriers_of
+from dojoir.codegen.lower.waits.crossing import refuse_crossing
+from dojoir.codegen.lower.waits.exchanges import met
+from dojoir.codegen.lower.waits.fences import fenced
 from dojoir.codegen.target import Target
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Buffer, Kernel, Path

@@ -20,11 +20,12 @@ from test_gpu_runs import SIZES as RUN_SIZES
 import dojoir
 from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
-from dojoir.codegen.lower import acts, barrier_proof, lower, places_to_wait
-from dojoir.codegen.lower.acts import Reading, launches_of
-from dojoir.codegen.lower.barrier_proof import unseparated
-from dojoir.codegen.lower.barriers import barriers_of
-from dojoir.codegen.lower.threads import Launched, Nest, Threads
+from dojoir.codegen.lower import lower
+from dojoir.codegen.lower.gpu.threads import Launched, Nest, Threads
+from dojoir.codegen.lower.waits import acts, barrier_proof, places_to_wait
+from dojoir.codegen.lower.waits.acts import Reading, launches_of
+from dojoir.codegen.lower.waits.barrier_proof import unseparated
+from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.codegen.target import CUDA, HIP, Target
 
 TEXTS = {**MEETING, **ALL, "beside": BESIDE}
@@ -35,7 +36,9 @@ AT = {"beside": {"N": 3}, **RUN_SIZES, **SIZES}
 def test_the_proof_shares_nothing_with_the_derivation(module: ModuleType) -> None:
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert not imported & {f"dojoir.codegen.lower.{name}" for name in ("barriers", "meetings", "threads")}
+    assert not imported & {
+        f"dojoir.codegen.lower.{name}" for name in ("waits.barriers", "waits.meetings", "gpu.threads")
+    }
 
 
 Change = Callable[[Launched], Launched]

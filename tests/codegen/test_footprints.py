@@ -14,7 +14,8 @@ from lir_run import Shared
 
 import dojoir
 from dojoir.codegen.emission import lower
-from dojoir.codegen.lower import plan, reductions
+from dojoir.codegen.lower.plans import plan
+from dojoir.codegen.lower.sums import reductions
 
 SCRIPT = Path(__file__).parent.parent / "helpers" / "footprint_runs.py"
 

@@ -11,10 +11,10 @@ from gpu_kernels import ALL, MATMUL, REVERSE
 from on_harness import run
 
 import dojoir
-from dojoir.codegen.lower.barrier_proof import unseparated
-from dojoir.codegen.lower.barriers import barriers_of
-from dojoir.codegen.lower.places_to_wait import Position
-from dojoir.codegen.lower.threads import Threads
+from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.waits.barrier_proof import unseparated
+from dojoir.codegen.lower.waits.barriers import barriers_of
+from dojoir.codegen.lower.waits.places_to_wait import Position
 from dojoir.ir.nodes import Guard, Kernel, holds
 
 SCAN = """kernel scan()

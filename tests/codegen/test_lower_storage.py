@@ -22,9 +22,9 @@ from dojoir.codegen.lir.program import (
     Var,
 )
 from dojoir.codegen.lir.walk import parts
-from dojoir.codegen.lower.lanes import is_multiple
-from dojoir.codegen.lower.layout import Layout
 from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.nests.lanes import is_multiple
+from dojoir.codegen.lower.plans.layout import Layout
 from dojoir.codegen.target import C, Target
 from dojoir.ir.affine import Affine
 

@@ -20,9 +20,9 @@ from dojoir import instructions
 from dojoir.backends.machine import MACHINES, nvidia
 from dojoir.codegen.emission import gpu_program
 from dojoir.codegen.gpu.program import GpuProgram
-from dojoir.codegen.lower.barrier_proof import unseparated
-from dojoir.codegen.lower.barriers import barriers_of
-from dojoir.codegen.lower.threads import Threads
+from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.waits.barrier_proof import unseparated
+from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.grammar.instructions import read_instruction
 from dojoir.ir.dtypes import DTYPES
 from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, small_matrix_tiles

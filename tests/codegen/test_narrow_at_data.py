@@ -16,9 +16,9 @@ from dojoir.codegen.emission import gpu_program
 from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lower import lower
-from dojoir.codegen.lower.barrier_proof import shared
-from dojoir.codegen.lower.exchanges import met
-from dojoir.codegen.lower.threads import Threads
+from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.waits.barrier_proof import shared
+from dojoir.codegen.lower.waits.exchanges import met
 from dojoir.codegen.target import CUDA
 
 ROW_SUMS = """kernel row_sums(N, C)

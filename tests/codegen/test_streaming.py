@@ -13,8 +13,8 @@ import dojoir
 from dojoir.codegen.emission import lower
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.walk import statements
-from dojoir.codegen.lower.fences import fenced
 from dojoir.codegen.lower.lower import lower as lower_to
+from dojoir.codegen.lower.waits.fences import fenced
 from dojoir.codegen.target import C, Target
 from dojoir.errors import ToolchainError
 from dojoir.runtime.build import c_toolchain

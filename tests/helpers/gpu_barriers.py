@@ -16,10 +16,10 @@ from dojoir import schedules
 from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lower import lower as lowering
-from dojoir.codegen.lower.barrier_proof import unseparated
-from dojoir.codegen.lower.barriers import barriers_of
-from dojoir.codegen.lower.places_to_wait import Barriers, Position
-from dojoir.codegen.lower.threads import Threads
+from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.waits.barrier_proof import unseparated
+from dojoir.codegen.lower.waits.barriers import barriers_of
+from dojoir.codegen.lower.waits.places_to_wait import Barriers, Position
 from dojoir.codegen.target import CUDA
 from dojoir.ir.nodes import Kernel
 

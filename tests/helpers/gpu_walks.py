@@ -36,9 +36,9 @@ from walks import some_sizes
 
 import dojoir
 from dojoir.codegen.emission import gpu_program
-from dojoir.codegen.lower.barrier_proof import unseparated
-from dojoir.codegen.lower.barriers import barriers_of
-from dojoir.codegen.lower.threads import Threads
+from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.waits.barrier_proof import unseparated
+from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.ir.nodes import Kernel, Scope
 from dojoir.passes import MOVES
 from dojoir.passes.base.move import Move

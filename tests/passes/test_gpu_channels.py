@@ -13,7 +13,7 @@ from on_harness import run
 from references import inputs
 
 import dojoir
-from dojoir.codegen.lower.layout import Layout
+from dojoir.codegen.lower.plans.layout import Layout
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access
 from dojoir.passes.schedule.gpu.sharing.flat import flattened

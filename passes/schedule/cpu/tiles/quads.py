@@ -1,7 +1,7 @@
 """Products of bytes, summed four at a time: what processors have an instruction for.
 
 The sum of a tile goes in blocks of four, innermost, and the packed panel has the four elements of a block side by
-side, a column next to a column. The lowering makes one operation of that (`codegen.lower.dots`).
+side, a column next to a column. The lowering makes one operation of that (`codegen.lower.vectors.dots`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Elements and values of one statement: addresses, loads and stores, checks, expressions."""

@@ -1,0 +1,70 @@
+"""Scopes that are an instruction: their operands, for targets that can spell it."""
+
+from __future__ import annotations
+
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.arith import add, affine_value, integer
+from dojoir.codegen.lower.access.conversions import number
+from dojoir.codegen.lower.access.elements import Accesses
+from dojoir.codegen.lower.access.state import Block, Memory, State, Unit, Variable
+from dojoir.ir.affine import Affine
+from dojoir.ir.instruction import Instruction, Use
+from dojoir.ir.nodes import Path, Scope
+from dojoir.types.recognise import Fit, Operand, recognise
+
+
+def instruction_of(unit: Unit, path: Path, scope: Scope, state: State) -> tuple[Instruction, Fit] | None:
+    """The instruction that the scope at `path` is to be, if the target has it and all operands have a place."""
+    for hint in scope.hints:
+        if not (isinstance(hint, Use) and unit.target.spells(hint.instruction) and state.lanes is None):
+            continue
+        fit = recognise(unit.kernel, path, hint.instruction)
+        if isinstance(fit, Fit) and all(_has_place(state, o) for o in fit.operands.values()):
+            return hint.instruction, fit
+    return None
+
+
+def _has_place(state: State, operand: Operand) -> bool:
+    place = state.places.get(operand.access.buffer)
+    return isinstance(place, Variable) or (isinstance(place, Memory) and place.copies == 1)
+
+
+def instruct(
+    unit: Unit,
+    path: Path,
+    state: State,
+    instruction: Instruction,
+    fit: Fit,
+    otherwise: tuple[lir.Stmt, ...],
+    block: Block,
+) -> None:
+    """Emits the instruction on its operands; `otherwise` is the scope as it is lowered without."""
+    operands: list[tuple[str, lir.Element | lir.Value]] = []
+    for name, buffer in instruction.operands.items():
+        operand = fit.operands[name]
+        place = state.places[operand.access.buffer]
+        match place:
+            case Variable(var) if buffer.role == "in":
+                operands.append((name, var))
+            case Variable(var):
+                if var.name in block.pending:
+                    block.pending.remove(var.name)
+                    block.emit(lir.Declare(var, number(var.type.dtype, 0)))
+                operands.append((name, var))
+            case Memory():
+                element = _element(place, operand, state)
+                if buffer.dims or buffer.role != "in":
+                    operands.append((name, element))
+                else:
+                    operands.append((name, Accesses(unit, state, block, path).load(operand.access)))
+            case _:
+                raise AssertionError("operands have a place")
+    strides = tuple((name, operand.stride) for name, operand in fit.operands.items() if operand.stride is not None)
+    block.emit(lir.Instruct(instruction, tuple(operands), otherwise, strides))
+
+
+def _element(place: Memory, operand: Operand, state: State) -> lir.Element:
+    indices = [
+        affine_value(i, state.iterators) if isinstance(i, Affine) else integer(0) for i in operand.access.indices
+    ]
+    return lir.Element(place.array, add(place.layout.offset(indices), integer(-operand.ahead)))

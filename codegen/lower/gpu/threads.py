@@ -1,0 +1,428 @@
+"""Who runs what on a GPU: the launches of a kernel, the phases of their blocks, the threads of each statement.
+
+A nest of grid scopes is a launch, and so are other nodes beside it that have no grid scope inside (of one block).
+In it, a nest of block and lane scopes is a phase; what is around phases is block code, which all threads run alike.
+A block scope with several nests of lanes inside has warp code around these, which all lanes of a group run alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from math import prod
+
+import islpy as isl
+
+from dojoir.codegen.lower.gpu.groups import Group, groups_of, paths_in
+from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.affine import Affine
+from dojoir.ir.expressions import expr_accesses
+from dojoir.ir.nodes import MAY_ASSIGN, Access, Commuting, Kernel, Node, Path, Scope, Site, Statement, format_path
+from dojoir.ir.paths import is_inside
+from dojoir.ir.places import is_uniform
+from dojoir.ir.text import format_access
+from dojoir.ir.where import place
+from dojoir.ir.words import BLOCK, GRID, MAX_BLOCK
+from dojoir.sets.kernel_sets import isl_affine, iterators, sets_of
+from dojoir.support.frozen import dataclass
+
+THREADS = frozenset({*BLOCK, "lane"})
+
+
+def mark_of(node: Node, marks: frozenset[str] | tuple[str, ...]) -> str | None:
+    """The mark of a scope that is among `marks`."""
+    if not isinstance(node, Scope):
+        return None
+    return next((mark for mark in node.marks if mark in marks), None)
+
+
+def has_mark(node: Node, marks: frozenset[str] | tuple[str, ...]) -> bool:
+    """Whether a node, or one inside, is marked with one of `marks`."""
+    if isinstance(node, Statement):
+        return False
+    return mark_of(node, marks) is not None or any(has_mark(child, marks) for child in node.body)
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Thread scopes inside each other: their paths, and how often each runs at most. Iterators are numbered from
+    `depth` on."""
+
+    paths: tuple[Path, ...]
+    depth: int
+    extents: tuple[int, ...]
+
+    @property
+    def path(self) -> Path:
+        return self.paths[0]
+
+    @property
+    def depths(self) -> range:
+        return range(self.depth, self.depth + len(self.extents))
+
+    @property
+    def threads(self) -> int:
+        return prod(self.extents)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How many threads apart neighbours along each scope are."""
+        return tuple(prod(self.extents[n + 1 :]) for n in range(len(self.extents)))
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The code of threads between two barriers: a nest of scopes. `lanes` is the extent of its lane scopes (1: it
+    has none), and `groups` the nests of these where the block scopes have warp code inside; `used` are the
+    instructions there that all lanes execute together."""
+
+    nest: Nest
+    lanes: int = 1
+    groups: tuple[Nest, ...] = ()
+    used: tuple[Path, ...] = ()
+
+    @property
+    def is_warp_code(self) -> bool:
+        """Whether the block scopes have warp code inside."""
+        return bool(self.groups or self.used)
+
+    @property
+    def path(self) -> Path:
+        return self.nest.path
+
+    @property
+    def inner(self) -> Path:
+        """The path of the innermost scope that all of it is in."""
+        return self.nest.paths[-1]
+
+    @property
+    def threads(self) -> int:
+        return self.nest.threads * (self.lanes if self.is_warp_code else 1)
+
+
+@dataclass(frozen=True)
+class Collective:
+    """The accumulation by statements at `paths`, of one nest, into elements that the threads share: those that
+    differ in the iterators at `depths`. `width` threads in a row share one where these are the last of the nest
+    (else 0)."""
+
+    paths: tuple[Path, ...]
+    nest: Nest
+    depths: tuple[int, ...]
+    width: int
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A launch: its grid scopes, from the outside in, or none and the nodes of the block at `parent` from number
+    `first` to `last`. `body` is the path of its block code."""
+
+    grid: tuple[Path, ...]
+    parent: Path
+    first: int
+    last: int
+    phases: tuple[Phase, ...]
+    threads: int
+
+    @property
+    def body(self) -> Path:
+        return self.grid[-1] if self.grid else self.parent
+
+    def holds(self, path: Path) -> bool:
+        """Whether a node is part of it."""
+        if self.grid:
+            return path[: len(self.grid[0])] == self.grid[0]
+        own = len(self.parent)
+        return path[:own] == self.parent and len(path) > own and self.first <= path[own] <= self.last
+
+    def phase_of(self, path: Path) -> Phase | None:
+        return next((phase for phase in self.phases if is_inside(path, phase.path)), None)
+
+
+class Threads:
+    """The launches of a kernel for a machine whose warps have `warp` threads.
+
+    Raises KernelError for marks that are no launch, and for lanes that do not fit the warp.
+    """
+
+    def __init__(self, kernel: Kernel, warp: int) -> None:
+        self.kernel, self.warp = kernel, warp
+        self.groups: Mapping[Path, Group] = groups_of(kernel, warp)
+        self.launches: tuple[Launched, ...] = tuple(self._launches((), kernel.body))
+
+    # -- launches --------------------------------------------------------------------------------------------
+    def _launches(self, parent: Path, nodes: tuple[Node, ...]) -> Iterator[Launched]:
+        run: list[int] = []
+        for i, node in enumerate(nodes):
+            if not has_mark(node, GRID):
+                run.append(i)
+                continue
+            if run:
+                yield self._of_one_block(parent, run)
+                run = []
+            if mark_of(node, GRID):
+                yield self._of_grid((*parent, i))
+            else:
+                assert not isinstance(node, Statement)
+                if mark_of(node, THREADS):
+                    raise self._error("nested-mark", (*parent, i), "is a block around a grid")
+                yield from self._launches((*parent, i), node.body)
+        if run:
+            yield self._of_one_block(parent, run)
+
+    def _of_one_block(self, parent: Path, run: list[int]) -> Launched:
+        node = self.kernel.at(parent) if parent else self.kernel
+        assert not isinstance(node, Statement)
+        depth = self._depth(parent) + isinstance(node, Scope)
+        phases = tuple(phase for i in run for phase in self._phases((*parent, i), node.body[i], depth))
+        return self._launched((), parent, run[0], run[-1], phases)
+
+    def _of_grid(self, path: Path) -> Launched:
+        paths, node = [path], self.kernel.at(path)
+        while True:
+            assert isinstance(node, Scope)
+            match node.body:
+                case (Scope() as child,) if mark_of(child, GRID):
+                    path, node = (*path, 0), child
+                    paths.append(path)
+                case body if any(has_mark(child, GRID) for child in body):
+                    raise self._error(
+                        "broken-grid",
+                        path,
+                        "is marked as a grid and has another grid scope inside that is not alone in it: "
+                        "split_scopes and swap_scopes bring grid scopes together",
+                    )
+                case body:
+                    break
+        depth = self._depth(path) + 1
+        phases = tuple(phase for i, child in enumerate(body) for phase in self._phases((*path, i), child, depth))
+        return self._launched(tuple(paths), paths[0][:-1], paths[0][-1], paths[0][-1], phases)
+
+    def _launched(
+        self, grid: tuple[Path, ...], parent: Path, first: int, last: int, phases: tuple[Phase, ...]
+    ) -> Launched:
+        launched = Launched(grid, parent, first, last, phases, 1)
+        threads = max((phase.threads for phase in phases), default=1)
+        if any(collective.width != 1 for collective in self._collectives(launched)):
+            threads = self._whole_warps(threads)
+        return Launched(grid, parent, first, last, phases, threads)
+
+    def _whole_warps(self, threads: int) -> int:
+        """So many threads or more, that shuffles have whole groups."""
+        if threads >= self.warp:
+            return -(-threads // self.warp) * self.warp
+        return 1 << (threads - 1).bit_length()
+
+    # -- phases ----------------------------------------------------------------------------------------------
+    def _depth(self, path: Path) -> int:
+        return self.kernel.depth_of(path) if path else 0
+
+    def _phases(self, path: Path, node: Node, depth: int) -> Iterator[Phase]:
+        if isinstance(node, Statement):
+            return
+        if mark_of(node, THREADS):
+            yield self._phase(path, depth)
+            return
+        for i, child in enumerate(node.body):
+            yield from self._phases((*path, i), child, depth + isinstance(node, Scope))
+
+    def _nest(self, path: Path, depth: int, marks: frozenset[str]) -> tuple[Nest, Scope]:
+        """The scopes with `marks` from `path` on that are alone in each other, and the innermost."""
+        scope = self.kernel.at(path)
+        paths, extents = [], []
+        while True:
+            assert isinstance(scope, Scope)
+            bound = scope.constant_bound
+            assert bound is not None, "the scopes of a block have constant bounds"
+            paths.append(path)
+            extents.append(max(bound, 1))
+            match scope.body:
+                case (Scope() as child,) if mark_of(child, marks):
+                    path, scope = (*path, 0), child
+                case _:
+                    return Nest(tuple(paths), depth, tuple(extents)), scope
+
+    def _phase(self, path: Path, depth: int) -> Phase:
+        nest, inner = self._nest(path, depth, THREADS)
+        used = tuple(paths_in(self.groups, path))
+        if not any(has_mark(child, THREADS) for child in inner.body):
+            if used:
+                return self._checked(Phase(nest, self.warp, (), used))
+            last = self.kernel.at(nest.paths[-1])
+            lanes = nest.extents[-1] if mark_of(last, ("lane",)) else 1
+            self._check_lanes(nest.paths[-1], lanes)
+            return self._checked(Phase(nest, lanes))
+        if mark_of(inner, ("lane",)) or any(has_mark(child, BLOCK) for child in inner.body):
+            raise self._error(
+                "broken-block",
+                nest.paths[-1],
+                "is marked for threads and has other thread scopes inside that are not alone in it: "
+                "swap_scopes and split_scopes bring them together",
+            )
+        groups: list[Nest] = []
+        self._groups(nest.paths[-1], inner.body, depth + len(nest.paths), groups)
+        sizes_of = sorted({*(group.extents[0] for group in groups), *([self.warp] if used else [])})
+        if len(sizes_of) > 1:
+            sizes = " and ".join(map(str, sizes_of))
+            raise self._error(
+                "unequal-lanes", nest.paths[-1], f"has lane scopes of {sizes} lanes: split them alike"
+            )
+        self._check_lanes(groups[0].path, sizes_of[0])
+        return self._checked(Phase(nest, sizes_of[0], tuple(groups), used))
+
+    def _groups(self, path: Path, nodes: tuple[Node, ...], depth: int, found: list[Nest]) -> None:
+        for i, node in enumerate(nodes):
+            if isinstance(node, Statement):
+                continue
+            if mark_of(node, ("lane",)):
+                found.append(self._nest((*path, i), depth, frozenset({"lane"}))[0])
+                continue
+            self._groups((*path, i), node.body, depth + isinstance(node, Scope), found)
+
+    def _checked(self, phase: Phase) -> Phase:
+        if phase.threads > MAX_BLOCK:
+            most = MAX_BLOCK // (phase.threads // phase.nest.extents[0])
+            what = (
+                f"makes {phase.threads} threads with the scopes inside, and {MAX_BLOCK} fit: split it, so that it "
+                f"has at most {most} iterations"
+            )
+            raise self._error("large-block", phase.path, what)
+        return phase
+
+    def _check_lanes(self, path: Path, lanes: int) -> None:
+        if lanes & (lanes - 1) or lanes > self.warp:
+            raise self._error(
+                "lane-extent",
+                path,
+                f"is marked `lane` and has {lanes} iterations; a warp of {self.warp} is shared by a power of two "
+                f"of lanes: split it, or bind it to bx",
+            )
+
+    # -- collectives -----------------------------------------------------------------------------------------
+    @cached_property
+    def collectives(self) -> Mapping[Path, Collective]:
+        """The collective of each statement that accumulates into what several threads share, by its path."""
+        found = [c for launched in self.launches for c in self._collectives(launched)]
+        return {path: collective for collective in found for path in collective.paths}
+
+    def _collectives(self, launched: Launched) -> Iterator[Collective]:
+        for phase in launched.phases:
+            if phase.is_warp_code:
+                self._refuse_between_warps(phase)
+            for nest in phase.groups if phase.is_warp_code else (phase.nest,):
+                yield from self._in_nest(nest)
+
+    def _refuse_between_warps(self, phase: Phase) -> None:
+        """Raises KernelError where block scopes with warp code inside accumulate into an element that several warps
+        share: nothing puts together what these have."""
+        for collective in self._in_nest(phase.nest):
+            target = next(site.statement.target for site in self.kernel.sites if site.path == collective.paths[0])
+            message = (
+                f"several warps accumulate into {format_access(target)} at once, and nothing puts together what "
+                "they have: give the accumulation a nest of block scopes of its own (split_scopes)"
+            )
+            source, span = place(self.kernel, collective.paths[0])
+            raise KernelError(Diagnostic("warps-accumulate", message, span, source))
+
+    def _in_nest(self, nest: Nest) -> Iterator[Collective]:
+        together: dict[Access, list[Site]] = {}  # by what they accumulate into
+        for site in self.kernel.sites:
+            statement = site.statement
+            if not is_inside(site.path, nest.path) or statement.accumulation in (None, MAY_ASSIGN):
+                continue
+            if not self.is_own(statement.target.buffer, nest.paths[-1]):
+                together.setdefault(statement.target, []).append(site)
+        for target, sites in together.items():
+            depths = tuple(
+                depth
+                for depth, extent in zip(nest.depths, nest.extents, strict=True)
+                if is_uniform(self.kernel, target, depth) and extent > 1
+            )
+            if depths and not self._by_one_thread(nest, sites):
+                width = prod(e for d, e in zip(nest.depths, nest.extents, strict=True) if d in depths)
+                moving = [d for d, e in zip(nest.depths, nest.extents, strict=True) if e > 1]
+                last = tuple(moving[-len(depths) :]) == depths
+                yield Collective(tuple(s.path for s in sites), nest, depths, width if last else 0)
+
+    def _by_one_thread(self, nest: Nest, sites: Sequence[Site]) -> bool:
+        """Whether accumulations into one element are made in memory, in the order of the text, and not summed up
+        over the threads of the nest.
+
+        That is needed where another statement of the nest reads or writes the element, or they use several
+        operators. The marks are legal, so then one thread alone touches the element: two would conflict. It happens
+        in nests with fewer iterations than the constant bounds of their extents say, as `min(256, N - 256*{0})`.
+        Raises KernelError where it is not proved that there is only one thread."""
+        kernel, target = self.kernel, sites[0].statement.target
+        sets, numbers = sets_of(kernel), {site.path: number for number, site in enumerate(kernel.sites)}
+        alike = sites[0].statement.commuting
+        used = [
+            (site, access)
+            for site in kernel.sites if is_inside(site.path, nest.path)
+            for access in _used(site.statement, alike) if access.buffer == target.buffer
+        ]  # fmt: skip
+        differ = len({site.statement.commuting for site in sites}) > 1
+        if not used and not differ:
+            return False
+        dims = [
+            d for d, index in enumerate(target.indices)
+            if all(isinstance(other.indices[d], Affine) for _, other in used) and isinstance(index, Affine)
+        ]  # fmt: skip
+        outer = [f"i{d}" for d in range(nest.depth)]
+
+        def places(some: Iterable[tuple[Site, Sequence[str]]]) -> isl.UnionMap:
+            return sets.map(
+                *(
+                    f"s{numbers[site.path]}[{iterators(len(site.scopes))}] -> [{', '.join(at)}] : "
+                    f"{sets.constraints(site.ancestors)}"
+                    for site, at in some
+                )
+            )
+
+        def element(access: Access) -> list[str]:
+            return [*outer, *(isl_affine(i) for d in dims if isinstance(i := access.indices[d], Affine))]
+
+        summed = places((site, element(target)) for site in sites)
+        if not differ:
+            others = [places([(site, element(access))]).range() for site, access in used]
+            if all(summed.range().intersect(other).is_empty() for other in others):
+                return False
+        threads = places((site, [f"i{d}" for d in nest.depths]) for site in sites)
+        if summed.reverse().apply_range(threads).is_single_valued():
+            return True
+        source, span = place(kernel, sites[0].path)
+        message = (
+            f"{format_access(target)} is put together by the threads of the scope at {format_path(nest.path)}, and "
+            f"used there: give the accumulation a nest of its own (split_scopes)"
+        )
+        raise KernelError(Diagnostic("collective-use", message, span, source))
+
+    def is_own(self, buffer: str, path: Path) -> bool:
+        """Whether a buffer lives inside the scope at `path`."""
+        if self.kernel.buffer(buffer).role != "tmp":
+            return False
+        return all(
+            is_inside(site.path, path)
+            for site in self.kernel.sites
+            if any(access.buffer == buffer for access in _all_accesses(site))
+        )
+
+    # -- errors ----------------------------------------------------------------------------------------------
+    def _error(self, code: str, path: Path, what: str) -> KernelError:
+        source, span = place(self.kernel, path)
+        return KernelError(Diagnostic(code, f"the scope at {format_path(path)} {what}", span, source))
+
+
+def _used(statement: Statement, alike: Commuting | None) -> Iterator[Access]:
+    """The accesses of a statement, but for what it accumulates into as others do: such accumulations may
+    come in any order."""
+    if statement.commuting != alike:
+        yield statement.target
+    yield from expr_accesses(statement.value)
+    for index in statement.target.indices:
+        if isinstance(index, Access):
+            yield from index.accesses()
+
+
+def _all_accesses(site: Site) -> Iterator[Access]:
+    for access in site.statement.accesses:
+        yield from access.accesses()

@@ -1,0 +1,1 @@
+"""Scopes and guards as loops, lanes, chunks for cores, and code of threads."""

@@ -1,0 +1,480 @@
+"""A kernel for a GPU: launches around the code of blocks, in which phases are the code of threads.
+
+Everything that is a decision is taken here: which thread runs which iteration, where barriers stand, what lives in
+registers and what in shared memory, how threads put together what they accumulate. The printers only spell it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.arith import add, both, compare, divide, integer
+from dojoir.codegen.lir.device import Barrier, BlockNumber, Launch, ThreadNumber
+from dojoir.codegen.lir.device import Phase as PhaseCode
+from dojoir.codegen.lir.program import INDEX, Type, Value, Var
+from dojoir.codegen.lir.walk import changed_by, parts, statements, values
+from dojoir.codegen.lower.access.conversions import as_stored
+from dojoir.codegen.lower.access.elements import Accesses
+from dojoir.codegen.lower.access.instruction import instruct
+from dojoir.codegen.lower.access.state import Block, Device, Memory, Place, State, Unit, Variable
+from dojoir.codegen.lower.gpu.grids import has_room, in_launches
+from dojoir.codegen.lower.gpu.threads import Launched, Nest, Phase, Threads, mark_of
+from dojoir.codegen.lower.nests.lanes import vector_nest, vector_scope
+from dojoir.codegen.lower.nests.parallel import captured, parallel_scope
+from dojoir.codegen.lower.nests.scopes import Scopes
+from dojoir.codegen.lower.plans.placement import Home, Use
+from dojoir.codegen.lower.sums.collectives import Combining, atomically
+from dojoir.codegen.lower.sums.device_sums import carry
+from dojoir.codegen.lower.sums.partial_sums import in_parts
+from dojoir.codegen.lower.texts.words_beside import WORD
+from dojoir.codegen.lower.vectors.dots import with_dots
+from dojoir.codegen.lower.vectors.wide import MOST_LANES, Widening, size_divisors
+from dojoir.codegen.lower.waits.barrier_proof import are_separated_unasked
+from dojoir.codegen.lower.waits.copies_ahead import copies_ahead
+from dojoir.codegen.lower.waits.exchanges import Exchanges
+from dojoir.codegen.lower.waits.places_to_wait import Barriers
+from dojoir.codegen.lower.waits.speculated import Conditions, cleared, loaded_before
+from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import F32
+from dojoir.ir.expressions import expr_accesses
+from dojoir.ir.nodes import Access, Condition, Extent, Guard, Node, Path, Scope, Statement
+from dojoir.ir.where import place as place_in_text
+from dojoir.ir.words import GRID
+from dojoir.types.typed import TypedStatement
+
+THREAD = ThreadNumber(INDEX)
+
+
+class DeviceScopes(Scopes):
+    """Lowers the nodes of one kernel for a GPU."""
+
+    def __init__(self, unit: Unit, threads: Threads, barriers: Barriers, met: Collection[Path]) -> None:
+        super().__init__(unit, vector_scope, parallel_scope, vector_nest)
+        self.threads, self.barriers, self.met = threads, barriers, met
+        self.shared: list[lir.Array] = []
+        self.cleared: set[str] = set()
+        self.sums: set[str] = set()
+        self.apart: dict[Path, bool] = {}
+        self.exchanges = {id(launched): Exchanges(threads, launched) for launched in threads.launches}
+        self.divisors: Mapping[str, int] = {}
+        self.widening = Widening(self._in_memory, self.divisors, unit.names.fresh)
+
+    def workspace(self, home: Home, block: Block) -> Memory:
+        """A temporary in global memory: an array for all launches."""
+        dtype = as_stored(home.buffer.dtype, self.unit.target)
+        name = self.unit.names.fresh(home.buffer.name)
+        array = lir.Array(name, dtype, home.layout.elements.value, "heap", max(home.buffer.align, 256))
+        self.unit.arrays[name] = array
+        block.emit(lir.Allocate(array))
+        return Memory(name, home.layout)
+
+    # -- host code -------------------------------------------------------------------------------------------
+    def nodes(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        """The children of a node: of the host, launches; of a block, with barriers between them."""
+        if state.device is None:
+            self._host(path, nodes, state, block)
+            return
+        if state.device.level == "thread":
+            super().nodes(path, nodes, state, block)
+            return
+        launched, children = state.device.launched, range(len(nodes))
+        if not launched.grid and path == launched.parent:
+            children = range(launched.first, launched.last + 1)
+        for i in children:
+            self._barrier(path, i, state.device, block)
+            node = nodes[i]
+            match node:
+                case Scope() if (nest := self._nest_at((*path, i), state.device)) is not None:
+                    self._threads((*path, i), nest, state, block)
+                case _:
+                    self._plain((*path, i), node, state, block)
+        self._barrier(path, children.stop, state.device, block)
+
+    def _plain(self, path: Path, node: Node, state: State, block: Block) -> None:
+        match node:
+            case Statement():
+                self._statement(path, state, block)
+            case Scope():
+                self._scope(path, node, state, block)
+            case _:
+                self._guard(path, node, state, block)
+
+    def is_idle(self, path: Path, state: State) -> bool:
+        device = state.device
+        if device is None or device.level != "thread":
+            return False
+        conditions = Conditions(self.threads, device.launched)
+        if not conditions.is_idle(path) or not self._is_apart(path):
+            return False
+        read = (state.places[name] for name in conditions.shared(path))
+        self.cleared.update(place.array for place in read if isinstance(place, Memory))
+        return True
+
+    def _guard(self, path: Path, guard: Guard, state: State, block: Block) -> None:
+        device, inner = state.device, Block(pending=block.pending)
+        super()._guard(path, guard, state, inner)
+        around = (self.unit.kernel.at(path[:end]) for end in range(1, len(path)))
+        wide = any(isinstance(node, Scope) and "v" in node.marks for node in around)  # asked once, for neighbours
+        asked = not (wide or state.lanes) and any(isinstance(stmt, lir.If) for stmt in inner.statements)
+        if device is not None and device.level == "thread" and asked:
+            names = Conditions(self.threads, device.launched).loadable_before(path)
+            names = names if names and self._is_apart(path) else set()
+            arrays = {place.array for name in names if isinstance(place := state.places[name], Memory)}
+            self.cleared |= arrays
+            inner.statements = [*loaded_before(inner.statements, arrays, self.unit.names.fresh)]
+        block.statements.extend(inner.statements)
+
+    def _is_apart(self, path: Path) -> bool:
+        """Whether a thread that does not ask the condition of the guard at a path reads nothing in shared memory
+        that another one may write at that time."""
+        if path not in self.apart:
+            kernel, warp = self.threads.kernel, self.threads.warp
+            self.apart[path] = are_separated_unasked(kernel, warp, self.barriers, path)
+        return self.apart[path]
+
+    def _host(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        starts = {launched.first: launched for launched in self.threads.launches if launched.parent == path}
+        for i, node in enumerate(nodes):
+            if i in starts:
+                self._launch(starts[i], nodes, state, block)
+            elif not any(launched.holds((*path, i)) for launched in self.threads.launches):
+                self._plain((*path, i), node, state, block)
+
+    def _launch(self, launched: Launched, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        """One kernel of the device. What it needs of the host is computed there, and given to it."""
+        self.shared, self.cleared = [], set()
+        self.divisors = size_divisors((*self.unit.kernel.facts, *self._conditions_around(launched)))
+        self.widening = Widening(self._in_memory, self.divisors, self.unit.names.fresh)
+        grid: list[Value] = [integer(1)] * 3
+        inner, body, parts_of = Block(), nodes, dict[int, Var]()
+        iterators = list(state.iterators)
+        for path in launched.grid:
+            scope = self.unit.kernel.at(path)
+            assert isinstance(scope, Scope)
+            axis = GRID.index(mark_of(scope, GRID) or "gx")
+            grid[axis] = self.extent(scope.extent, state.iterators)
+            var = self.loop_var(scope, replace(state, iterators=tuple(iterators)))
+            number: Value = BlockNumber(INDEX, axis)
+            if axis and not has_room(scope, self.unit.target.grid[axis]):
+                parts_of[axis] = Var(INDEX, self.unit.names.fresh(f"{var.name}_first"))
+                own = Var(INDEX, self.unit.names.fresh(f"{var.name}_block"))
+                inner.emit(lir.Let(own, number))
+                number = add(own, parts_of[axis])
+            inner.emit(lir.Let(var, number))
+            iterators.append(var)
+            body = scope.body
+        device = Device("block", launched)
+        inside = replace(state, iterators=tuple(iterators), device=device)
+        self.fill(launched.body, body, inside, inner)
+        clear = [array for array in self.shared if array.name in self.cleared]
+        code = in_parts(inner.body, frozenset(self.sums), self.unit.names)
+        code = (*cleared(clear, launched.threads, self.unit.names.fresh), *code)
+        shared = {array.name for array in self.shared}
+        captures, arrays = captured(code, shared, self)
+        read_only = {array.name for array in arrays} - changed_by(code)
+        code = with_dots(copies_ahead(code, shared, read_only, self.unit.names.fresh), 1, shared)
+        order = [*(array.name for array in self.unit.kernel.arguments), *self.unit.arrays]
+        sizes = [*order, *self.unit.kernel.runtime_sizes]
+        launch = Launch(
+            self.unit.names.fresh(self._launch_name()),
+            tuple(grid[: max((n for n, e in enumerate(grid) if e != integer(1)), default=0) + 1]),
+            launched.threads,
+            tuple(self.shared),
+            tuple(sorted(captures, key=lambda var: _place_of(var, sizes, parts_of))),
+            tuple(sorted(arrays, key=lambda array: order.index(array.name))),
+            code,
+            "; ".join(self.unit.lines[path] for path in launched.grid),
+            tuple(
+                (array.name, self.widening.wide[array.name]) for array in arrays if array.name in self.widening.wide
+            ),
+            self._alone(launched, state),
+        )
+        block.emit(in_launches(launch, parts_of, self.unit.target.grid, self.unit.names.fresh))
+
+    def _alone(self, launched: Launched, state: State) -> frozenset[str]:
+        """The arrays of global memory through which the threads of a launch exchange nothing."""
+        exchanged = self.exchanges[id(launched)].exchanged
+        places = {name: place.array for name, place in state.places.items() if isinstance(place, Memory)}
+        return frozenset(places.values()) - {array for name, array in places.items() if name in exchanged}
+
+    def _conditions_around(self, launched: Launched) -> Iterator[Condition]:
+        """The conditions that host code has checked before a launch."""
+        path = launched.grid[0] if launched.grid else launched.parent
+        for end in range(len(path)):
+            node = self.unit.kernel.at(path[:end]) if end else None
+            if isinstance(node, Guard):
+                yield from node.conditions
+
+    def _launch_name(self) -> str:
+        return f"{self.unit.kernel.name}_kernel"
+
+    # -- block code ------------------------------------------------------------------------------------------
+    def _barrier(self, path: Path, at: int, device: Device, block: Block) -> None:
+        about = self.barriers.get((path, at))
+        if about:
+            lanes = device.phase.lanes if device.level == "warp" and device.phase else 0
+            block.emit(Barrier(about, lanes))
+
+    def _nest_at(self, path: Path, device: Device) -> Nest | None:
+        if device.level == "block":
+            return next((phase.nest for phase in device.launched.phases if phase.path == path), None)
+        assert device.phase is not None
+        return next((nest for nest in device.phase.groups if nest.path == path), None)
+
+    def _threads(self, path: Path, nest: Nest, state: State, block: Block) -> None:
+        """The code of threads, then what they put together."""
+        device = state.device
+        assert device is not None
+        phase = device.phase or device.launched.phase_of(path)
+        assert phase is not None
+        combining = Combining(self.unit, self.threads, nest, state, block)
+        inner = Block()
+        iterators, within = self.thread_iterators(nest, phase, state, inner)
+        last = self.unit.kernel.at(nest.paths[-1])
+        assert isinstance(last, Scope)
+        warp_code = phase.is_warp_code and device.level == "block"
+        below = Device("warp" if warp_code else "thread", device.launched, phase)
+        inside = replace(
+            state,
+            iterators=iterators,
+            device=below,
+            accumulators={**state.accumulators, **combining.accumulators},
+        )
+        body = self.body(nest.paths[-1], last.body, inside)
+        if within is not None:
+            inner.emit(lir.If(within, body))
+        else:
+            inner.statements.extend(body)
+        inner = without_dead_lets(inner)
+        text = "; ".join(self.unit.lines[own] for own in nest.paths)
+        if device.level == "warp":
+            block.emit(PhaseCode(None, inner.body, text))
+        else:
+            every = phase.threads == device.launched.threads
+            block.emit(PhaseCode(None if every else phase.threads, inner.body, text))
+        self.shared += combining.finish(self, phase)
+
+    def thread_iterators(
+        self, nest: Nest, phase: Phase, state: State, block: Block
+    ) -> tuple[tuple[Value, ...], Value | None]:
+        """The iterators of a nest, which `block` gets lets for, and where this thread has an iteration (None:
+        everywhere)."""
+        iterators = list(state.iterators)
+        lanes = phase.lanes if phase.is_warp_code and nest is phase.nest else 1
+        of_group = phase.is_warp_code and nest is not phase.nest
+        within: Value | None = None
+        total = phase.lanes if of_group else nest.threads * lanes
+        for path, extent, stride in zip(nest.paths, nest.extents, nest.strides, strict=True):
+            scope = self.unit.kernel.at(path)
+            assert isinstance(scope, Scope)
+            number: Value = THREAD
+            if stride * lanes > 1:
+                number = divide("div", number, stride * lanes)
+            if stride * extent * lanes < total or of_group:
+                number = divide("rem", number, extent) if extent > 1 else integer(0)
+            var = self.loop_var(scope, replace(state, iterators=tuple(iterators)))
+            block.emit(lir.Let(var, number))
+            rest = tuple(bound for bound in scope.extent.bounds if not bound.is_constant)
+            if rest:
+                within = both(within, compare("lt", var, self.extent(Extent(rest), iterators)))
+            if min(b.offset for b in scope.extent.bounds if b.is_constant) < 1:
+                within = lir.Const(lir.FLAG, False)
+            iterators.append(var)
+        return tuple(iterators), within
+
+    # -- temporaries -----------------------------------------------------------------------------------------
+    def _settle(
+        self, path: Path, nodes: tuple[Node, ...], state: State, block: Block, versions: bool = False
+    ) -> State:
+        """Gives the temporaries of the scope at `path` their places: those of the host are arrays of the device,
+        and have theirs. All at once: an array in registers is one for the whole of a launch."""
+        if state.device is None:
+            return state
+        launched = state.device.launched
+        places: dict[str, Place] = {}
+        for name, home in self.unit.homes.items():
+            if home.owner != path or name in state.places:
+                continue
+            if not all(launched.holds(use.site.path) for use in home.uses):
+                continue
+            if home.buffer.storage == "shared":
+                memory = self.allocate(home, 1, Block())
+                array = replace(self.unit.arrays[memory.array], lives="shared", align=max(home.buffer.align, 16))
+                self.unit.arrays[memory.array] = array
+                self.shared.append(array)
+                places[name] = memory
+            elif home.layout.is_single:
+                places[name] = self._variable(home, 1, nodes, block)
+            else:
+                places[name] = self.allocate(home, 1, block)
+        return replace(state, places={**state.places, **places}) if places else state
+
+    # -- statements ------------------------------------------------------------------------------------------
+    def _statement(self, path: Path, state: State, block: Block) -> None:
+        device = state.device
+        assert device is not None, "host code has no statements"
+        target = self.unit.typed[path].target
+        inner = Block(pending=block.pending)
+        super()._statement(path, state, inner)
+        self._note_sum(path, state)
+        self.by_one(target.buffer, state, inner, block)
+
+    def _update(self, statement: TypedStatement, accesses: Accesses) -> None:
+        device = accesses.state.device
+        assert device is not None
+        if self.is_atomic(accesses.path):
+            atomically(self.unit, accesses.path, accesses)
+        else:
+            super()._update(statement, accesses)
+
+    def _where(self, holds: Value, statement: TypedStatement, accesses: Accesses) -> None:
+        """Of neighbours that one access moves, whose conditions differ, all are read, and some are taken. What is
+        read under a condition on data is inside of its array whether or not that holds (see `data_writes`)."""
+        kept = accesses.state.accumulators.get(accesses.path)
+        if kept is not None and kept.touched is None and self._differs_among_neighbours(accesses.path):
+            inner = Block(pending=set())
+            self._do(accesses.path, statement, Accesses(self.unit, accesses.state, inner, accesses.path))
+            match inner.statements:
+                case [lir.Assign(var, value)] if holds.type.lanes == 1:
+                    accesses.block.emit(lir.Assign(var, lir.Select(holds, value, var)))
+                    return
+        super()._where(holds, statement, accesses)
+
+    def _differs_among_neighbours(self, path: Path) -> bool:
+        """Whether a statement is alone with others in a scope marked `v` along which its condition goes, and reads
+        nothing at an index from data."""
+        scope, statement = self.unit.kernel.at(path[:-1]), self.unit.kernel.at(path)
+        if not (isinstance(scope, Scope) and "v" in scope.marks and isinstance(statement, Statement)):
+            return False
+        if statement.condition is None or any(
+            isinstance(i, Access) for read in statement.reads for i in read.indices
+        ):
+            return False
+        depth = self.unit.kernel.depth_of(path[:-1])
+        indices = [index for read in expr_accesses(statement.condition) for index in read.indices]
+        return any(isinstance(index, Affine) and depth in index.iterators for index in indices)
+
+    def by_one(self, buffer: str, state: State, code: Block, block: Block) -> None:
+        """Code that writes to a buffer: where all threads run it alike and see what it writes, for the first."""
+        device = state.device
+        assert device is not None
+        alone = device.level != "thread" and self.is_memory(state.places[buffer])
+        if alone and device.launched.threads > 1:
+            block.emit(lir.If(compare("eq", self.own_number(device), integer(0)), code.body))
+        else:
+            block.statements.extend(code.statements)
+
+    def _note_sum(self, path: Path, state: State) -> None:
+        """Remembers the variable of f32 that a statement adds to, if it does, in any order."""
+        statement = self.unit.typed[path]
+        place = state.places[statement.target.buffer]
+        uses = self.unit.uses[statement.target.buffer]
+        if statement.op != "add" or self.unit.kernel.fp == "strict" or any(map(_is_of_itself, uses)):
+            return
+        if path in state.accumulators:
+            self.sums.update(var.name for var in state.accumulators[path].variables.values() if _is_f32(var))
+        elif isinstance(place, Variable) and _is_f32(place.var):
+            self.sums.add(place.var.name)
+
+    def own_number(self, device: Device) -> Value:
+        """The number of the thread among those that run this code alike."""
+        if device.level == "warp" and device.phase is not None:
+            return divide("rem", THREAD, device.phase.lanes)
+        return THREAD
+
+    def is_memory(self, place: Place) -> bool:
+        """Whether something lives where other threads see it."""
+        return isinstance(place, Memory) and self.unit.arrays[place.array].lives != "stack"
+
+    def is_atomic(self, path: Path) -> bool:
+        """Whether the statement at `path` accumulates into an element that other blocks accumulate into as well, or
+        other threads at an index from data."""
+        statement = self.unit.typed[path]
+        if statement.op is None or path not in self.met:
+            return False
+        if statement.dtype.bits < WORD:
+            raise self._not_atomic(path, statement)
+        return True
+
+    def _not_atomic(self, path: Path, statement: TypedStatement) -> KernelError:
+        name = statement.target.buffer
+        source, span = place_in_text(self.unit.kernel, path)
+        message = (
+            f"several blocks or threads accumulate into one element of {name}, of {statement.dtype.name}, and "
+            f"use {name} in other ways as well: accumulate into a tmp of 4 bytes an element, and store that behind"
+        )
+        return KernelError(Diagnostic("no-atomic", message, span, source))
+
+    # -- scopes ----------------------------------------------------------------------------------------------
+    def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        """A scope as a loop: of the host, of a block, or of one thread; its iterations side by side where that is
+        asked for and there are few."""
+        group = self.threads.groups.get(path)
+        if group is not None:
+            block.emit(lir.Comment(self.unit.lines[path]))
+            instruct(self.unit, path, state, group.instruction, group.fit, (), block)
+        elif path in state.spelled:
+            self._copies(path, scope, state, block)
+        elif state.device is not None and path in self.unit.carried:
+            carry(self, path, scope, state, block, self._run)
+        else:
+            self._run(path, scope, state, block)
+
+    def _run(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        device, bound = state.device, scope.constant_bound
+        side_by_side = device is not None and device.level == "thread" and "v" in scope.marks
+        if not side_by_side or bound is None or not 1 < bound <= MOST_LANES:
+            self._loop(path, scope, state, block)
+            return
+        bodies = [
+            self.body(path, scope.body, replace(state, iterators=(*state.iterators, integer(n))))
+            for n in range(bound)
+        ]
+        whole = self.widening.widened(bodies)
+        rest = tuple(limit for limit in scope.extent.bounds if not limit.is_constant)
+        if not rest:
+            block.emit(lir.Comment(self.unit.lines[path]))
+            block.statements.extend(whole)
+            return
+        part = Block()
+        self._loop(path, scope, state, part)
+        full = compare("ge", self.extent(Extent(rest), state.iterators), integer(bound))
+        block.emit(lir.If(full, tuple(whole), part.body, self.unit.lines[path]))
+
+    def _in_memory(self, name: str) -> lir.Array | None:
+        """An array that is not in registers, if wide accesses may be made at all."""
+        array = self.unit.arrays.get(name)
+        return array if array is not None and self.unit.target.wide and array.lives != "stack" else None
+
+
+def _is_of_itself(use: Use) -> bool:
+    """Whether a use is an assignment of an element by itself, as `s = s + x`: of that the order counts."""
+    statement = use.site.statement
+    return statement.op == "=" and any(read.buffer == statement.target.buffer for read in statement.term_reads)
+
+
+def _is_f32(var: Var) -> bool:
+    return var.type == Type(F32)
+
+
+def _place_of(var: Var, sizes: Sequence[str], parts_of: Mapping[int, Var]) -> int:
+    """Where what a launch takes from the host stands among its arguments: numbers of first blocks are last."""
+    if var in parts_of.values():
+        return len(sizes)
+    return sizes.index(var.name) if var.name in sizes else -1
+
+
+def without_dead_lets(block: Block) -> Block:
+    """A block without those of its first lets that nothing in it reads."""
+    kept: list[lir.Stmt] = []
+    read: set[str] = set()
+    for stmt in reversed(block.statements):
+        if isinstance(stmt, lir.Let) and stmt.var.name not in read and stmt.var.type == INDEX:
+            continue
+        for inner in statements((stmt,)):
+            read.update(part.name for value in values(inner) for part in parts(value) if isinstance(part, Var))
+        kept.append(stmt)
+    return Block(kept[::-1])

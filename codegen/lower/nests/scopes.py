@@ -1,0 +1,448 @@
+"""Scopes, guards and statements as loops, branches and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.arith import (
+    affine_value,
+    both,
+    compare,
+    condition_value,
+    integer,
+    smaller,
+    spread,
+)
+from dojoir.codegen.lir.program import FLAG, INDEX, Type, Value, Var
+from dojoir.codegen.lower.access.asked_once import asked_once, conjuncts
+from dojoir.codegen.lower.access.conversions import as_stored, convert, number
+from dojoir.codegen.lower.access.elements import Accesses, lane_condition
+from dojoir.codegen.lower.access.expr import combination, evaluate, operate
+from dojoir.codegen.lower.access.fetch import fetch_ahead
+from dojoir.codegen.lower.access.instruction import instruct, instruction_of
+from dojoir.codegen.lower.access.state import Block, Memory, Place, State, Unit, Variable
+from dojoir.codegen.lower.access.touched import runs_at_all
+from dojoir.codegen.lower.plans.full_tiles import edge, inside
+from dojoir.codegen.lower.plans.placement import STACK_BYTES, Home, begins_with_assignment
+from dojoir.codegen.lower.plans.unrolling import copies, rolled
+from dojoir.codegen.lower.sums.magnitudes import accumulate_magnitudes, largest_magnitude
+from dojoir.codegen.lower.sums.reductions import finish, identity, keep
+from dojoir.codegen.lower.vectors.contiguous import Nest, contiguous_nest
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import BOOL, DType
+from dojoir.ir.nodes import Extent, Guard, Node, Path, Scope, Statement
+from dojoir.ir.places import is_uniform
+from dojoir.types.typed import Apply, Load, Typed, TypedStatement
+
+MOST_VERSIONED = 512
+"""How many statements, unrolled scopes spelled out, there may be in all versions of what is lowered for full tiles
+and cut ones, and for conditions that hold and do not."""
+
+Way = Callable[["Scopes", Path, Scope, State, Block], None]
+"""Lowers the scope at a path into a block."""
+
+LanesWay = Callable[["Scopes", Path, Scope, State, Block, Sequence[Value]], None]
+"""The same, with lengths (i64) where the scope ends as well."""
+
+NestWay = Callable[["Scopes", Nest, State, Block], None]
+"""Lowers scopes that are one loop into a block."""
+
+
+class Scopes:
+    """Lowers the nodes of one kernel. `in_lanes` and `on_cores` are how scopes with those marks are lowered, and
+    `as_one` how a nest is whose innermost scope is in lanes."""
+
+    def __init__(self, unit: Unit, in_lanes: LanesWay, on_cores: Way, as_one: NestWay) -> None:
+        self.unit, self.in_lanes, self.on_cores, self.as_one = unit, in_lanes, on_cores, as_one
+
+    # -- blocks ----------------------------------------------------------------------------------------------
+    def body(self, path: Path, nodes: tuple[Node, ...], state: State) -> tuple[lir.Stmt, ...]:
+        """The children of the scope at `path` (empty: of the kernel), with the temporaries that live there."""
+        block = Block()
+        self.fill(path, nodes, state, block)
+        return block.body
+
+    def fill(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        """The same, into a block that has begun."""
+        state = self._settle(path, nodes, state, block, versions=True)
+        self._fetch(path, state, block)
+        self._tiles(path, nodes, state, block)
+
+    def _fetch(self, path: Path, state: State, block: Block) -> None:
+        """Emits the prefetches for the hints of the scope at `path`. The iterations of a scope in lanes that are
+        left over run one by one, and have been asked for; those of a compiler's lanes are asked for in blocks,
+        around them."""
+        scope = self.unit.kernel.at(path) if path else None
+        if isinstance(scope, Scope) and scope.hints and (state.lanes is not None or path not in self.unit.plans):
+            fetch_ahead(self.unit, path, scope, state, block)
+
+    def _tiles(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        """The children of a scope: twice, where the tiles inside may be full or cut at an edge."""
+        found = None
+        if state.lanes is None and _may_fork(nodes, state):
+            found = edge(path, nodes, len(state.iterators), self.unit.plans, state.full | state.cut)
+        if found is None:
+            self._insides(path, nodes, state, block)
+            return
+        is_full: Value | None = None
+        for bound in found.bounds:
+            is_full = both(is_full, compare("ge", affine_value(bound, state.iterators), integer(found.full)))
+        assert is_full is not None
+        full, cut = Block(pending=set(block.pending)), Block(pending=set(block.pending))
+        block.pending.clear()
+        state = replace(state, versions=2 * state.versions)
+        self._tiles(path, nodes, replace(state, full=state.full | found.paths), full)
+        self._tiles(path, nodes, replace(state, cut=state.cut | found.paths), cut)
+        block.emit(lir.If(is_full, full.body, cut.body))
+
+    def _insides(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        """The children of a scope: twice, where the conditions inside may hold for all of a tile; once for the
+        threads of a GPU, which would run both one after the other."""
+        found = None
+        if state.device is None and state.lanes is None and _may_fork(nodes, state):
+            found = inside(path, nodes, len(state.iterators), self.unit.plans, state.full, state.asked)
+        if found is None:
+            self.nodes(path, nodes, self._settle(path, nodes, state, block), block)
+            return
+        holds: Value | None = None
+        for affine in found.least:
+            holds = both(holds, compare("ge", affine_value(affine, state.iterators), integer(0)))
+        assert holds is not None
+        asked = replace(state, asked=state.asked | {found.guard}, versions=2 * state.versions)
+        whole, other = Block(pending=set(block.pending)), Block(pending=set(block.pending))
+        block.pending.clear()
+        self._insides(path, nodes, replace(asked, holding=state.holding | {found.guard}), whole)
+        self._insides(path, nodes, asked, other)
+        block.emit(lir.If(holds, whole.body, other.body))
+
+    def nodes(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        for i, node in enumerate(nodes):
+            here = (*path, i)
+            match node:
+                case Statement():
+                    self._statement(here, state, block)
+                case Guard():
+                    self._guard(here, node, state, block)
+                case Scope():
+                    self._scope(here, node, state, block)
+
+    # -- temporaries -----------------------------------------------------------------------------------------
+    def _settle(
+        self, path: Path, nodes: tuple[Node, ...], state: State, block: Block, versions: bool = False
+    ) -> State:
+        """Gives the temporaries of the scope at `path` their places. Where there may be several `versions` of what
+        is inside, all but arrays on the stack, of which each has its own. A compiler that finds one in two of them
+        keeps what it holds over both, and then not in registers."""
+        places: dict[str, Place] = {}
+        for name, home in self.unit.homes.items():
+            later = versions and state.device is None and not home.is_variable and home.lives == "stack"
+            if home.owner == path and name not in state.places and not later:
+                inside = state.lanes is not None and state.lanes.depth < len(home.around)
+                if home.is_variable:
+                    places[name] = self._variable(home, state.lane_count if inside else 1, nodes, block)
+                else:
+                    places[name] = self.allocate(home, self.lane_copies(home) if inside else 1, block)
+        return replace(state, places={**state.places, **places}) if places else state
+
+    def _variable(self, home: Home, lanes: int, nodes: tuple[Node, ...], block: Block) -> Variable:
+        dtype = as_stored(home.buffer.dtype, self.unit.target)
+        var = Var(Type(dtype, lanes), self.unit.names.fresh(home.buffer.name))
+        if begins_with_assignment(home.buffer.name, nodes):
+            block.pending.add(var.name)
+        else:
+            block.emit(lir.Declare(var, spread(number(dtype, 0), lanes)))
+        return Variable(var)
+
+    def is_private_to_chunk(self, home: Home) -> bool:
+        """Whether each chunk of a scope on the cores needs its own."""
+        return any("p" in scope.marks and home.is_private(depth) for depth, scope in enumerate(home.around))
+
+    def lane_copies(self, home: Home) -> int:
+        """How many lanes each need their own, in the scope in lanes around all uses."""
+        for n in range(1, len(home.owner) + 1):
+            plan = self.unit.plans.get(home.owner[:n])
+            if plan is not None and home.is_private(self.unit.kernel.depth_of(home.owner[:n])):
+                return plan.lanes
+        return 1
+
+    def allocate(self, home: Home, copies: int, block: Block) -> Memory:
+        """An array for a temporary, each element `copies` times."""
+        buffer = home.buffer
+        dtype = as_stored(buffer.dtype, self.unit.target)
+        elements = home.layout.elements
+        lives = home.lives
+        if lives == "stack" and elements.constant * copies * dtype.itemsize > STACK_BYTES:
+            lives = "heap"
+        align = max(buffer.align, 64) if lives == "heap" else buffer.align
+        times = Affine.constant(copies)
+        array = lir.Array(self.unit.names.fresh(buffer.name), dtype, elements.times(times).value, lives, align)
+        self.unit.arrays[array.name] = array
+        block.emit(lir.Allocate(array))
+        return Memory(array.name, home.layout, copies)
+
+    # -- statements ------------------------------------------------------------------------------------------
+    def _statement(self, path: Path, state: State, block: Block) -> None:
+        statement = self.unit.typed[path]
+        accesses = Accesses(self.unit, state, block, path)
+        asked = [part for part in conjuncts(statement.condition) if part not in state.settled]
+        if asked:
+            condition = reduce(lambda one, other: Apply(BOOL, "and", (one, other)), asked)
+            self._where(evaluate(condition, accesses), replace(statement, condition=None), accesses)
+        else:
+            self._do(path, statement, accesses)
+
+    def _where(self, holds: Value, statement: TypedStatement, accesses: Accesses) -> None:
+        """A statement where a condition on data holds: in one iteration, or in some lanes. Elsewhere nothing is
+        read or written, nor can anything fail."""
+        state, around = accesses.state, accesses.block
+        inner = Block(pending=set())
+        if holds.type.lanes > 1 and state.lanes is not None:
+            mask = both(state.lanes.mask, holds)
+            assert mask is not None
+            var = Var(mask.type, self.unit.names.fresh("active"))
+            around.emit(lir.Let(var, mask))
+            holds, state = lir.Reduce("or", var), replace(state, lanes=replace(state.lanes, mask=var))
+        self._do(accesses.path, statement, Accesses(self.unit, state, inner, accesses.path))
+        around.emit(lir.If(holds, inner.body))
+
+    def _do(self, path: Path, statement: TypedStatement, accesses: Accesses) -> None:
+        state = accesses.state
+        if path in state.accumulators:
+            kept = state.accumulators[path]
+            self._accumulate(kept.at(state.iterators), statement, accesses)
+            if kept.touched is not None:
+                accesses.block.emit(lir.Assign(kept.touched, lir.Const(FLAG, True)))
+        elif (within := accesses.within(statement.target)) is not None:
+            self._scatter(statement, within, accesses)
+        else:
+            self._update(statement, accesses)
+
+    def _update(self, statement: TypedStatement, accesses: Accesses) -> None:
+        if self._is_shared_reduction(statement, accesses.state):
+            self._reduce_in_place(statement, accesses)
+        else:
+            accesses.store(statement.target, self._spelled(statement, accesses))
+
+    def _scatter(self, statement: TypedStatement, within: Value, accesses: Accesses) -> None:
+        """Accumulates into the element at indices from data, where they are in range: nothing else is touched."""
+        lanes, around = accesses.state.lanes, accesses.block
+        if within.type.lanes > 1 and lanes is not None:
+            accesses.state = replace(accesses.state, lanes=replace(lanes, mask=both(lanes.mask, within)))
+            self._update(statement, accesses)
+            return
+        accesses.block = Block(pending=around.pending)
+        self._update(statement, accesses)
+        around.emit(lir.If(within, accesses.block.body))
+
+    def _spelled(self, statement: TypedStatement, accesses: Accesses) -> Value:
+        """The new element, of the type as stored."""
+        if statement.fused:
+            added = self._fused(statement, accesses, self._own(statement, accesses))
+            return convert(self.unit, statement.value.dtype, statement.dtype, added)
+        value = evaluate(statement.value, accesses)
+        if statement.op is None:
+            return convert(self.unit, statement.value.dtype, statement.dtype, value)
+        return self._combined(statement, accesses, value)
+
+    def _own(self, statement: TypedStatement, accesses: Accesses) -> Value:
+        """The element that a statement accumulates into, in the type in which it does."""
+        value = evaluate(Load(statement.dtype, statement.target), accesses)
+        return convert(self.unit, statement.dtype, statement.value.dtype, value)
+
+    def _fused(self, statement: TypedStatement, accesses: Accesses, into: Value) -> Value:
+        """`into` with the product of a fused accumulation added to it."""
+        factors = [evaluate(factor, accesses) for factor in statement.factors]
+        return operate(self.unit, "fma", statement.value.dtype, *factors, into)
+
+    def _combined(self, statement: TypedStatement, accesses: Accesses, value: Value) -> Value:
+        """The element combined with `value`, converted to the type as stored."""
+        dtype = statement.value.dtype
+        assert statement.op is not None
+        own = self._own(statement, accesses)
+        return convert(self.unit, dtype, statement.dtype, operate(self.unit, statement.op, dtype, own, value))
+
+    def _accumulate(self, var: Var, statement: TypedStatement, accesses: Accesses) -> None:
+        """Into the variable of a reduction; lanes that are masked keep theirs."""
+        assert statement.op is not None
+        dtype, own = var.type.dtype, statement.value.dtype  # a sum may be carried in a wider type
+
+        def wide(value: Typed) -> Value:
+            return convert(self.unit, own, dtype, evaluate(value, accesses))
+
+        if statement.fused:
+            combined = operate(self.unit, "fma", dtype, *map(wide, statement.factors), var)
+        else:
+            combined = self._combine(statement.op, dtype, wide(statement.value), var)
+        mask = accesses.state.mask
+        if mask is not None and var.type.lanes > 1:
+            combined = lir.Select(mask, combined, var)
+        accesses.block.emit(lir.Assign(var, combined))
+
+    def _combine(self, op: str, dtype: DType, value: Value, into: Value) -> Value:
+        """`into op value`. max and min look for a NaN in their first operand only: the second is never lost."""
+        ordered = (value, into) if op in ("min", "max") else (into, value)
+        return operate(self.unit, op, dtype, *ordered)
+
+    def _is_shared_reduction(self, statement: TypedStatement, state: State) -> bool:
+        """Whether all lanes accumulate into one element."""
+        if state.lanes is None or statement.op is None:
+            return False
+        home = self.unit.homes.get(statement.target.buffer)
+        if home is not None and state.lanes.depth < len(home.around):
+            return False
+        return is_uniform(self.unit.kernel, statement.target, state.lanes.depth)
+
+    def _reduce_in_place(self, statement: TypedStatement, accesses: Accesses) -> None:
+        assert statement.op is not None
+        lanes = accesses.state.lane_count
+        dtype = statement.value.dtype
+        value = spread(evaluate(statement.value, accesses), lanes)
+        mask = accesses.state.mask
+        if mask is not None:
+            value = lir.Select(mask, value, spread(identity(statement.op, dtype), lanes))
+        total: Value = lir.Reduce(combination(self.unit, statement.op, dtype), value)
+        if accumulate_magnitudes([statement]):
+            total = largest_magnitude(value)
+        accesses.store(statement.target, self._combined(statement, accesses, total))
+
+    # -- guards ----------------------------------------------------------------------------------------------
+    def is_idle(self, path: Path, state: State) -> bool:
+        """Whether the condition at a place need not be asked."""
+        return False
+
+    def _guard(self, path: Path, guard: Guard, state: State, block: Block) -> None:
+        if path in state.holding or self.is_idle(path, state):
+            self.nodes(path, guard.body, state, block)
+            return
+        uniform: Value | None = None
+        varying: Value | None = None
+        for condition in guard.conditions:
+            difference = condition.left - condition.right  # what is on both sides makes no difference
+            if state.lanes is not None and state.lanes.depth in difference.iterators:
+                varying = both(varying, lane_condition(condition, state))
+            else:
+                uniform = both(uniform, condition_value(condition, state.iterators))
+        inner = Block(pending=set())
+        if varying is not None:
+            assert state.lanes is not None
+            mask = both(state.lanes.mask, varying)
+            assert mask is not None
+            var = Var(mask.type, self.unit.names.fresh("active"))
+            within = Block()
+            self.nodes(path, guard.body, replace(state, lanes=replace(state.lanes, mask=var)), within)
+            inner.emit(lir.Let(var, mask))
+            inner.emit(lir.If(lir.Reduce("or", var), within.body, comment=self.unit.lines[path]))
+        else:
+            self.nodes(path, guard.body, state, inner)
+        if uniform is None:
+            block.statements.extend(inner.statements)
+        else:
+            comment = "" if varying is not None else self.unit.lines[path]
+            block.emit(lir.If(uniform, inner.body, comment=comment))
+
+    # -- scopes ----------------------------------------------------------------------------------------------
+    def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        if path in state.full:
+            constants = tuple(bound for bound in scope.extent.bounds if bound.is_constant)
+            scope = replace(scope, extent=Extent(constants))
+        found = instruction_of(self.unit, path, scope, state) if scope.hints else None
+        if found is not None:
+            otherwise = Block()
+            self._scope(path, replace(scope, hints=()), state, otherwise)
+            instruct(self.unit, path, state, *found, otherwise.body, block)
+        elif "p" in scope.marks and not state.in_parallel and state.lanes is None:
+            self.on_cores(self, path, scope, state, block)
+        elif path in self.unit.plans and state.lanes is None:
+            self._asking_once(path, scope, state, block, self.in_lanes)
+        elif path in state.spelled:
+            self._copies(path, scope, state, block)
+        elif path not in self.unit.carried and (nest := self._one_loop(path, scope, state)):
+            self.as_one(self, nest, state, block)
+        elif (path in self.unit.held or path in self.unit.carried) and state.lanes is None:
+            inner, sums = keep(self.unit, self.unit.carried.get(path, ()), 1, state, block)
+            for plan in self.unit.held.get(path, ()):
+                accumulators = [a for a in plan.accumulators if a.until == path]
+                inner, made = keep(self.unit, accumulators, plan.at_once(self.unit.target), inner, block)
+                sums += made
+            self._loop(path, scope, inner, block)
+            finish(self.unit, sums, path, state, block)
+        else:
+            self._loop(path, scope, state, block)
+
+    def _one_loop(self, path: Path, scope: Scope, state: State) -> Nest | None:
+        """The nest that is one loop in lanes, outside of others."""
+        return contiguous_nest(self.unit, path, scope, state) if state.lanes is None else None
+
+    def loop_var(self, scope: Scope, state: State) -> Var:
+        """A variable named like the scope."""
+        base = scope.label or f"i{len(state.iterators)}"
+        return Var(INDEX, self.unit.names.loop(base, state.iterators))
+
+    def _copies(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        """The iterations of a scope that runs a constant number of times, one after another."""
+        block.emit(lir.Comment(self.unit.lines[path]))
+        for i in range(scope.extent.bounds[0].offset):
+            inner = replace(state, iterators=(*state.iterators, integer(i)))
+            block.statements.extend(self.body(path, scope.body, inner))
+
+    def _loop(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        self._asking_once(path, scope, state, block, Scopes._iterations)
+
+    def _asking_once(self, path: Path, scope: Scope, state: State, block: Block, run: LanesWay) -> None:
+        """The scope as `run` lowers it, within what is asked once of all its iterations."""
+        once = asked_once(self.unit, path, scope, state)
+        if once is None:
+            run(self, path, scope, state, block, ())
+            return
+        code = Block(pending=set())
+        accesses = Accesses(self.unit, state, code, once.statement)
+        holds: Value | None = None
+        for part in once.around:
+            holds = both(holds, evaluate(part, accesses))
+        inner = replace(state, settled=state.settled | once.settled)
+        asked, code = code, code if holds is None else Block(pending=set())
+        lengths = [evaluate(length, Accesses(self.unit, state, code, once.statement)) for length in once.lengths]
+        run(self, path, scope, inner, code, lengths)
+        if holds is not None:
+            asked.emit(lir.If(holds, code.body))
+        if runs_at_all(self.unit.kernel, path, scope.extent, state):
+            block.statements.extend(asked.statements)
+        else:  # what is asked has elements only where the loop runs
+            runs = compare("ge", self.extent(scope.extent, state.iterators), integer(1))
+            block.emit(lir.If(runs, asked.body))
+
+    def _iterations(self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]) -> None:
+        """The loop of a scope, which ends where one of `lengths` is reached as well."""
+        var = self.loop_var(scope, state)
+        inner = replace(state, iterators=(*state.iterators, var))
+        body = self.body(path, scope.body, inner)
+        comment = self.unit.lines[path]
+        bounds = scope.extent.bounds
+        constant = min((bound.offset for bound in bounds if bound.is_constant), default=None)
+        reason = rolled(max(constant, 1), scope.body) if "u" in scope.marks and constant is not None else ""
+        if "u" in scope.marks and constant is not None and not reason:
+            rest = tuple(bound for bound in bounds if not bound.is_constant)
+            if rest:
+                within = lir.Compare("lt", var, self.extent(Extent(rest), state.iterators))
+                body = (lir.If(within, body),)
+            block.emit(lir.For(var, integer(0), integer(max(constant, 0)), 1, body, "unroll", comment=comment))
+        else:
+            comment += f" ({reason})" if reason else ""
+            stop = reduce(smaller, lengths, self.extent(scope.extent, state.iterators))
+            block.emit(lir.For(var, integer(0), stop, 1, body, comment=comment))
+
+    def extent(self, extent: Extent, iterators: Sequence[Value]) -> Value:
+        """How often a scope runs, not at all if that is 0 or less."""
+        first, *others = (affine_value(bound, iterators) for bound in extent.bounds)
+        for other in others:
+            first = smaller(first, other)
+        return first
+
+
+def _may_fork(nodes: tuple[Node, ...], state: State) -> bool:
+    """Whether the children of a scope may be lowered twice. Each question doubles what is spelled out of them, and
+    so does each one that is asked inside of that."""
+    return 2 * state.versions * copies(nodes) <= MOST_VERSIONED

@@ -1,0 +1,1 @@
+"""Sums in variables and of many threads: what carries them, and how they reach their elements."""

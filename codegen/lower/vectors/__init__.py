@@ -1,0 +1,1 @@
+"""Neighbours at once: rows as one, lanes beyond an edge, wide accesses, products of bytes."""

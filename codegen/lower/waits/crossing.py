@@ -1,0 +1,182 @@
+"""Registers are a thread's own: no element of an array there is one thread's in one phase and another's in the
+next.
+
+What all threads set alike is in each of them, and so is what they put together. An element that one thread sets,
+another has not; that is an error here, with the two threads and the element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import islpy as isl
+
+from dojoir.codegen.lower.gpu.groups import inside
+from dojoir.codegen.lower.gpu.threads import Collective, Launched, Threads
+from dojoir.codegen.lower.waits.meetings import STEP_LIMIT, runs_by, second, thread_at
+from dojoir.errors import KernelError
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Kernel, Scope, Site
+from dojoir.ir.paths import is_inside
+from dojoir.ir.text import format_access
+from dojoir.proof.explain.example import Example, accuse, describe, example, node_party
+from dojoir.sets.kernel_sets import isl_affine, iterators, sets_of
+from dojoir.sets.limits import StepLimitReached, limited_in_part
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A use of an element by the threads from number `first` on, of which there are `span`, or by those that put it
+    together."""
+
+    number: int
+    access: Access
+    writes: bool
+    first: str
+    span: int
+    collective: Collective | None
+
+
+def refuse_crossing(threads: Threads) -> None:
+    """Raises KernelError where an element in registers is used by a thread that is not the one that sets it."""
+    for launched in threads.launches:
+        if launched.threads > 1:
+            for buffer in threads.kernel.buffers:
+                if buffer.role == "tmp" and buffer.storage in ("reg", "stack"):
+                    _check(threads, launched, buffer.name)
+
+
+def _check(threads: Threads, launched: Launched, name: str) -> None:
+    uses = [use for use in _uses(threads, launched) if use.access.buffer == name]
+    inside = {phase.inner for phase in launched.phases if not phase.is_warp_code}
+    if any(all(is_inside(threads.kernel.sites[u.number].path, path) for u in uses) for path in inside):
+        return  # one phase: its iterations are independent
+    own = _own_depths(threads, launched, uses)
+    for one in uses:
+        if one.writes and (one.span == 1 or one.collective is not None):
+            for other in uses:
+                if other is not one and not (other.span > 1 and other.writes and other.collective is None):
+                    _refuse_pair(threads, launched, one, other, own)
+        elif one.writes:
+            for other in uses:
+                if other.writes and other.span == 1 and other.collective is None:
+                    _refuse_pair(threads, launched, other, one, own)
+
+
+def _own_depths(threads: Threads, launched: Launched, uses: list[_Use]) -> tuple[int, ...]:
+    """The block scopes around all uses, with warp code inside: each of their iterations has storage of its own."""
+    for phase in launched.phases:
+        if phase.is_warp_code:
+            paths = (threads.kernel.sites[use.number].path for use in uses)
+            if all(path[: len(phase.inner)] == phase.inner for path in paths):
+                return tuple(phase.nest.depths)
+    return ()
+
+
+def _uses(threads: Threads, launched: Launched) -> Iterator[_Use]:
+    sets = sets_of(threads.kernel)
+    for number, site in enumerate(threads.kernel.sites):
+        if not launched.holds(site.path):
+            continue
+        first, span = runs_by(launched, launched.phase_of(site.path), site)
+        group = inside(threads.groups, site.path)
+
+        def use(access: Access, writes: bool, collective: Collective | None = None) -> _Use:
+            lane = group.lane(access) if group is not None else None  # noqa: B023 (called in this iteration)
+            if lane is not None:
+                return _Use(number, access, writes, f"{first} + {isl_affine(lane)}", 1, None)  # noqa: B023
+            return _Use(number, access, writes, first, span, collective)  # noqa: B023
+
+        for read in sets.reads[number]:
+            for access in read.access.accesses():
+                yield use(access, False)
+        yield use(site.statement.target, True, threads.collectives.get(site.path))
+
+
+def _refuse_pair(threads: Threads, launched: Launched, one: _Use, other: _Use, own: tuple[int, ...]) -> None:
+    different = _different(threads, launched, one, other)
+    if different is None or (one.access == other.access and one.number == other.number and one.collective):
+        return
+    kernel = threads.kernel
+    sets = sets_of(kernel)
+    left, right = kernel.sites[one.number], kernel.sites[other.number]
+    same = [f"i{d} = j{d}" for d in (*range(_fixed(threads, launched)), *own)]
+    conditions = [sets.constraints(left.ancestors), second(sets.constraints(right.ancestors)), *same, different]
+    for d, dim in enumerate(kernel.buffer(one.access.buffer).dims):
+        mine, its = one.access.indices[d], other.access.indices[d]
+        if not dim.collapsed and isinstance(mine, Affine) and isinstance(its, Affine):
+            conditions.append(f"{isl_affine(mine)} = {second(isl_affine(its))}")
+    text = (
+        f"s{one.number}[{iterators(len(left.scopes))}] -> s{other.number}[{second(iterators(len(right.scopes)))}]"
+        f" : {' and '.join(conditions)}"
+    )
+    try:
+        with limited_in_part(STEP_LIMIT):
+            found = example(sets.map(text), kernel)
+    except (StepLimitReached, isl.Error):
+        raise _undecided(threads, one, left) from None
+    if found is None:
+        return
+    name = one.access.buffer
+    setter = thread_at(launched, left, found.left.iteration(kernel))
+    user = thread_at(launched, right, found.right.iteration(kernel))
+    message = (
+        f"`{name}` is in registers, which are a thread's own: {setter} sets `{_element(kernel, one, found)}`, "
+        f"{describe(found.left, kernel)}, and it is used by {user} of the same block, "
+        f"{describe(found.right, kernel)}: place({name}, shared), or have one thread do both"
+    )
+    parties = [node_party(kernel, right.path, "uses it"), node_party(kernel, left.path, "sets it")]
+    raise KernelError(accuse("crosses-threads", message, parties, found.sizes))
+
+
+def _element(kernel: Kernel, use: _Use, found: Example) -> str:
+    """The element that a use sets in the iteration of an example; `~` where all values of an index share one."""
+    sizes, iteration = dict(found.sizes), found.left.iteration(kernel)
+    indices = [
+        "~" if dim.collapsed else str(index.evaluate(sizes, iteration)) if isinstance(index, Affine) else "?"
+        for index, dim in zip(use.access.indices, kernel.buffer(use.access.buffer).dims, strict=True)
+    ]
+    return f"{use.access.buffer}[{', '.join(indices)}]" if indices else use.access.buffer
+
+
+def _undecided(threads: Threads, use: _Use, site: Site) -> KernelError:
+    message = (
+        f"no proof was found that each thread uses only its own elements of `{use.access.buffer}`, which is in "
+        f"registers: {format_access(use.access)}"
+    )
+    return KernelError(accuse("crosses-threads", message, [node_party(threads.kernel, site.path, "sets it")], ()))
+
+
+def _different(threads: Threads, launched: Launched, one: _Use, other: _Use) -> str | None:
+    """That the threads of the second use are none of those that have what the first sets; None where that cannot
+    be."""
+    if one.collective is None:
+        return "true" if other.span > 1 else f"({one.first}) != ({second(other.first)})"
+    nest = one.collective.nest
+    phase = launched.phase_of(nest.path)
+    assert phase is not None
+    lanes = phase.lanes if phase.is_warp_code and nest is phase.nest else 1
+    kept = [
+        (depth, extent, stride * lanes)
+        for depth, extent, stride in zip(nest.depths, nest.extents, nest.strides, strict=True)
+        if depth not in one.collective.depths and extent > 1
+    ]
+    if phase.is_warp_code and nest is not phase.nest:
+        if other.span > phase.lanes:
+            return "true"
+        return f"floor(({one.first})/{phase.lanes}) != floor(({second(other.first)})/{phase.lanes})"
+    if not kept:
+        return None
+    if other.span > 1:
+        return "true"
+    its = second(other.first)
+    parts = [f"i{depth} != (floor(({its})/{stride}) mod {extent})" for depth, extent, stride in kept]
+    return f"({' or '.join(parts)})"
+
+
+def _fixed(threads: Threads, launched: Launched) -> int:
+    """How many iterators, of the host and the grid, all of a block shares."""
+    if not launched.body:
+        return 0
+    return threads.kernel.depth_of(launched.body) + isinstance(threads.kernel.at(launched.body), Scope)

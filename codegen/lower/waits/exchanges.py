@@ -1,0 +1,189 @@
+"""Through which arrays the threads of a launch exchange values, and into which elements several blocks accumulate.
+
+An array that no thread writes while another uses the same element may be said to be `__restrict__`: what a thread
+sees through its pointer, nobody else changes. Of any other array that would be untrue, and a compiler may then take
+an element as it was before a barrier for what it is behind it. And an element that one block alone accumulates into
+needs no atomic, whatever scopes of the grid stand around. Both are asked of isl, from the accesses of the launch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import islpy as isl
+
+from dojoir.codegen.lower.gpu.threads import Launched, Threads
+from dojoir.codegen.lower.waits.meetings import STEP_LIMIT, Touch, second, touches_of
+from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.nodes import Access, Path, Scope
+from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
+from dojoir.sets.limits import StepLimitReached, limited_in_part
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Exchanges:
+    """The accesses of one launch's threads to elements that others use."""
+
+    threads: Threads
+    launched: Launched
+
+    @cached_property
+    def _touches(self) -> dict[str, list[Touch]]:
+        """The accesses to each array in global memory that the launch writes."""
+        found: dict[str, list[Touch]] = {}
+        for touch in touches_of(self.threads, self.launched):
+            if self.threads.kernel.buffer(touch.access.buffer).storage != "shared":
+                found.setdefault(touch.access.buffer, []).append(touch)
+        return found
+
+    @cached_property
+    def _host(self) -> int:
+        """How many iterators are those of host code."""
+        launched, kernel = self.launched, self.threads.kernel
+        if launched.grid:
+            return kernel.depth_of(launched.grid[0])
+        around = kernel.at(launched.parent) if launched.parent else None
+        return kernel.depth_of(launched.parent) + isinstance(around, Scope) if launched.parent else 0
+
+    @cached_property
+    def exchanged(self) -> frozenset[str]:
+        """The arrays of which a thread uses an element that another thread of the launch writes."""
+        return frozenset(name for name, touches in self._touches.items() if self._any(touches, self._other_thread))
+
+    @cached_property
+    def met_by_blocks(self) -> frozenset[int]:
+        """The statements, by their numbers, that write an element which other blocks write too."""
+        every = range(len(self.threads.kernel.sites))
+        return self._met(self._touches, self._other_block, every) if self.launched.grid else frozenset()
+
+    @cached_property
+    def met_at_data(self) -> frozenset[int]:
+        """The statements that write an element which another thread, of the same block or not, may write too, one
+        of the two at an index from data. What is not at such an index is a thread's own, or put together by
+        threads: the checker lets nothing else be marked."""
+        sites = self.threads.kernel.sites
+        everywhere: dict[str, list[Touch]] = {}
+        for touch in touches_of(self.threads, self.launched):
+            everywhere.setdefault(touch.access.buffer, []).append(touch)
+        scattered = {n for n, site in enumerate(sites) if site.statement.scatters}
+        return self._met(everywhere, self._other_thread, scattered) if scattered else frozenset()
+
+    @cached_property
+    def met(self) -> frozenset[int]:
+        """The statements that write an element which other threads write as well, but for what the threads of a
+        block put together."""
+        return self.met_by_blocks | self.met_at_data
+
+    def _met(
+        self,
+        touches: Mapping[str, Sequence[Touch]],
+        different: Callable[[Touch, Touch], str],
+        among: Collection[int],
+    ) -> frozenset[int]:
+        """The statements that write an element which others do too that are `different` in who makes them; at least
+        one of each two is `among` those."""
+        found: set[int] = set()
+        for own in touches.values():
+            writes = [touch for touch in own if touch.writes]
+            for n, one in enumerate(writes):
+                for other in writes[n:]:
+                    pair = {one.number, other.number}
+                    if not pair <= found and not pair.isdisjoint(among) and self._is_met(one, other, different):
+                        found |= pair
+        return frozenset(found)
+
+    def _other_block(self, one: Touch, other: Touch) -> str:
+        grid = range(self._host, self._host + len(self.launched.grid))
+        return " or ".join(f"i{depth} != j{depth}" for depth in grid) or "false"
+
+    def _other_thread(self, one: Touch, other: Touch) -> str:
+        alone = one.span == other.span == 1
+        threads = f"({one.first}) != ({second(other.first)})" if alone else "true"
+        return f"{self._other_block(one, other)} or {threads}"
+
+    def _any(self, touches: Sequence[Touch], different: Callable[[Touch, Touch], str]) -> bool:
+        return any(
+            (one.writes or other.writes) and self._is_met(one, other, different)
+            for n, one in enumerate(touches)
+            for other in touches[n:]
+        )
+
+    def _is_met(self, one: Touch, other: Touch, different: Callable[[Touch, Touch], str]) -> bool:
+        """Whether two accesses are to one element where they are `different` in who makes them."""
+        return not self._is_plainly_own(one, other) and self._meet(one, other, different(one, other))
+
+    def _is_plainly_own(self, one: Touch, other: Touch) -> bool:
+        """Whether it is seen from the text that each element is one thread's: both accesses are the same
+        function of the iterators, and an element tells all of the grid and of the threads."""
+        if one.access != other.access or one.first != other.first or not one.span == other.span == 1:
+            return False
+        sites = [self.threads.kernel.sites[touch.number] for touch in (one, other)]
+        bounds = [[scope.constant_bound for scope in site.scopes] for site in sites]
+        told: set[int] = set(range(self._host))
+        dims = self.threads.kernel.buffer(one.access.buffer).dims
+        for index, dim in zip(one.access.indices, dims, strict=True):
+            if isinstance(index, Affine) and not dim.collapsed:
+                told |= _told(index, told, bounds)
+        grid = range(self._host, self._host + len(self.launched.grid))
+        return told.issuperset(grid) and told.issuperset(int(d) for d in re.findall(r"i(\d+)", one.first))
+
+    def _meet(self, one: Touch, other: Touch, different: str) -> bool:
+        sets = sets_of(self.threads.kernel)
+        left, right = sets.kernel.sites[one.number], sets.kernel.sites[other.number]
+        conditions = [
+            sets.constraints(left.ancestors),
+            second(sets.constraints(right.ancestors)),
+            *(f"i{depth} = j{depth}" for depth in range(self._host)),
+            *_one_element(sets, one, other),
+            f"({different})",
+        ]
+        mine, its = iterators(len(left.scopes)), second(iterators(len(right.scopes)))
+        try:
+            with limited_in_part(STEP_LIMIT):
+                return not sets.is_empty(f"[{mine}] -> [{its}] : {' and '.join(conditions)}")
+        except (StepLimitReached, isl.Error):
+            return True
+
+
+def _told(index: Affine, told: set[int], bounds: Sequence[Sequence[int | None]]) -> set[int]:
+    """The iterators that the value of an index determines, given those of `told`. It determines all of its own if
+    it is a mixed-radix number: each takes larger steps than all smaller ones reach together."""
+    steps: list[tuple[int, int]] = []
+    for atom, coefficient in index.terms:
+        if isinstance(atom, Iter):
+            steps.append((abs(coefficient), atom.depth))
+        elif Affine.atom(atom).iterators:
+            return set()
+    reach = 0
+    steps = sorted(step for step in steps if step[1] not in told)
+    for n, (step, depth) in enumerate(steps):
+        extents = [own[depth] for own in bounds]
+        if step <= reach or (None in extents and n < len(steps) - 1):
+            return set()
+        reach += step * (max(extent or 1 for extent in extents) - 1)
+    return {depth for _, depth in steps}
+
+
+def _one_element(sets: KernelSets, one: Touch, other: Touch) -> Iterator[str]:
+    """That two accesses are to one element: an index from data may be any; of distinct ones, equal ones are one."""
+    pairs = [
+        *zip(one.access.indices, other.access.indices, sets.kernel.buffer(one.access.buffer).dims, strict=True)
+    ]
+    for mine, its, dim in pairs:
+        match mine, its:
+            case Affine(), Affine() if not dim.collapsed:
+                yield f"{isl_affine(mine)} = {second(isl_affine(its))}"
+            case Access(name), Access(other_name) if name == other_name and sets.kernel.buffer(name).distinct:
+                if not dim.collapsed:
+                    some, others = (replace(touch, access=index) for touch, index in ((one, mine), (other, its)))
+                    yield from _one_element(sets, some, others)
+
+
+def met(threads: Threads) -> frozenset[Path]:
+    """The statements of all launches of a kernel that write an element as other threads do at the same time."""
+    sites = threads.kernel.sites
+    return frozenset(sites[n].path for one in threads.launches for n in Exchanges(threads, one).met)
