@@ -25,7 +25,6 @@ from dojoir.codegen.lir.program import (
     For,
     If,
     Let,
-    Parallel,
     Program,
     Select,
     Stmt,
@@ -33,7 +32,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import parts, statements, values
+from dojoir.codegen.lir.walk import parts, statements, values, with_blocks
 from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
 
@@ -107,16 +106,8 @@ def _block(body: Sequence[Stmt], names: _Names) -> Iterator[Stmt]:
         match stmt:
             case For(kind="simd"):
                 yield from _loop(stmt, names)
-            case For():
-                yield replace(stmt, body=tuple(_block(stmt.body, names)))
-            case If():
-                yield replace(
-                    stmt, then=tuple(_block(stmt.then, names)), otherwise=tuple(_block(stmt.otherwise, names))
-                )
-            case Parallel():
-                yield replace(stmt, body=tuple(_block(stmt.body, names)))
             case _:
-                yield stmt
+                yield with_blocks(stmt, lambda inner: tuple(_block(inner, names)))
 
 
 def _loop(loop: For, names: _Names) -> Iterator[Stmt]:
@@ -175,10 +166,5 @@ def _steps(body: Sequence[Stmt], keyed: dict[str, _ByBits]) -> Iterator[Stmt]:
                 added = _accumulated(keyed[var.name].op, var, value)
                 assert added is not None
                 yield from keyed[var.name].step(added)
-            case For():
-                yield replace(stmt, body=tuple(_steps(stmt.body, keyed)))
-            case If():
-                then, otherwise = tuple(_steps(stmt.then, keyed)), tuple(_steps(stmt.otherwise, keyed))
-                yield replace(stmt, then=then, otherwise=otherwise)
             case _:
-                yield stmt
+                yield with_blocks(stmt, lambda inner: tuple(_steps(inner, keyed)))

@@ -32,6 +32,7 @@ from dojoir.codegen.lir.values import (
     Iota,
     Load,
     Pack,
+    Position,
     Quads,
     Reduce,
     Select,
@@ -77,9 +78,9 @@ class Store:
     address that is a multiple of `stream_alignment` of its type."""
 
     buffer: str
-    offset: Value
+    offset: Position
     value: Value
-    stride: Value | None = None
+    stride: Position | None = None
     mask: Value | None = None
     streaming: bool = False
 
@@ -90,9 +91,9 @@ class Stream:
     where the target can and the address is that of a cache line. For targets without vectors."""
 
     buffer: str
-    offset: Value
+    offset: Position
     source: str
-    elements: Value
+    elements: Position
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Prefetch:
     may lie outside of the array."""
 
     buffer: str
-    offset: Value
+    offset: Position
     write: bool = False
 
 
@@ -160,8 +161,8 @@ class For:
     a compiler may run in lanes, `reductions` being variables that it may accumulate in any order with an op)."""
 
     var: Var
-    start: Value
-    stop: Value
+    start: Position
+    stop: Position
     step: int
     body: tuple[Stmt, ...]
     kind: str = "seq"
@@ -176,7 +177,7 @@ class Parallel:
     variables and arrays of the outside that the inside uses; it assigns none of them."""
 
     var: Var
-    stop: Value
+    stop: Position
     prologue: tuple[Stmt, ...]
     body: tuple[Stmt, ...]
     captures: tuple[Var, ...] = ()
@@ -187,7 +188,7 @@ class Parallel:
 
 @dataclass(frozen=True)
 class If:
-    condition: Value
+    condition: Position
     then: tuple[Stmt, ...]
     otherwise: tuple[Stmt, ...] = ()
     comment: str = ""
@@ -198,7 +199,7 @@ class Fail:
     """Records that the program failed with `status` (where `condition` is true, in any lane) and goes on. The
     program returns the highest status that was recorded."""
 
-    condition: Value
+    condition: Position
     status: int
 
 
@@ -233,7 +234,7 @@ class Atomic:
 
     op: str
     buffer: str
-    offset: Value
+    offset: Position
     value: Value
 
 
@@ -245,7 +246,7 @@ class Swap:
 
     seen: Var
     buffer: str
-    offset: Value
+    offset: Position
     value: Value
 
 
@@ -260,7 +261,7 @@ class Launch:
     (`codegen.lir.offsets`)."""
 
     name: str
-    grid: tuple[Value, ...]
+    grid: tuple[Position, ...]
     threads: int
     shared: tuple[Array, ...]
     captures: tuple[Var, ...]
@@ -368,6 +369,7 @@ __all__ = [
     "Pack",
     "Parallel",
     "Phase",
+    "Position",
     "Prefetch",
     "Program",
     "Quads",

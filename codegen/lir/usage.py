@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dojoir.codegen.lir.device import Atomic, BlockNumber, Launch, Phase, Swap, ThreadNumber
+from dojoir.codegen.lir.device import BlockNumber, Phase, ThreadNumber
 from dojoir.codegen.lir.program import (
     INDEX,
     AddressOf,
@@ -16,8 +16,6 @@ from dojoir.codegen.lir.program import (
     Compare,
     Const,
     Declare,
-    Element,
-    Fail,
     For,
     Function,
     If,
@@ -25,17 +23,15 @@ from dojoir.codegen.lir.program import (
     Let,
     Load,
     Parallel,
-    Prefetch,
     Program,
     Quads,
     Select,
     Stmt,
-    Store,
     Stream,
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import blocks, buffers, operands, statements
+from dojoir.codegen.lir.walk import blocks, buffers, positions, statements
 from dojoir.support.frozen import dataclass
 
 
@@ -101,62 +97,22 @@ def is_nonnegative(value: Value, known: frozenset[str], exact: bool) -> bool:
 
 def operand_positions(value: Value, at_position: bool) -> Iterator[tuple[Value, bool]]:
     """The operands of `value`, each with whether it counts elements, given whether `value` does."""
-    match value:
-        case Load(_, _, offset, stride, mask):
-            yield offset, True
-            if stride is not None:
-                yield stride, True
-            if mask is not None:
-                yield mask, False
-        case Quads(offset=offset, mask=mask):
-            yield offset, True
-            if mask is not None:
-                yield mask, False
-        case Compare():
-            for operand in operands(value):
+    for operand, counts in positions(value):
+        match value:
+            case Compare():
                 yield operand, at_position and operand.type == INDEX
-        case Binary() | Select():
-            for operand in operands(value):
+            case Binary() | Select():
                 yield operand, at_position
-        case _:
-            for operand in operands(value):
-                yield operand, False
+            case _:
+                yield operand, counts
 
 
-def statement_positions(stmt: Stmt, positions: frozenset[str]) -> Iterator[tuple[Value, bool]]:
-    """The values that a statement computes, each with whether it counts elements or guards."""
-    match stmt:
-        case Let(var, value) | Declare(var, value) | Assign(var, value):
-            yield value, var.name in positions
-        case Store(_, offset, value, stride, mask):
-            yield offset, True
-            yield value, False
-            if stride is not None:
-                yield stride, True
-            if mask is not None:
-                yield mask, False
-        case Stream(_, offset, _, elements):
-            yield offset, True
-            yield elements, True
-        case Prefetch(_, offset):
-            yield offset, True
-        case Instruct(operands=given):
-            for _, operand in given:
-                yield (operand.offset, True) if isinstance(operand, Element) else (operand, False)
-        case Allocate(array):
-            yield array.elements, True
-        case For(start=start, stop=stop):
-            yield start, True
-            yield stop, True
-        case Parallel(stop=stop):
-            yield stop, True
-        case Launch(grid=grid):
-            yield from ((extent, True) for extent in grid)
-        case Atomic(offset=offset, value=value) | Swap(offset=offset, value=value):
-            yield offset, True
-            yield value, False
-        case If(condition=condition) | Fail(condition=condition):
-            yield condition, True
+def statement_positions(stmt: Stmt, known: frozenset[str]) -> Iterator[tuple[Value, bool]]:
+    """The values that a statement computes, each with whether it counts elements or guards, as the variables in
+    `known` do."""
+    defined = _defined(stmt)
+    for value, counts in positions(stmt):
+        yield value, counts if defined is None else defined.name in known
 
 
 def _reads(value: Value, at_position: bool) -> Iterator[_Read]:

@@ -120,7 +120,7 @@ class Quads:
 
     type: Type
     buffer: str
-    offset: Value
+    offset: Position
     mask: Value | None = None
 
 
@@ -195,8 +195,8 @@ class Load:
 
     type: Type
     buffer: str
-    offset: Value
-    stride: Value | None = None
+    offset: Position
+    stride: Position | None = None
     mask: Value | None = None
 
 
@@ -296,3 +296,6 @@ Value = (
     | Pack
     | Shuffle
 )
+
+Position = Value
+"""A value that only counts elements or iterations, or that guards."""

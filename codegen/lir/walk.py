@@ -1,101 +1,155 @@
-"""Walking a lowered program: the parts of a value, the values of a statement, the blocks inside it."""
+"""Walking a lowered program: the parts of a value, the values of a statement, the blocks inside it.
+
+What a node is made of is read off the fields of its class, by their types: a new node has nothing to do here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any, TypeVar
 
-from dojoir.codegen.lir.device import (
-    Atomic,
-    Barrier,
-    BlockNumber,
-    Extract,
-    Launch,
-    Pack,
-    Phase,
-    Shuffle,
-    Swap,
-    ThreadNumber,
-)
 from dojoir.codegen.lir.program import (
     AddressOf,
     Allocate,
     Assign,
-    Binary,
-    Bitcast,
-    Call,
-    Comment,
-    Compare,
-    Const,
-    Convert,
+    Atomic,
     Declare,
-    Dot,
     Element,
-    Fail,
-    Fence,
-    Fma,
     For,
-    If,
     Instruct,
-    Iota,
     Let,
     Load,
     Parallel,
     Prefetch,
     Program,
     Quads,
-    Reduce,
-    Select,
-    Splat,
     Stmt,
     Store,
     Stream,
-    Unary,
+    Swap,
     Value,
     Var,
 )
+from dojoir.support.frozen import dataclass
+
+Node = TypeVar("Node", bound=Stmt | Value)
+
+_HOLDS = {"Value": "value", "Value | None": "value", "tuple[Value, ...]": "values", "tuple[Stmt, ...]": "block"}
+"""What the fields of a type hold, where walks ask for it. A `Position` is a value, too."""
 
 
-def mapped(stmt: Stmt, change: Callable[[Value], Value]) -> Stmt:
-    """A statement with the values that it computes itself changed."""
-    match stmt:
-        case Let(var, value) | Declare(var, value) | Assign(var, value):
-            return type(stmt)(var, change(value))
-        case Store():
-            return rebuilt_store(stmt, change)
-        case Stream(offset=offset, elements=elements):
-            return replace(stmt, offset=change(offset), elements=change(elements))
-        case Prefetch(offset=offset):
-            return replace(stmt, offset=change(offset))
-        case Instruct():
-            return rebuilt_instruct(stmt, change)
-        case For(start=start, stop=stop):
-            return replace(stmt, start=change(start), stop=change(stop))
-        case Parallel(stop=stop):
-            return replace(stmt, stop=change(stop))
-        case If(condition=condition):
-            return replace(stmt, condition=change(condition))
-        case Fail(condition, status):
-            return Fail(change(condition), status)
-        case Allocate(array):
-            return Allocate(replace(array, elements=change(array.elements)))
-        case Atomic(offset=offset, value=value) | Swap(offset=offset, value=value):
-            return replace(stmt, offset=change(offset), value=change(value))
-        case Launch(grid=grid):
-            return replace(stmt, grid=tuple(map(change, grid)))
-        case Comment() | Fence() | Barrier() | Phase():
-            return stmt
+@dataclass(frozen=True)
+class _Form:
+    """The fields of a class of nodes in order, each with what it holds (nothing: what no walk asks for), those that
+    are given by name alone, and those of values, of blocks, and of values that count elements or guard."""
+
+    fields: tuple[tuple[str, str], ...]
+    by_name: tuple[str, ...]
+    values: tuple[str, ...]
+    blocks: tuple[str, ...]
+    positions: frozenset[str]
 
 
-def rebuilt_store(stmt: Store, change: Callable[[Value], Value]) -> Store:
-    """A store with its values changed."""
-    return replace(
-        stmt,
-        offset=change(stmt.offset),
-        value=change(stmt.value),
-        stride=None if stmt.stride is None else change(stmt.stride),
-        mask=None if stmt.mask is None else change(stmt.mask),
+def _form(node: object) -> _Form:
+    kind: Any = type(node)
+    return _form_of(kind)
+
+
+@cache
+def _form_of(kind: type) -> _Form:
+    types = {field.name: str(field.type) for field in fields(kind)}
+    holds = {name: _HOLDS.get(type.replace("Position", "Value"), "") for name, type in types.items()}
+    by_name = tuple(field.name for field in fields(kind) if field.kw_only)
+    return _Form(
+        tuple((name, held) for name, held in holds.items() if name not in by_name),
+        by_name,
+        tuple(name for name, held in holds.items() if held.startswith("value")),
+        tuple(name for name, held in holds.items() if held == "block"),
+        frozenset(name for name, type in types.items() if "Position" in type),
     )
+
+
+def values(node: Stmt | Value) -> tuple[Value, ...]:
+    """The values that a statement itself computes, without those of the blocks inside it, in order; of a value,
+    those that it is made of."""
+    found: list[Value] = []
+    for name in _form(node).values:
+        part: Value | tuple[Value, ...] | None = getattr(node, name)
+        if isinstance(part, tuple):
+            found += part
+        elif part is not None:
+            found.append(part)
+    if isinstance(node, Instruct):
+        found += (part.offset if isinstance(part, Element) else part for _, part in node.operands)
+    elif isinstance(node, Allocate):
+        found.append(node.array.elements)
+    return tuple(found)
+
+
+operands = values
+
+
+def positions(node: Stmt | Value) -> Iterator[tuple[Value, bool]]:
+    """The same values, each with whether it counts elements or guards."""
+    if isinstance(node, Instruct):
+        for _, operand in node.operands:
+            yield (operand.offset, True) if isinstance(operand, Element) else (operand, False)
+    form = _form(node)
+    for name in form.values:
+        part: Value | tuple[Value, ...] | None = getattr(node, name)
+        for value in part if isinstance(part, tuple) else () if part is None else (part,):
+            yield value, name in form.positions
+    if isinstance(node, Allocate):
+        yield node.array.elements, True
+
+
+def mapped(node: Node, change: Callable[[Value], Value]) -> Node:
+    """A statement with the values that it computes itself changed; a value with those that it is made of."""
+    form = _form(node)
+    if isinstance(node, Instruct):
+        changed = tuple((name, _operand(node, name, part, change)) for name, part in node.operands)
+        return replace(node, operands=changed)
+    if isinstance(node, Allocate):
+        return replace(node, array=replace(node.array, elements=change(node.array.elements)))
+    if not form.values:
+        return node
+    given: list[Any] = []
+    for name, held in form.fields:
+        part = getattr(node, name)
+        if held == "value" and part is not None:
+            part = change(part)
+        elif held == "values":
+            part = tuple(map(change, part))
+        given.append(part)
+    return type(node)(*given, **{name: getattr(node, name) for name in form.by_name})
+
+
+rebuilt = mapped
+
+
+def _operand(
+    stmt: Instruct, name: str, operand: Element | Value, change: Callable[[Value], Value]
+) -> Element | Value:
+    """An operand of an instruction, its values changed; a variable that it assigns stays one."""
+    if isinstance(operand, Element):
+        return Element(operand.buffer, change(operand.offset))
+    new = change(operand)
+    by_value = stmt.instruction.operands[name].role == "in" and not stmt.instruction.operands[name].dims
+    return new if by_value or isinstance(new, Var) else operand
+
+
+def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    """The blocks inside a statement, in the order of the text."""
+    return tuple(getattr(stmt, name) for name in _form(stmt).blocks)
+
+
+def with_blocks(stmt: Node, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Node:
+    """A statement with what `change` makes of each block inside it."""
+    names = _form(stmt).blocks
+    changed: dict[str, Any] = {name: change(getattr(stmt, name)) for name in names}
+    return replace(stmt, **changed) if changed else stmt
 
 
 def changed_by(body: tuple[Stmt, ...]) -> set[str]:
@@ -105,85 +159,13 @@ def changed_by(body: tuple[Stmt, ...]) -> set[str]:
         match stmt:
             case Let(var) | Declare(var) | Assign(var) | For(var=var) | Parallel(var=var):
                 found.add(var.name)
-            case Store(buffer) | Atomic(buffer=buffer):
+            case Store(buffer) | Atomic(buffer=buffer) | Stream(buffer):
                 found.add(buffer)
             case Swap(seen, buffer):
                 found.update((seen.name, buffer))
             case Instruct():
                 found.update(*written_by(stmt))
-            case Stream(buffer):
-                found.add(buffer)
     return found
-
-
-def operands(value: Value) -> tuple[Value, ...]:
-    """The values that `value` is made of, in order."""
-    match value:
-        case Const() | Var() | Iota() | AddressOf() | ThreadNumber() | BlockNumber():
-            return ()
-        case Unary(arg=arg) | Convert(arg=arg) | Bitcast(arg=arg) | Splat(arg=arg) | Reduce(arg=arg):
-            return (arg,)
-        case Extract(arg=arg):
-            return (arg,)
-        case Shuffle(arg=arg, by=by):
-            return (arg, by)
-        case Pack(args=args):
-            return args
-        case Binary(left=left, right=right) | Compare(left=left, right=right):
-            return (left, right)
-        case Select(condition, yes, no):
-            return (condition, yes, no)
-        case Fma(a, b, c) | Dot(a, b, c):
-            return (a, b, c)
-        case Quads(offset=offset, mask=mask):
-            return (offset,) if mask is None else (offset, mask)
-        case Load(offset=offset, stride=stride, mask=mask):
-            return tuple(part for part in (offset, stride, mask) if part is not None)
-        case Call(args=args):
-            return args
-
-
-def rebuilt(value: Value, change: Callable[[Value], Value]) -> Value:
-    """`value` with each of its operands changed."""
-    match value:
-        case Const() | Var() | Iota() | AddressOf() | ThreadNumber() | BlockNumber():
-            return value
-        case Unary(arg=arg) | Convert(arg=arg) | Bitcast(arg=arg) | Splat(arg=arg) | Reduce(arg=arg):
-            return replace(value, arg=change(arg))
-        case Extract(arg=arg):
-            return replace(value, arg=change(arg))
-        case Shuffle(arg=arg, by=by):
-            return replace(value, arg=change(arg), by=change(by))
-        case Pack(args=args):
-            return replace(value, args=tuple(map(change, args)))
-        case Binary(left=left, right=right) | Compare(left=left, right=right):
-            return replace(value, left=change(left), right=change(right))
-        case Select(condition, yes, no):
-            return Select(change(condition), change(yes), change(no))
-        case Fma(a, b, c):
-            return Fma(change(a), change(b), change(c))
-        case Dot(a, b, c):
-            return replace(value, a=change(a), b=change(b), c=change(c))
-        case Quads(offset=offset, mask=mask):
-            return replace(value, offset=change(offset), mask=None if mask is None else change(mask))
-        case Load(offset=offset, stride=stride, mask=mask):
-            changed = (None if part is None else change(part) for part in (stride, mask))
-            return Load(value.type, value.buffer, change(offset), *changed)
-        case Call(args=args):
-            return replace(value, args=tuple(map(change, args)))
-
-
-def rebuilt_instruct(stmt: Instruct, change: Callable[[Value], Value]) -> Instruct:
-    """An instruction with the values of its operands changed; a variable that it assigns stays one."""
-    operands: list[tuple[str, Element | Value]] = []
-    for name, operand in stmt.operands:
-        if isinstance(operand, Element):
-            operands.append((name, Element(operand.buffer, change(operand.offset))))
-        else:
-            new = change(operand)
-            by_value = stmt.instruction.operands[name].role == "in" and not stmt.instruction.operands[name].dims
-            operands.append((name, new if by_value or isinstance(new, Var) else operand))
-    return replace(stmt, operands=tuple(operands))
 
 
 def written_by(stmt: Instruct) -> tuple[set[str], set[str]]:
@@ -198,66 +180,6 @@ def parts(value: Value) -> Iterator[Value]:
     yield value
     for operand in operands(value):
         yield from parts(operand)
-
-
-def values(stmt: Stmt) -> tuple[Value, ...]:
-    """The values that a statement itself computes, without those of the blocks inside it."""
-    match stmt:
-        case Let(value=value) | Declare(value=value) | Assign(value=value):
-            return (value,)
-        case Store(_, offset, value, stride, mask):
-            return tuple(part for part in (offset, value, stride, mask) if part is not None)
-        case Stream(offset=offset, elements=elements):
-            return (offset, elements)
-        case Prefetch(offset=offset):
-            return (offset,)
-        case Instruct(operands=given):
-            return tuple(operand.offset if isinstance(operand, Element) else operand for _, operand in given)
-        case Allocate(array):
-            return (array.elements,)
-        case For(start=start, stop=stop):
-            return (start, stop)
-        case Parallel(stop=stop):
-            return (stop,)
-        case If(condition=condition) | Fail(condition=condition):
-            return (condition,)
-        case Launch(grid=grid):
-            return grid
-        case Atomic(offset=offset, value=value) | Swap(offset=offset, value=value):
-            return (offset, value)
-        case Comment() | Fence() | Barrier() | Phase():
-            return ()
-
-
-def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
-    """The blocks inside a statement, in the order of the text."""
-    match stmt:
-        case For(body=body) | Launch(body=body) | Phase(body=body):
-            return (body,)
-        case Parallel(prologue=prologue, body=body, epilogue=epilogue):
-            return (prologue, body, epilogue)
-        case If(then=then, otherwise=otherwise):
-            return (then, otherwise)
-        case Instruct(otherwise=otherwise):
-            return (otherwise,)
-        case Let() | Declare() | Assign() | Store() | Stream() | Prefetch():
-            return ()
-        case Fence() | Allocate() | Fail() | Comment() | Barrier() | Atomic() | Swap():
-            return ()
-
-
-def with_blocks(stmt: Stmt, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
-    """A statement with what `change` makes of each block inside it."""
-    match stmt:
-        case For(body=body) | Launch(body=body) | Phase(body=body):
-            return replace(stmt, body=change(body))
-        case Parallel(prologue=prologue, body=body, epilogue=epilogue):
-            return replace(stmt, prologue=change(prologue), body=change(body), epilogue=change(epilogue))
-        case If(then=then, otherwise=otherwise):
-            return replace(stmt, then=change(then), otherwise=change(otherwise))
-        case Instruct(otherwise=otherwise):
-            return replace(stmt, otherwise=change(otherwise))
-    return stmt
 
 
 def with_loops(body: tuple[Stmt, ...], change: Callable[[For], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:

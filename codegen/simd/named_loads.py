@@ -11,18 +11,15 @@ from dojoir.codegen.lir.program import (
     Allocate,
     Assign,
     Binary,
-    Comment,
     Const,
     Declare,
     Fail,
-    Fence,
     For,
     If,
     Instruct,
     Let,
     Load,
     Parallel,
-    Prefetch,
     Program,
     Splat,
     Stmt,
@@ -31,15 +28,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import (
-    parts,
-    rebuilt,
-    rebuilt_instruct,
-    rebuilt_store,
-    statements,
-    values,
-    written_by,
-)
+from dojoir.codegen.lir.walk import mapped, parts, rebuilt, statements, values, with_blocks, written_by
 from dojoir.support.frozen import dataclass
 
 
@@ -89,14 +78,13 @@ class _Namer:
                 return named(value)
 
             match stmt:
-                case Let(var, value) | Declare(var, value) | Assign(var, value):
-                    new: Stmt = type(stmt)(var, inside(value))
+                case Let() | Declare() | Assign() | Fail():
+                    new: Stmt = mapped(stmt, inside)
                     yield from found
                     yield new
-                    changed = {var.name} if isinstance(stmt, Assign) else set()
-                    self._forget(held, changed, set())
+                    self._forget(held, {stmt.var.name} if isinstance(stmt, Assign) else set(), set())
                 case Store(buffer):
-                    new = rebuilt_store(stmt, inside)
+                    new = mapped(stmt, inside)
                     yield from found
                     again = self._read_again(stmt, body[number + 1 :])
                     if again is not None and not isinstance(new.value, Var):
@@ -107,28 +95,15 @@ class _Namer:
                     self._forget(held, set(), {buffer}, stmt)
                     if again is not None and isinstance(new.value, Var):
                         held[again] = new.value
-                case Fail(condition, status):
-                    new = Fail(inside(condition), status)
+                case If() | Instruct() | For() | Parallel():
+                    new = stmt if isinstance(stmt, For | Parallel) else mapped(stmt, inside)
                     yield from found
-                    yield new
-                case If(condition, then, otherwise):
-                    condition = inside(condition)
-                    yield from found
-                    yield replace(stmt, condition=condition, then=self.block(then), otherwise=self.block(otherwise))
-                    self._forget_inside(held, stmt)
-                case For(body=inner):
-                    yield replace(stmt, body=self.block(inner))
-                    self._forget_inside(held, stmt)
-                case Parallel(prologue=prologue, body=inner):
-                    yield replace(stmt, prologue=self.block(prologue), body=self.block(inner))
+                    yield with_blocks(new, self.block)
                     self._forget_inside(held, stmt)
                 case Stream(buffer):
                     yield stmt
                     self._forget(held, set(), {buffer})
-                case Instruct(otherwise=otherwise):
-                    yield replace(rebuilt_instruct(stmt, inside), otherwise=self.block(otherwise))
-                    self._forget_inside(held, stmt)
-                case Allocate() | Comment() | Fence() | Prefetch():
+                case _:
                     yield stmt
 
     def _read_again(self, store: Store, after: tuple[Stmt, ...]) -> Load | None:

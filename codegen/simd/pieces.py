@@ -15,39 +15,31 @@ from dataclasses import replace
 from dojoir.codegen.c.names import all_names
 from dojoir.codegen.lir.arith import add, integer, known, mul, spread
 from dojoir.codegen.lir.program import (
-    Allocate,
     Assign,
     Binary,
     Bitcast,
     Call,
-    Comment,
     Const,
     Convert,
     Declare,
     Fail,
-    Fence,
     For,
     Function,
-    If,
-    Instruct,
     Iota,
     Let,
     Load,
-    Parallel,
-    Prefetch,
     Program,
     Quads,
     Reduce,
     Splat,
     Stmt,
     Store,
-    Stream,
     Type,
     Unary,
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import parts, rebuilt, rebuilt_instruct, rebuilt_store, statements, values
+from dojoir.codegen.lir.walk import mapped, parts, rebuilt, statements, values, with_blocks
 from dojoir.codegen.simd.table import Isa
 from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
@@ -154,35 +146,17 @@ class _Cutter:
                         yield type(stmt)(self._var(var, piece), self.piece(value, piece))
             case Store(_, offset, value, stride, mask):
                 if value.type.lanes == 1:
-                    yield rebuilt_store(stmt, self._scalar)
+                    yield mapped(stmt, self._scalar)
                 else:
                     for piece in self.pieces:
                         where, apart = self._where(offset, stride, piece)
                         within = None if mask is None else self.piece(mask, piece)
                         yield replace(stmt, offset=where, value=self.piece(value, piece), stride=apart, mask=within)
-            case For(start=start, stop=stop, body=body):
-                start, stop = self._scalar(start), self._scalar(stop)
-                step = self.steps.get(id(stmt), stmt.step)
-                yield replace(stmt, start=start, stop=stop, step=step, body=self.block(body))
-            case Parallel(stop=stop, prologue=prologue, body=body, epilogue=epilogue):
-                stop = self._scalar(stop)
-                blocks = [self.block(inner) for inner in (prologue, body, epilogue)]
-                yield replace(stmt, stop=stop, prologue=blocks[0], body=blocks[1], epilogue=blocks[2])
-            case Stream(offset=offset, elements=elements):
-                yield replace(stmt, offset=self._scalar(offset), elements=self._scalar(elements))
-            case Instruct(otherwise=otherwise):
-                yield replace(rebuilt_instruct(stmt, self._scalar), otherwise=self.block(otherwise))
-            case Prefetch(offset=offset):
-                yield replace(stmt, offset=self._scalar(offset))
-            case If(condition, then, otherwise):
-                condition = self._scalar(condition)
-                yield replace(stmt, condition=condition, then=self.block(then), otherwise=self.block(otherwise))
-            case Fail(condition, status):
-                if condition.type.lanes > 1:
-                    condition = Reduce("or", condition)
-                yield Fail(self._scalar(condition), status)
-            case Allocate() | Comment() | Fence():
-                yield stmt
+            case Fail(condition, status) if condition.type.lanes > 1:
+                yield Fail(self._scalar(Reduce("or", condition)), status)
+            case _:
+                new = with_blocks(mapped(stmt, self._scalar), self.block)
+                yield replace(new, step=self.steps.get(id(stmt), new.step)) if isinstance(new, For) else new
         self.pieces = outer
 
     # -- values ----------------------------------------------------------------------------------------------

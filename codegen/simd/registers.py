@@ -17,7 +17,6 @@ from dojoir.codegen.lir.program import (
     Declare,
     Element,
     For,
-    If,
     Instruct,
     Let,
     Load,
@@ -32,7 +31,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import buffers, mapped, parts, rebuilt, statements, values
+from dojoir.codegen.lir.walk import buffers, mapped, parts, rebuilt, statements, values, with_blocks
 from dojoir.ir.nodes import Buffer
 from dojoir.support.frozen import dataclass
 
@@ -56,21 +55,8 @@ def _block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
                 rest = _replaced(array, body[at + 1 :])
                 if rest is not None:
                     return (*new, *_block(rest))
-        new.append(_body_in_registers(stmt))
+        new.append(with_blocks(stmt, _block))
     return tuple(new)
-
-
-def _body_in_registers(stmt: Stmt) -> Stmt:
-    match stmt:
-        case For(body=body):
-            return replace(stmt, body=_block(body))
-        case Parallel(prologue=prologue, body=body):
-            return replace(stmt, prologue=_block(prologue), body=_block(body))
-        case If(then=then, otherwise=otherwise):
-            return replace(stmt, then=_block(then), otherwise=_block(otherwise))
-        case Instruct(otherwise=otherwise):
-            return replace(stmt, otherwise=_block(otherwise))
-    return stmt
 
 
 def _replaced(array: Array, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
@@ -99,7 +85,7 @@ def _replaced(array: Array, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
         return None
     apart = "_" if array.name[-1].isdigit() else ""
     variables = [Var(kind, f"{array.name}{apart}{n}") for n in range(count)]
-    return _with_declarations(tuple(_Names(array.name, variables).block(unrolled)), variables)
+    return _with_declarations(_Names(array.name, variables).block(unrolled), variables)
 
 
 def _accesses(stmt: Stmt, array: str) -> Iterator[tuple[Type, Value, bool]]:
@@ -133,6 +119,10 @@ def _is_plain(access: Load | Store) -> bool:
 # -- loops -------------------------------------------------------------------------------------------------
 def _written_out(body: tuple[Stmt, ...], array: str, known_vars: Mapping[str, Value]) -> Iterator[Stmt]:
     """The statements with the unrolled loops that use the array written out."""
+
+    def inside(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(_written_out(block, array, known_vars))
+
     for stmt in body:
         match stmt:
             case For(var, start, stop, step, inner, "unroll") if _uses(inner, array) and not _allocates(inner):
@@ -145,24 +135,8 @@ def _written_out(body: tuple[Stmt, ...], array: str, known_vars: Mapping[str, Va
                 for n in range(first, last, step):
                     given = {**known_vars, var.name: integer(n), **_renamed(inner, n, known_vars)}
                     yield from (new for new in _written_out(inner, array, given) if not isinstance(new, Comment))
-            case For() | If() | Instruct():
-                yield _inside_written_out(_with(stmt, known_vars), array, known_vars)
             case _:
-                yield _with(stmt, known_vars)
-
-
-def _inside_written_out(stmt: Stmt, array: str, known_vars: Mapping[str, Value]) -> Stmt:
-    def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return tuple(_written_out(body, array, known_vars))
-
-    match stmt:
-        case For(body=body):
-            return replace(stmt, body=block(body))
-        case If(then=then, otherwise=otherwise):
-            return replace(stmt, then=block(then), otherwise=block(otherwise))
-        case Instruct(otherwise=otherwise):
-            return replace(stmt, otherwise=block(otherwise))
-    return stmt
+                yield with_blocks(_with(stmt, known_vars), inside)
 
 
 def _uses(body: tuple[Stmt, ...], array: str) -> bool:
@@ -209,21 +183,17 @@ class _Names:
     array: str
     variables: list[Var]
 
-    def block(self, body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-        for stmt in body:
-            new = mapped(stmt, self.value)
-            match new:
-                case Store(buffer, offset, value) if buffer == self.array:
-                    yield Assign(self._at(offset), value)
-                case For(body=inner):
-                    yield replace(new, body=tuple(self.block(inner)))
-                case If(then=then, otherwise=otherwise):
-                    yield replace(new, then=tuple(self.block(then)), otherwise=tuple(self.block(otherwise)))
-                case Instruct(operands=given, otherwise=otherwise):
-                    operands = tuple((name, self._operand(operand)) for name, operand in given)
-                    yield replace(new, operands=operands, otherwise=tuple(self.block(otherwise)))
-                case _:
-                    yield new
+    def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(map(self._statement_on_variables, body))
+
+    def _statement_on_variables(self, stmt: Stmt) -> Stmt:
+        new = with_blocks(mapped(stmt, self.value), self.block)
+        match new:
+            case Store(buffer, offset, value) if buffer == self.array:
+                return Assign(self._at(offset), value)
+            case Instruct(operands=given):
+                return replace(new, operands=tuple((name, self._operand(operand)) for name, operand in given))
+        return new
 
     def _operand(self, operand: Element | Value) -> Element | Value:
         inside = isinstance(operand, Element) and operand.buffer == self.array

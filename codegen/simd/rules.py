@@ -12,39 +12,29 @@ from functools import partial
 
 from dojoir.codegen.lir.notation import Body, Expr, select
 from dojoir.codegen.lir.program import (
-    Allocate,
     Assign,
     Binary,
     Bitcast,
     Call,
-    Comment,
     Compare,
     Const,
     Convert,
     Declare,
-    Fail,
-    Fence,
-    For,
     Function,
-    If,
-    Instruct,
     Let,
     Load,
-    Parallel,
-    Prefetch,
     Program,
     Reduce,
     Select,
     Splat,
     Stmt,
     Store,
-    Stream,
     Type,
     Unary,
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import rebuilt, rebuilt_instruct, rebuilt_store
+from dojoir.codegen.lir.walk import mapped, rebuilt, with_blocks
 from dojoir.codegen.simd.table import MASKS, Isa
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
 from dojoir.support.frozen import dataclass
@@ -93,30 +83,8 @@ class Rules:
             case Let(var, value) | Declare(var, value) | Assign(var, value):
                 return type(stmt)(*self._defined(var, value))
             case Store():
-                return self._store(rebuilt_store(stmt, self.value))
-            case For(start=start, stop=stop, body=body):
-                return replace(stmt, start=self.value(start), stop=self.value(stop), body=self.block(body))
-            case Parallel(stop=stop, prologue=prologue, body=body, epilogue=epilogue):
-                blocks = [self.block(inner) for inner in (prologue, body, epilogue)]
-                return replace(stmt, stop=self.value(stop), prologue=blocks[0], body=blocks[1], epilogue=blocks[2])
-            case Stream(offset=offset, elements=elements):
-                return replace(stmt, offset=self.value(offset), elements=self.value(elements))
-            case Instruct(otherwise=otherwise):
-                return replace(rebuilt_instruct(stmt, self.value), otherwise=self.block(otherwise))
-            case Prefetch(offset=offset):
-                return replace(stmt, offset=self.value(offset))
-            case If(condition, then, otherwise):
-                return replace(
-                    stmt,
-                    condition=self.value(condition),
-                    then=self.block(then),
-                    otherwise=self.block(otherwise),
-                )
-            case Fail(condition, status):
-                return Fail(self.value(condition), status)
-            case Allocate() | Comment() | Fence():
-                return stmt
-        raise AssertionError(f"a CPU has no {type(stmt).__name__}")
+                return self._store(mapped(stmt, self.value))
+        return with_blocks(mapped(stmt, self.value), self.block)
 
     def _store(self, store: Store) -> Store:
         kind = store.value.type

@@ -30,7 +30,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import parts, statements, values
+from dojoir.codegen.lir.walk import parts, statements, values, with_blocks
 from dojoir.codegen.lower.access.state import Names
 from dojoir.ir.dtypes import F32, F64
 from dojoir.support.frozen import dataclass
@@ -73,12 +73,8 @@ class _Parts:
                 for name, total in totals.items():
                     part = Var(Type(F32), name)
                     yield Assign(part, Convert(part.type, _added(total, part)))
-            case If(then=then, otherwise=otherwise):
-                yield replace(stmt, then=self.block(then, sums), otherwise=self.block(otherwise, sums))
-            case Phase(body=body):
-                yield replace(stmt, body=self.block(body, sums))
             case _:
-                yield stmt
+                yield with_blocks(stmt, lambda body: self.block(body, sums))
 
     def _cut(self, loop: For, totals: dict[str, Var]) -> For:
         """A loop in which no sum has more than PART additions in a row before it goes into its total."""
@@ -100,16 +96,10 @@ class _Parts:
         return For(first, loop.start, loop.stop, piece, (inner, *_flushed(here)))
 
     def _inside(self, stmt: Stmt, totals: dict[str, Var]) -> Stmt:
-        match stmt:
-            case For():
-                long = {name: total for name, total in totals.items() if not _is_short(_weight((stmt,), name))}
-                return self._cut(stmt, long) if long else stmt
-            case If(then=then, otherwise=otherwise):
-                inside = [tuple(self._inside(s, totals) for s in body) for body in (then, otherwise)]
-                return replace(stmt, then=inside[0], otherwise=inside[1])
-            case Phase(body=body):
-                return replace(stmt, body=tuple(self._inside(s, totals) for s in body))
-        return stmt
+        if isinstance(stmt, For):
+            long = {name: total for name, total in totals.items() if not _is_short(_weight((stmt,), name))}
+            return self._cut(stmt, long) if long else stmt
+        return with_blocks(stmt, lambda body: tuple(self._inside(s, totals) for s in body))
 
 
 def _flushed(totals: dict[str, Var]) -> Iterator[Stmt]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dojoir.codegen.lir.program import Fence, For, If, Parallel, Stmt, Store, Stream
-from dojoir.codegen.lir.walk import blocks, statements
+from dojoir.codegen.lir.walk import statements, with_blocks
 
 
 def fenced(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -35,12 +35,8 @@ def _inside(stmt: Stmt) -> Stmt:
     match stmt:
         case Parallel(prologue=prologue, body=inner) if _streams((*prologue, *inner)):
             return replace(stmt, epilogue=(*stmt.epilogue, Fence()))
-        case For(body=inner) if any(isinstance(s, Parallel) for s in statements(inner)):
-            return replace(stmt, body=fenced(inner))  # the next iteration starts threads, too
-        case If(then=then, otherwise=otherwise) if any(
-            isinstance(s, Parallel) for block in blocks(stmt) for s in statements(block)
-        ):
-            return replace(stmt, then=fenced(then), otherwise=fenced(otherwise))
+        case For() | If() if any(isinstance(s, Parallel) for s in statements((stmt,))):
+            return with_blocks(stmt, fenced)  # of a loop, the next iteration starts threads, too
     return stmt
 
 
