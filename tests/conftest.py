@@ -54,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
             detected()
     except (ValueError, dojoir.ArgumentError) as error:
         raise pytest.UsageError(str(error)) from None
+    os.environ.setdefault("DOJOIR_VERIFY_LIR", "1")
     if hasattr(config, "cache"):  # what one worker compiles is there for the others, and for the next run
         os.environ.setdefault("DOJOIR_CACHE", str(config.cache.mkdir("dojoir")))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dojoir.codegen.c.printer import print_c
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import C, Target
 from dojoir.ir.nodes import Kernel
 

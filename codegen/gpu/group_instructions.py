@@ -16,7 +16,7 @@ from dojoir.codegen.lir.device import Launch
 from dojoir.codegen.lir.program import Instruct, Program, Stmt
 from dojoir.codegen.lir.walk import statements
 from dojoir.codegen.lower.access.conversions import as_stored
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import CUDA
 from dojoir.ir.instruction import Instruction
 from dojoir.ir.nodes import Buffer

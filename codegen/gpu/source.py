@@ -7,8 +7,9 @@ from dataclasses import replace
 from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.gpu.program import gpu_program as gpu_program_of
+from dojoir.codegen.lir.passes import is_watched
 from dojoir.codegen.lir.program import Program
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import CUDA, HIP, Target
 from dojoir.ir.nodes import Kernel
 from dojoir.proof.checker_mode import uses_core
@@ -36,7 +37,7 @@ def gpu_program(kernel: Kernel, target: str, *, wide: bool = True, short: bool =
 def _lowered(kernel: Kernel, target: Target) -> Program:
     """The program of a kernel for a GPU. The last ones are kept: a planner asks whether a target takes what it
     chose, and who asked the planner then asks for the source of that."""
-    known = None if uses_core() else _programs.get(kernel)
+    known = None if uses_core() or is_watched() else _programs.get(kernel)
     if known is None or known[0] != target:
         known = _programs.put((target, lower(kernel, target)), kernel)
     return known[1]

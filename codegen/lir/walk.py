@@ -37,7 +37,7 @@ from dojoir.support.frozen import dataclass
 Node = TypeVar("Node", bound=Stmt | Value)
 
 _HOLDS = {"Value": "value", "Value | None": "value", "tuple[Value, ...]": "values", "tuple[Stmt, ...]": "block"}
-"""What the fields of a type hold, where walks ask for it. A `Position` is a value, too."""
+"""The fields that walks ask for, by their types. A `Position` is a value, too."""
 
 
 @dataclass(frozen=True)

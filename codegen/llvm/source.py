@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dojoir.codegen.llvm.printer import print_llvm
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import Target, llvm_host
 from dojoir.ir.nodes import Kernel
 

@@ -1,1 +1,1 @@
-"""From a kernel to a low-level program."""
+"""From a kernel to a low-level program, by the passes of `pipeline`."""

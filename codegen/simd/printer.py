@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from dojoir.codegen.c.precedence import Level, Text, comment, indent
 from dojoir.codegen.c.printer import Dialect, printed
 from dojoir.codegen.c.statements import Around, Statements
+from dojoir.codegen.lir.passes import left
 from dojoir.codegen.lir.program import Assign, Declare, For, Function, Let, Load, Program, Stmt, Store, Type, Var
 from dojoir.codegen.lir.ranges import Range
 from dojoir.codegen.lir.usage import Usage
@@ -23,8 +24,19 @@ from dojoir.support.frozen import dataclass
 
 def print_simd(program: Program, isa: Isa) -> str:
     """`program`, lowered for `isa.target`, as one C11 source file with intrinsics; as `print_c` gives it else."""
-    legal = name_loads(to_instructions(in_registers(in_pieces(program, isa)), isa), isa.least_bits)
-    return printed(legal, SimdDialect(VectorSpelling(isa), isa, _carried(legal)))
+    for name, run in PASSES.items():
+        program = run(program, isa)
+        left(name, program)
+    return printed(program, SimdDialect(VectorSpelling(isa), isa, _carried(program)))
+
+
+PASSES: Mapping[str, Callable[[Program, Isa], Program]] = {
+    "pieces": in_pieces,
+    "small-arrays": lambda program, _: in_registers(program),
+    "instructions": to_instructions,
+    "named-loads": lambda program, isa: name_loads(program, isa.least_bits),
+}
+"""The passes to what an instruction set has, in order."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.codegen.simd.printer import print_simd
 from dojoir.codegen.target import Target

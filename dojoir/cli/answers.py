@@ -10,6 +10,7 @@ from dojoir.cli.optimizing import own_structures
 from dojoir.cli.options import Options
 from dojoir.cli.report import DIFFERS, FINE, INPUT, note_without_grid
 from dojoir.cli.running import run_kernel
+from dojoir.cli.streams import say
 from dojoir.cli.timing import check_kernel, time_kernel
 
 Answer = tuple[str, int]
@@ -119,6 +120,7 @@ def _plan(options: Options, trace: dojoir.Trace) -> Answer:
 
 def _emit(options: Options, trace: dojoir.Trace) -> Answer:
     assert options.emit is not None
-    text = dojoir.emit(trace.kernel, options.emit, cpu=options.cpu)
+    watch = (lambda name, text: say(f"# after {name}\n{text}")) if options.print_lir else None
+    text = dojoir.emit(trace.kernel, options.emit, cpu=options.cpu, watch=watch)
     note_without_grid(trace.kernel, options.emit, options.json)
     return text, FINE

@@ -22,6 +22,7 @@ MEANT = {
     "--cpu": "mcpu march mtune arch processor host",
     "--print-diff": "diff",
     "--print-ir-after-all": "dump print-after-all mlir-print-ir-after-all trace verbose v debug",
+    "--print-lir-after-all": "print-lir lir print-after-lowering",
     "--doctor": "info system hardware devices diagnose",
     "--save-trace": "record save trace-out",
     "--fp": "fast-math ffast-math math precision",

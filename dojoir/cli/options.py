@@ -147,6 +147,8 @@ class Options:
         help="print the kernel after every move, to stderr")  # fmt: skip
     print_after_change: bool = _switch("--print-ir-after-change", group=MOVING,
         help="the same, where a move changed something")  # fmt: skip
+    print_lir: bool = _switch("--print-lir-after-all", group=MOVING,
+        help="print what --emit lowers after every pass of the lowering, to stderr")  # fmt: skip
     print_diff: bool = _switch("--print-diff", group=MOVING,
         help="print what each move changed as a diff, to stderr")  # fmt: skip
     timing: bool = _switch("--timing", group=MOVING, help="print how long each step took, to stderr")
@@ -247,6 +249,8 @@ class Options:
             yield "--structure is for -O, --plan and -p optimize"
         if self.structure and not self.load:
             yield "--structure names a pass of a file: give the file with --load"
+        if self.print_lir and not self.emit:
+            yield "--print-lir-after-all shows what --emit lowers: name a target with it"
         if self.inputs and not (self.run or self.check):
             yield "--inputs is for --run and --check"
         if self.names and self.canonical:

@@ -148,7 +148,7 @@ def through_llvm(kernel: Kernel, name: str, threads: int, cpu: str | None) -> Co
 
     def made() -> tuple[Program, str]:
         from dojoir.codegen.llvm.printer import print_llvm
-        from dojoir.codegen.lower.lower import lower
+        from dojoir.codegen.lower.pipeline import lower
 
         program = lower(kernel, target)
         return program, print_llvm(program, target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dojoir.backends.host import machine_for, split_target
@@ -25,12 +25,19 @@ FORMS: Mapping[str, str] = {
 
 
 @public
-def emit(kernel: Kernel | Traced, target: str = "c", *, cpu: str | None = None) -> str:
+def emit(
+    kernel: Kernel | Traced,
+    target: str = "c",
+    *,
+    cpu: str | None = None,
+    watch: Callable[[str, str], None] | None = None,
+) -> str:
     """The source of a kernel for a target: `c` (C11, for any compiler), `llvm` (LLVM IR, for this machine), C11
     with the intrinsics of `avx512`, `avx2`, `neon` or `rvv`, or C++ for a GPU (`cuda`, `hip`). `llvm-opt` is that
     LLVM IR after LLVM's passes, and `asm` the machine code as text. `cpu` is the processor that these three are
     for, by LLVM's name (`znver3`; `target` may name it as well: `asm@znver3`): any that is known, of any
-    architecture that LLVM has here, this one by default. Of a trace, the last kernel is meant.
+    architecture that LLVM has here, this one by default. Of a trace, the last kernel is meant. `watch` is told of
+    each pass of the lowering: its name, and what it left, as text.
 
     Raises ArgumentError for an unknown target or processor, KernelError for a kernel that the target cannot take,
     ToolchainError where LLVM has no such architecture.
@@ -38,10 +45,10 @@ def emit(kernel: Kernel | Traced, target: str = "c", *, cpu: str | None = None) 
     kernel = last_kernel(kernel)
     form, cpu = split_target(target, cpu)
     if form not in FORMS:
-        return emission.emit(kernel, target, cpu=cpu)
+        return emission.emit(kernel, target, cpu=cpu, watch=watch)
     machine = _machine(cpu)
     llvm: Any = importlib.import_module("llvmlite.binding")
-    module = llvm.parse_assembly(emission.emit(kernel, "llvm", cpu=cpu))
+    module = llvm.parse_assembly(emission.emit(kernel, "llvm", cpu=cpu, watch=watch))
     module.triple, module.data_layout = str(machine.triple), str(machine.target_data)
     tuning = llvm.create_pipeline_tuning_options(OPTIMISATION)
     tuning.loop_vectorization = tuning.loop_interleaving = tuning.loop_unrolling = tuning.slp_vectorization = True

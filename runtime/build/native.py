@@ -11,7 +11,7 @@ from pathlib import Path
 from dojoir.codegen.c.printer import print_c
 from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.lir.program import Program
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.codegen.simd.printer import print_simd
 from dojoir.codegen.simd.table import Isa

@@ -18,7 +18,7 @@ from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.emission import emit
 from dojoir.codegen.lir.outcome import Check
 from dojoir.codegen.llvm.printer import print_llvm
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import llvm_host
 from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel

@@ -20,7 +20,7 @@ from test_gpu_runs import SIZES as RUN_SIZES
 import dojoir
 from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
-from dojoir.codegen.lower import lower
+from dojoir.codegen.lower import pipeline as lower
 from dojoir.codegen.lower.gpu.threads import Launched, Nest, Threads
 from dojoir.codegen.lower.waits import acts, barrier_proof, places_to_wait
 from dojoir.codegen.lower.waits.acts import Reading, launches_of

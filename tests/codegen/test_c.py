@@ -51,7 +51,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import C
 from dojoir.ir.dtypes import DTYPES
 from dojoir.meaning.interpreter import interpret

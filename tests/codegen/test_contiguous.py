@@ -10,7 +10,7 @@ import pytest
 import dojoir
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.walk import statements
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import C, Target
 
 TARGETS = [

@@ -12,8 +12,8 @@ import dojoir
 from dojoir.backends.host import machine_named
 from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
-from dojoir.codegen.lower.lower import lower
 from dojoir.codegen.lower.nests import device
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import CUDA
 from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, small_tiles
 

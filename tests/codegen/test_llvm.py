@@ -41,7 +41,7 @@ from dojoir.codegen.lir.program import (
     Var,
 )
 from dojoir.codegen.llvm.printer import print_llvm
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import Target, llvm_target
 from dojoir.ir.dtypes import BOOL, DTYPES
 from dojoir.meaning.bits import to_floats

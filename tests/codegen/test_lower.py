@@ -15,7 +15,7 @@ import dojoir
 from dojoir.codegen.lir.program import Binary, Declare, Fail, For, If, Load, Parallel, Program, Reduce, Store, Value
 from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.codegen.llvm.printer import print_llvm
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import C, Target
 from dojoir.ir.dtypes import DTYPES
 from dojoir.runtime.build.compiler import load_llvm

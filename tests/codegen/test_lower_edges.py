@@ -12,7 +12,7 @@ import dojoir
 from dojoir.codegen.lir.arith import along
 from dojoir.codegen.lir.program import For, If, Load, Program, Select, Stmt, Store
 from dojoir.codegen.lir.walk import parts, statements, values
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import C, Target
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Kernel

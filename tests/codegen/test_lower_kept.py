@@ -9,7 +9,7 @@ from able import runs
 import dojoir
 from dojoir.codegen.lir.program import Declare, For, Reduce
 from dojoir.codegen.lir.walk import parts, statements, values
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import Target
 
 WIDE = Target("llvm", 512, "mask", frozenset({"f16"}), 32)

@@ -22,8 +22,8 @@ from dojoir.codegen.lir.program import (
     Var,
 )
 from dojoir.codegen.lir.walk import parts
-from dojoir.codegen.lower.lower import lower
 from dojoir.codegen.lower.nests.lanes import is_multiple
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.lower.plans.layout import Layout
 from dojoir.codegen.target import C, Target
 from dojoir.ir.affine import Affine

@@ -15,7 +15,7 @@ import dojoir
 from dojoir.codegen.emission import gpu_program
 from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
-from dojoir.codegen.lower import lower
+from dojoir.codegen.lower import pipeline as lower
 from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.waits.barrier_proof import shared
 from dojoir.codegen.lower.waits.exchanges import met

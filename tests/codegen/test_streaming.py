@@ -13,7 +13,7 @@ import dojoir
 from dojoir.codegen.emission import lower
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.walk import statements
-from dojoir.codegen.lower.lower import lower as lower_to
+from dojoir.codegen.lower.pipeline import lower as lower_to
 from dojoir.codegen.lower.waits.fences import fenced
 from dojoir.codegen.target import C, Target
 from dojoir.errors import ToolchainError

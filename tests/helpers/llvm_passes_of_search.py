@@ -25,7 +25,7 @@ import numpy as np
 import dojoir
 from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.llvm.printer import print_llvm
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import llvm_host
 from dojoir.runtime.build import llvm_engine
 from dojoir.runtime.build.llvm_passes import PARTS, Processor, compiled_here

@@ -7,7 +7,7 @@ from typing import TypeVar
 import dojoir
 from dojoir.codegen.lir.program import Binary, Const, Program, Stmt, Value, Var
 from dojoir.codegen.lir.walk import statements
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import C, Target
 
 WIDE = Target("llvm", 512, "mask", frozenset({"f16"}), 32)

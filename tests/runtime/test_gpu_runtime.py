@@ -13,7 +13,7 @@ from gpu_kernels import ALL, COUNTS, MATMUL, RELU, REVERSE, ROW_SUMS, SOFTMAX, S
 
 import dojoir
 from dojoir.cli import main
-from dojoir.codegen.lower import lower as lowering
+from dojoir.codegen.lower import pipeline as lowering
 from dojoir.runtime.gpu import devices, nvrtc
 from dojoir.runtime.gpu.array import DeviceArray
 from dojoir.runtime.gpu.calls import Packed

@@ -29,7 +29,7 @@ kernel = dojoir.kernels.load("softmax")
 trace = dojoir.optimize(kernel, sizes={"N": 3, "M": 4})
 y = dojoir.compile(trace.kernel).run({"x": x})["y"]
 assert numpy.allclose(y.sum(1), 1)
-heavy = ("lark", "islpy", "sympy", "dojoir.proof.check", "dojoir.codegen.lower.lower", "dojoir.passes.base.move")
+heavy = ("lark", "islpy", "sympy", "dojoir.proof.check", "dojoir.codegen.lower.pipeline", "dojoir.passes.base.move")
 print([name for name in heavy if name in sys.modules], trace.kernel.hash, [str(move) for move in trace.moves])
 """
 

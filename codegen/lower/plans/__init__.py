@@ -1,1 +1,1 @@
-"""What is decided of a kernel before it is lowered: layouts, homes of temporaries, lanes."""
+"""Decisions on a kernel before it is lowered: layouts, homes of temporaries, lanes."""

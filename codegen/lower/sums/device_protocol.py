@@ -1,4 +1,4 @@
-"""What the code that puts sums of threads together asks of the lowering for a GPU, which calls it."""
+"""The lowering for a GPU as it is asked by the code that puts sums of threads together, which it calls."""
 
 from __future__ import annotations
 

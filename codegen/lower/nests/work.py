@@ -1,0 +1,59 @@
+"""A kernel on its way to a program, handed from pass to pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import field, replace
+from functools import cached_property
+
+from dojoir.codegen.lir.program import Program, Stmt
+from dojoir.codegen.lower.access.state import Names
+from dojoir.codegen.lower.gpu.spread import in_registers
+from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.texts.beside import Beside
+from dojoir.codegen.lower.waits.exchanges import met
+from dojoir.codegen.target import Target
+from dojoir.ir.nodes import Kernel, Path
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Work:
+    """A kernel as it was `given`, the `text` that is lowered, and what that is now, with the places in the text of
+    its statements (`beside`). `same` are other names of arguments. Then the program, with the names in it."""
+
+    given: Kernel
+    target: Target
+    text: Kernel
+    beside: Beside
+    same: Mapping[str, str] = field(default_factory=dict)
+    program: Program | None = None
+    names: Names = field(default_factory=lambda: Names(set()))
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.beside.kernel
+
+    @cached_property
+    def threads(self) -> Threads:
+        """Who runs what on a GPU."""
+        return Threads(self.kernel, self.target.warp)
+
+    @cached_property
+    def of_one_thread(self) -> Kernel:
+        """The kernel with its arrays in registers as one thread of a GPU has them."""
+        return in_registers(self.threads)
+
+    @cached_property
+    def atomic(self) -> Collection[Path]:
+        """The statements with which several threads of a GPU accumulate into one element."""
+        return met(self.threads)
+
+    def of(self, text: Kernel) -> Work:
+        """The same with another text to lower."""
+        return replace(self, text=text, beside=Beside.of(text))
+
+    def on_body(self, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Work:
+        """The same with another body of the program."""
+        assert self.program is not None
+        return replace(self, program=replace(self.program, body=change(self.program.body)))

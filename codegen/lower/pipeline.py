@@ -1,0 +1,203 @@
+"""The lowering: a kernel becomes the small imperative program that every printer spells, by the passes listed here.
+
+First passes from text to text, then the one that lowers the nests, then passes from program to program. The page
+docs/lowering.md follows a kernel through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import get_args
+
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.offsets import shortened
+from dojoir.codegen.lir.passes import left
+from dojoir.codegen.lir.program import Program
+from dojoir.codegen.lower.gpu.capacity import refuse_misfits
+from dojoir.codegen.lower.gpu.groups import as_spelled
+from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.nests.programs import (
+    analysis_of,
+    carriers,
+    thread_carriers,
+    with_launches,
+    with_nests,
+)
+from dojoir.codegen.lower.nests.work import Work
+from dojoir.codegen.lower.sums.carry import with_room
+from dojoir.codegen.lower.texts.beside import Beside
+from dojoir.codegen.lower.texts.block_sums import with_block_sums
+from dojoir.codegen.lower.texts.known_sizes import with_known_sizes
+from dojoir.codegen.lower.texts.summed_beside import with_sums_beside
+from dojoir.codegen.lower.texts.words_beside import Met, accumulating, with_words_beside
+from dojoir.codegen.lower.vectors.dots import with_dots
+from dojoir.codegen.lower.vectors.mixed_dots import with_sums_apart
+from dojoir.codegen.lower.waits.barrier_proof import refuse_unproved
+from dojoir.codegen.lower.waits.crossing import refuse_crossing
+from dojoir.codegen.lower.waits.exchanges import met
+from dojoir.codegen.lower.waits.fences import fenced
+from dojoir.codegen.target import Target
+from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.nodes import Kernel
+from dojoir.ir.where import place
+from dojoir.proof.wellformed import keeps_marks
+from dojoir.sets.data_writes import without_data_writes
+from dojoir.sets.limits import StepLimitReached, limited_in_part
+from dojoir.support.frozen import dataclass
+from dojoir.types.in_bytes import in_bytes
+
+STEP_LIMIT = 5_000_000
+"""How many isl operations the proof of a kernel with arrays beside its elements may take."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass: what it needs, what it leaves, and the classes of nodes that it brings into a program, none of which
+    is there before it."""
+
+    name: str
+    run: Callable[[Work], Work]
+    needs: str
+    leaves: str
+    brings: frozenset[type] = frozenset()
+
+
+def lower(kernel: Kernel, target: Target) -> Program:
+    """The program of a kernel for a target. The marks of the kernel must be legal (`dojoir.prove`).
+
+    Raises KernelError for types that do not fit and for a buffer that cannot live where it is placed.
+    """
+    work = Work(kernel, target, kernel, Beside.of(kernel))
+    nodes: frozenset[type] = frozenset()
+    for each in DEVICE if target.warp else HOST:
+        nodes |= each.brings
+        work = each.run(work)
+        left(each.name, work.program or work.kernel, nodes)
+    assert work.program is not None
+    return work.program
+
+
+def _with_dense_arguments(work: Work) -> Work:
+    """Raises KernelError for an argument whose strides come from the call: a GPU takes dense arrays."""
+    kernel, target = work.kernel, work.target
+    for buffer in kernel.arguments:
+        if buffer.strided:
+            message = f"target {target.name} takes dense arrays, and {buffer.name} is strided: leave out 'strided'"
+            source, span = place(kernel, (), buffer)
+            raise KernelError(Diagnostic("strided-argument", message, span, source))
+    return work
+
+
+def _with_block_sums(work: Work) -> Work:
+    return replace(work, beside=with_block_sums(work.kernel, lambda now: analysis_of(now, work.target)))
+
+
+def _with_sums_beside(work: Work) -> Work:
+    return replace(work, beside=with_sums_beside(work.beside, lambda now: carriers(now, work.target)))
+
+
+def _with_known_sizes(work: Work) -> Work:
+    sized, same = with_known_sizes(work.kernel)
+    return replace(work, beside=Beside.of(sized), same=same)
+
+
+def _with_arrays_beside(work: Work) -> Work:
+    beside = _with_arrays(work.kernel, work.target)
+    named = {array: work.same.get(buffer, buffer) for array, buffer in beside.arrays.items()}
+    return replace(work, beside=replace(beside, text=work.text, arrays={**work.same, **named}))
+
+
+def _with_arrays(kernel: Kernel, target: Target) -> Beside:
+    """The kernel with arrays beside its narrow elements. What its threads do then is in no text that was proved, so
+    that is proved here. Without a proof, all that they accumulate goes into words around the launches."""
+    choices: tuple[Met, ...] = (lambda now: met(Threads(now, target.warp)), accumulating)
+    for which in choices:
+        beside = with_words_beside(kernel, which)
+        beside = with_sums_beside(beside, lambda now: thread_carriers(now, target))
+        if beside.kernel is kernel or _has_right_marks(beside.kernel, kernel):
+            return beside
+    source, span = place(kernel, ())
+    message = f"no proof was found that the threads of {kernel.name} add to narrow elements of their own"
+    raise KernelError(Diagnostic("narrow-sum", message, span, source))
+
+
+def _has_right_marks(made: Kernel, text: Kernel) -> bool:
+    """Whether iterations under marks are independent in a kernel that was made of a text in which they are."""
+    try:
+        with limited_in_part(STEP_LIMIT):
+            return keeps_marks(without_data_writes(made), right=without_data_writes(text))
+    except StepLimitReached:
+        return False
+
+
+def _refused(work: Work) -> Work:
+    """Raises KernelError for what a GPU has no room for, or what no proof was found for."""
+    refuse_crossing(work.threads)
+    refuse_misfits(work.threads, work.of_one_thread, work.target)
+    refuse_unproved(work.kernel, work.target.warp, work.atomic)
+    return work
+
+
+def _with_dots(work: Work) -> Work:
+    return work.on_body(lambda body: with_dots(body, work.target.dots)) if work.target.dots else work
+
+
+def _with_sums_apart(work: Work) -> Work:
+    return work.on_body(lambda body: with_sums_apart(body, work.names)) if work.target.mixed else work
+
+
+def _with_room(work: Work) -> Work:
+    return work.of(with_room(work.kernel))
+
+
+def _in_bytes(work: Work) -> Work:
+    return work.of(in_bytes(work.kernel))
+
+
+def _as_spelled(work: Work) -> Work:
+    return work.of(as_spelled(work.kernel, work.target))
+
+
+def _fenced(work: Work) -> Work:
+    return work.on_body(fenced)
+
+
+def _shortened(work: Work) -> Work:
+    assert work.program is not None
+    return replace(work, program=shortened(work.program, {}))
+
+
+_EVERY = frozenset((*get_args(lir.Stmt), *get_args(lir.Value)))
+_DEVICE = frozenset({lir.Launch, lir.Phase, lir.Barrier, lir.Atomic, lir.Swap, lir.Shuffle, lir.Extract, lir.Pack})
+_ON_GPU = _EVERY - {lir.Parallel, lir.Stream, lir.Fence}
+_ON_CPU = _EVERY - _DEVICE - {lir.ThreadNumber, lir.BlockNumber, lir.Dot, lir.Quads, lir.Fence}
+_DOTS, _FENCES = frozenset({lir.Dot, lir.Quads}), frozenset({lir.Fence})
+
+BYTES = Pass("in-bytes", _in_bytes, "any text", "no element shares a byte with another")
+ROOM = Pass("room-for-sums", _with_room, "whole bytes", "temporaries that only hold narrow sums are of f32")
+
+HOST: tuple[Pass, ...] = (
+    BYTES,
+    ROOM,
+    Pass("block-sums", _with_block_sums, "sums of the text", "a long one of f32 in a lane is one of blocks"),
+    Pass("sums-beside", _with_sums_beside, "who carries which sum", "other narrow sums are made in arrays beside"),
+    Pass("nests", with_nests, "legal marks", "a program: loops, lanes, chunks for cores, checks", _ON_CPU),
+    Pass("dots", _with_dots, "loops over four bytes", "their sums of products are one operation, if it is", _DOTS),
+    Pass("dots-of-one-sign", _with_sums_apart, "dots of bytes", "those of tiles are of u8 by i8, if no other is"),
+    Pass("fences", _fenced, "all stores past the caches", "they are there for other threads and callers", _FENCES),
+)
+"""The passes for a CPU, in order."""
+
+DEVICE: tuple[Pass, ...] = (
+    Pass("dense", _with_dense_arguments, "any text", "no argument is strided"),
+    Pass("spelled", _as_spelled, "instructions of groups of threads", "the target can spell those that are left"),
+    BYTES,
+    ROOM,
+    Pass("known-sizes", _with_known_sizes, "versions by size", "sizes are numbers where a version fixes them"),
+    Pass("arrays-beside", _with_arrays_beside, "who meets whom", "narrow sums are made in words or f32, proved"),
+    Pass("room-on-chip", _refused, "all arrays", "or an error: for what a GPU cannot hold, or no proof allows"),
+    Pass("launches", with_launches, "legal marks", "a program: launches, with barriers proved enough", _ON_GPU),
+    Pass("short-indices", _shortened, "all numbers of a launch", "it counts in 32 bits where none needs more"),
+)
+"""The passes for a GPU, in order."""
