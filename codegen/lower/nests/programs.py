@@ -21,8 +21,7 @@ from dojoir.codegen.lower.nests.work import Work
 from dojoir.codegen.lower.plans.layout import Layout
 from dojoir.codegen.lower.plans.placement import homes_of, uses_of
 from dojoir.codegen.lower.plans.plan import Analysis
-from dojoir.codegen.lower.sums.carry import carried
-from dojoir.codegen.lower.sums.thread_sums import carried_by_threads
+from dojoir.codegen.lower.sums.carry import carried, carried_by_threads
 from dojoir.codegen.lower.waits.barrier_proof import proved
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.codegen.target import Target

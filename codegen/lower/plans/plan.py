@@ -6,7 +6,7 @@ lane to lane, a plain store that several lanes make to one element) runs as a pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
 
@@ -104,6 +104,24 @@ class Analysis:
     def reductions(self, path: Path, scope: Scope) -> Iterator[Accumulator]:
         """The reductions that a scope does into elements of which it does nothing else."""
         yield from self._accumulators(path, scope, self.kernel.depth_of(path))
+
+    def sums(
+        self,
+        has: Callable[[Path, Scope], bool],
+        takes: Callable[[Path, Accumulator], bool],
+        taken: Iterable[Path] = (),
+    ) -> dict[Path, tuple[Accumulator, ...]]:
+        """The reductions (`takes`) that scopes of a kind (`has`) carry, each by the outermost one that does nothing
+        else with the element. The statements `taken` are in none."""
+        found: dict[Path, tuple[Accumulator, ...]] = {}
+        done = set(taken)
+        for path, node in self.kernel.walk():
+            if isinstance(node, Scope) and has(path, node):
+                own = [a for a in self.reductions(path, node) if done.isdisjoint(a.paths) and takes(path, a)]
+                done.update(at for accumulator in own for at in accumulator.paths)
+                if own:
+                    found[path] = tuple(own)
+        return found
 
     # -- whether ---------------------------------------------------------------------------------------------
     def _allows_lanes(self, path: Path, scope: Scope, depth: int) -> bool:

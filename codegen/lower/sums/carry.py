@@ -14,15 +14,20 @@ float (`with_room`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from dojoir.codegen.lower.gpu.threads import Threads, has_mark
 from dojoir.codegen.lower.plans.plan import Accumulator, Analysis, Plan
 from dojoir.ir.dtypes import F32, F64, DType
 from dojoir.ir.instruction import Use
-from dojoir.ir.nodes import Access, Buffer, Const, Kernel, Path, Scope, Site
+from dojoir.ir.nodes import Access, Buffer, Const, Kernel, Path, Scope
+from dojoir.ir.words import BLOCK, GRID
 from dojoir.types.rounding import FORMATS
+
+BESIDE = frozenset({*GRID, *BLOCK, "lane", "p"})
+"""The marks of scopes whose iterations are not one thread's."""
 
 FEWEST = 32
 """Of fewer numbers in f32, a constant number of them, no wider sum is made."""
@@ -36,19 +41,49 @@ def wider(dtype: DType) -> DType | None:
 
 
 def carried(analysis: Analysis, plans: Mapping[Path, Plan]) -> dict[Path, tuple[Accumulator, ...]]:
-    """The sums that scopes carry, by the outermost scope that does nothing else with the element."""
+    """The sums that plain loops of a CPU carry, each by a scope."""
+
+    def has(path: Path, scope: Scope) -> bool:
+        return "p" not in scope.marks and not _in_lanes(path, plans)
+
+    def takes(path: Path, accumulator: Accumulator) -> bool:
+        plain = not accumulator.along and not any(_in_lanes(at, plans) for at in accumulator.paths)
+        return plain and _is_carried(analysis, path, accumulator, frozenset("p"))
+
+    return _in_variables(analysis, has, takes, (), _wider_of)
+
+
+def carried_by_threads(analysis: Analysis, threads: Threads) -> dict[Path, tuple[Accumulator, ...]]:
+    """The sums that threads of a GPU carry in variables of f32, each by a scope: those whose element is in global
+    or shared memory, or of a narrower float. `partial_sums` can put them in parts. What threads accumulate together
+    has such a variable already (`collectives`)."""
+
+    def has(path: Path, scope: Scope) -> bool:
+        return not has_mark(scope, BESIDE) and any(launched.holds(path) for launched in threads.launches)
+
+    def takes(path: Path, accumulator: Accumulator) -> bool:
+        return _is_carried(analysis, path, accumulator, frozenset(), accumulator.along != ())
+
+    return _in_variables(analysis, has, takes, threads.collectives, lambda _: F32)
+
+
+def _in_variables(
+    analysis: Analysis,
+    has: Callable[[Path, Scope], bool],
+    takes: Callable[[Path, Accumulator], bool],
+    taken: Iterable[Path],
+    carrier: Callable[[DType], DType],
+) -> dict[Path, tuple[Accumulator, ...]]:
+    """Sums in variables of a type that follows from that of the element, or of what is added if that is wider."""
     if analysis.kernel.fp == "strict":
         return {}
-    found: dict[Path, tuple[Accumulator, ...]] = {}
-    done: set[Path] = set()
-    for path, node in analysis.kernel.walk():
-        if isinstance(node, Scope) and "p" not in node.marks and not _in_lanes(path, plans):
-            own = [a for a in analysis.reductions(path, node) if _is_carried(analysis, path, a, plans)]
-            own = [a for a in own if not done.intersection(a.paths)]
-            done.update(at for accumulator in own for at in accumulator.paths)
-            if own:
-                found[path] = tuple(replace(a, dtype=_carrier(analysis, a), until=path) for a in own)
-    return found
+
+    def widened(path: Path, accumulator: Accumulator) -> Accumulator:
+        own = carrier(analysis.typed[accumulator.paths[0]].dtype)
+        return replace(accumulator, dtype=max(own, accumulator.dtype, key=lambda dtype: dtype.bits), until=path)
+
+    found = analysis.sums(has, takes, taken)
+    return {path: tuple(widened(path, a) for a in own) for path, own in found.items()}
 
 
 def with_room(kernel: Kernel) -> Kernel:
@@ -87,11 +122,10 @@ def _holds_sums(kernel: Kernel, buffer: Buffer) -> bool:
     return sums
 
 
-def _carrier(analysis: Analysis, accumulator: Accumulator) -> DType:
-    """The type of a sum: that of what is added where it is wider still."""
-    kind = wider(analysis.typed[accumulator.paths[0]].dtype)
+def _wider_of(dtype: DType) -> DType:
+    kind = wider(dtype)
     assert kind is not None
-    return max(kind, accumulator.dtype, key=lambda dtype: dtype.bits)
+    return kind
 
 
 def _in_lanes(path: Path, plans: Mapping[Path, Plan]) -> bool:
@@ -99,25 +133,25 @@ def _in_lanes(path: Path, plans: Mapping[Path, Plan]) -> bool:
     return any(path[: len(plan)] == plan for plan in plans)
 
 
-def _is_carried(analysis: Analysis, path: Path, accumulator: Accumulator, plans: Mapping[Path, Plan]) -> bool:
-    sites = [site for site in analysis.kernel.sites if site.path in accumulator.paths]
+def _is_carried(
+    analysis: Analysis, path: Path, accumulator: Accumulator, without: frozenset[str], short: bool = False
+) -> bool:
+    """Whether a sum of the scope at a path gains by a variable of a wider type: that of a narrow float always does,
+    of f32 a long one. None of the scopes around its statements has one of some marks, or is an instruction. A
+    `short` one of f32 needs none, whatever the text says."""
     dtype = analysis.typed[accumulator.paths[0]].dtype
-    if accumulator.op != "add" or accumulator.along or wider(dtype) is None:
+    if accumulator.op != "add" or wider(dtype) is None:
         return False
-    inner = [_inner(site, path) for site in sites]
-    if any(_in_lanes(site.path, plans) for site in sites) or not all(map(_is_plain, inner)):
+    inner = [_inner(analysis.kernel, path, at) for at in accumulator.paths]
+    if any(without & {*scope.marks} or any(isinstance(h, Use) for h in scope.hints) for s in inner for scope in s):
         return False
-    return dtype.bits < 32 or not all(_is_short(scopes) for scopes in inner)
+    return dtype.bits < 32 or not (short or all(map(_is_short, inner)))
 
 
-def _inner(site: Site, path: Path) -> Sequence[Scope]:
+def _inner(kernel: Kernel, path: Path, statement: Path) -> Sequence[Scope]:
     """The scopes around a statement from the one at `path` on."""
-    return [node for node in site.ancestors[len(path) - 1 :] if isinstance(node, Scope)]
-
-
-def _is_plain(scopes: Sequence[Scope]) -> bool:
-    """Whether all run on one thread, spelled as loops."""
-    return not any("p" in scope.marks or any(isinstance(h, Use) for h in scope.hints) for scope in scopes)
+    nodes = (kernel.at(statement[:end]) for end in range(len(path), len(statement)))
+    return [node for node in nodes if isinstance(node, Scope)]
 
 
 def _is_short(scopes: Sequence[Scope]) -> bool:

@@ -63,16 +63,11 @@ def with_block_sums(kernel: Kernel, analysed: Callable[[Kernel], Analysis]) -> B
 def _sums(analysis: Analysis) -> dict[Path, tuple[Accumulator, ...]]:
     """The sums that long loops inside of lanes make into elements of f32, by the outermost loop of each sum."""
     plans = analysis.plans()
-    found: dict[Path, tuple[Accumulator, ...]] = {}
-    done: set[Path] = set()
-    for path, node in analysis.kernel.walk():
-        if isinstance(node, Scope) and _is_long(node) and any(_is_below(path, plan) for plan in plans):
-            own = [a for a in analysis.reductions(path, node) if _is_sum(analysis, path, a)]
-            own = [a for a in own if not done.intersection(a.paths)]
-            done.update(at for accumulator in own for at in accumulator.paths)
-            if own:
-                found[path] = tuple(own)
-    return found
+
+    def has(path: Path, scope: Scope) -> bool:
+        return _is_long(scope) and any(_is_below(path, plan) for plan in plans)
+
+    return analysis.sums(has, lambda path, accumulator: _is_sum(analysis, path, accumulator))
 
 
 def _is_below(path: Path, other: Path) -> bool:

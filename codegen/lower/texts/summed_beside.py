@@ -1,7 +1,7 @@
 """Sums of narrow floats that no variable carries: they are made in an array of f32 beside the elements.
 
 What is accumulated into f16, bf16 or a narrower float is summed in f32 and rounded once. A variable does that where
-a loop adds to one element (`carry`, `thread_sums`, lanes, collectives). Where it adds to several, one after another
+a loop adds to one element (`carry`, lanes, collectives). Where it adds to several, one after another
 or wherever data say, the element would be rounded each time: a sum of ones in f16 stands still at 2048. So the sums
 of a part of the tree that does nothing else with the buffer are made in an array of the shape of the buffer:
 
