@@ -24,16 +24,7 @@ def dot(values: Operands, value: Dot) -> str:
     size = next(size for size in (16, 8, 4) if size <= values.dots and kind.lanes % size == 0)
     if kind.lanes == size:
         return _one(values, size, a, b, c, (left, right))
-    piece = Type(I32, size)
-    whole, part = text.spelled(kind), text.spelled(piece)
-    names = f"{text.mangled(kind)}.{text.mangled(piece)}", f"{text.mangled(piece)}.{text.mangled(kind)}"
-    result = "poison"
-    for first in range(0, kind.lanes, size):
-        at = ("i64", str(first))
-        x, y, z = (values.code.call(f"llvm.vector.extract.{names[1]}", part, [(whole, v), at]) for v in (a, b, c))
-        done = _one(values, size, x, y, z, (left, right))
-        result = values.code.call(f"llvm.vector.insert.{names[0]}", whole, [(whole, result), (part, done), at])
-    return result
+    return values.by_registers(kind, size, lambda x, y, z: _one(values, size, x, y, z, (left, right)), a, b, c)
 
 
 def _one(values: Operands, lanes: int, a: str, b: str, c: str, signed: tuple[bool, bool]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from dojoir.codegen.lir.program import Type, Value
@@ -49,6 +49,19 @@ class Operands(ABC):
         kind = text.vector(text.scalar(dtype), lanes)
         one = self.code.value(f"insertelement {kind} poison, {text.scalar(dtype)} {operand}, i64 0")
         return self.code.value(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
+
+    def by_registers(self, kind: Type, lanes: int, compute: Callable[..., str], *operands: str) -> str:
+        """An operation on vectors of several registers of so many lanes, one register after the other."""
+        piece = Type(kind.dtype, lanes)
+        whole, part = text.spelled(kind), text.spelled(piece)
+        names = f"{text.mangled(kind)}.{text.mangled(piece)}", f"{text.mangled(piece)}.{text.mangled(kind)}"
+        result = "poison"
+        for first in range(0, kind.lanes, lanes):
+            at = ("i64", str(first))
+            given = [self.code.call(f"llvm.vector.extract.{names[1]}", part, [(whole, v), at]) for v in operands]
+            done = compute(*given)
+            result = self.code.call(f"llvm.vector.insert.{names[0]}", whole, [(whole, result), (part, done), at])
+        return result
 
     def shuffled(self, kind: Type, left: str, right: str, which: Sequence[int | None]) -> str:
         """A shuffle of two vectors of one type. Lane numbers go on from the left vector into the right one; a lane

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from dojoir.codegen.legal import divided_by_power, extreme
 from dojoir.codegen.lir.arith import known
+from dojoir.codegen.lir.notation import Expr
 from dojoir.codegen.lir.program import (
     AddressOf,
     Binary,
@@ -30,7 +30,7 @@ from dojoir.codegen.llvm import words as text
 from dojoir.codegen.llvm.dots import dot
 from dojoir.codegen.llvm.memory import load, quads
 from dojoir.codegen.llvm.operands import Operands
-from dojoir.ir.dtypes import BOOL, DTYPES
+from dojoir.ir.dtypes import BOOL
 from dojoir.support.frozen import dataclass
 
 ROUNDING = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "roundeven"}
@@ -51,6 +51,8 @@ class Values(Operands):
                 return self.names[name]
             case Unary(kind, op, arg):
                 return self._unary(kind, op, self.operand(arg))
+            case Binary(op="floordiv" | "mod") if (found := divided_by_power(value)) is not None:
+                return self.operand(found)
             case Binary(kind, op, left, right):
                 a, b = self.operand(left), self.operand(right)
                 return self.binary(kind, op, a, b, known(right))
@@ -131,6 +133,8 @@ class Values(Operands):
                 )
             case "ldexp":
                 return self._ldexp(kind, a, b)
+            case "signed_or":
+                return self._signed_or(kind, a, b)
             case "floordiv" | "mod":
                 assert divisor is not None and divisor > 0
                 return self._floor_division(kind, op, a, b, divisor)
@@ -140,30 +144,20 @@ class Values(Operands):
                 return self.code.value(f"{text.INTEGER_BINARY[op]} {spelled} {a}, {b}")
 
     def _extreme(self, kind: Type, op: str, a: str, b: str) -> str:
-        """minimum and maximum of IEEE 754-2019. What x86 has gives its second operand where they are equal or one
-        is NaN. Taken both ways, the two results differ only there, and their bits combined are right: or'ed for the
-        minimum; for the maximum all but the sign or'ed, as by `majority`."""
+        """minimum and maximum of IEEE 754-2019, on x86 as `legal` says."""
         spelled = text.spelled(kind)
         bits = kind.dtype.bits * kind.lanes
         if op == "max" and self.ternary and bits > 512 and bits % 512 == 0:
-            return self._by_registers(kind, lambda piece, x, y: self._extreme(piece, op, x, y), a, b)
+            piece = Type(kind.dtype, 512 // kind.dtype.bits)
+            return self.by_registers(kind, piece.lanes, lambda x, y: self._extreme(piece, op, x, y), a, b)
         if self.x86 and (op == "min" or (self.ternary and bits in (128, 256, 512))):
-            whole = kind.with_dtype(DTYPES[f"u{kind.dtype.bits}"])
-            integers = text.spelled(whole)
-            one, two = (
-                self.code.value(f"bitcast {spelled} {self.binary(kind, f'{op}_fast', x, y)} to {integers}")
-                for x, y in ((a, b), (b, a))
-            )
-            if op == "min":
-                both = self.code.value(f"or {integers} {one}, {two}")
-            else:
-                both = self._majority(whole, one, two, self._all(whole, (1 << (kind.dtype.bits - 1)) - 1))
-            return self.code.value(f"bitcast {integers} {both} to {spelled}")
+            self.names |= {".a": a, ".b": b}
+            return self.operand(extreme(op, *(Expr(Var(kind, name)) for name in (".a", ".b")), majority=True).value)
         return self.code.call(f"llvm.{op}imum.{text.mangled(kind)}", spelled, [(spelled, a), (spelled, b)])
 
-    def _majority(self, kind: Type, a: str, b: str, c: str) -> str:
-        """Each bit as two of three have it: one instruction of AVX-512."""
-        spelled = text.spelled(kind)
+    def _signed_or(self, kind: Type, a: str, b: str) -> str:
+        """Each bit as two have it of `a`, `b` and all but the sign: one instruction of AVX-512."""
+        spelled, c = text.spelled(kind), self._all(kind, (1 << (kind.dtype.bits - 1)) - 1)
         letter = "d" if kind.dtype.bits == 32 else "q"
         name = f"llvm.x86.avx512.pternlog.{letter}.{kind.dtype.bits * kind.lanes}"
         return self.code.call(name, spelled, [(spelled, a), (spelled, b), (spelled, c), ("i32", "232")])
@@ -173,35 +167,17 @@ class Values(Operands):
         spelled, lanes = text.spelled(kind), kind.lanes
         bits = kind.dtype.bits * lanes
         if bits > 512:
-            return self._by_registers(kind, lambda piece, x, y: self._ldexp(piece, x, y), a, b)
+            piece = Type(kind.dtype, 512 // kind.dtype.bits)
+            return self.by_registers(kind, piece.lanes, lambda x, y: self._ldexp(piece, x, y), a, b)
         name = f"llvm.x86.avx512.mask.scalef.{'ps' if kind.dtype.bits == 32 else 'pd'}.{bits}"
         args = [(spelled, a), (spelled, b), (spelled, "zeroinitializer"), (f"i{max(8, lanes)}", "-1")]
         rounding = [("i32", "4")] if bits == 512 else []  # as the control register says
         return self.code.call(name, spelled, [*args, *rounding])
 
-    def _by_registers(self, kind: Type, compute: Callable[[Type, str, str], str], a: str, b: str) -> str:
-        """An operation on vectors of several registers of 512 bits, one of them at a time."""
-        piece = Type(kind.dtype, 512 // kind.dtype.bits)
-        whole, part = text.spelled(kind), text.spelled(piece)
-        names = f"{text.mangled(kind)}.{text.mangled(piece)}", f"{text.mangled(piece)}.{text.mangled(kind)}"
-        result = "poison"
-        for first in range(0, kind.lanes, piece.lanes):
-            at = ("i64", str(first))
-            x, y = (self.code.call(f"llvm.vector.extract.{names[1]}", part, [(whole, v), at]) for v in (a, b))
-            done = compute(piece, x, y)
-            result = self.code.call(f"llvm.vector.insert.{names[0]}", whole, [(whole, result), (part, done), at])
-        return result
-
     def _floor_division(self, kind: Type, op: str, a: str, b: str, divisor: int) -> str:
         """Towards minus infinity, by a positive constant."""
         spelled = text.spelled(kind)
-        unsigned = kind.dtype.kind == "u"
-        if divisor & (divisor - 1) == 0:
-            if op == "mod":
-                return self.code.value(f"and {spelled} {a}, {self._all(kind, divisor - 1)}")
-            shift = self._all(kind, divisor.bit_length() - 1)
-            return self.code.value(f"{'lshr' if unsigned else 'ashr'} {spelled} {a}, {shift}")
-        if unsigned:
+        if kind.dtype.kind == "u":
             return self.code.value(f"{'urem' if op == 'mod' else 'udiv'} {spelled} {a}, {b}")
         rest = self.code.value(f"srem {spelled} {a}, {b}")
         below = self._compare(kind, "lt", rest, self._all(kind, 0))

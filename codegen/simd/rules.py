@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import field, replace
 from functools import partial
 
+from dojoir.codegen.legal import divided_by_power, extreme, number_or_nan
 from dojoir.codegen.lir.notation import Body, Expr, select
 from dojoir.codegen.lir.program import (
     Assign,
@@ -245,14 +246,8 @@ class Rules:
                     left,
                     right,
                 )
-            case "floordiv" | "mod" if isinstance(right, Const) and _is_power(int(right.value)):
-                divisor = int(right.value)
-                if divisor == 1:
-                    return left if op == "floordiv" else Const(kind, 0)
-                if op == "mod":
-                    return self.value(Binary(kind, "and", left, Const(kind, divisor - 1)))
-                shift = "shr" if dtype.kind == "u" else "sar"
-                return self.value(Binary(kind, shift, left, Const(kind, divisor.bit_length() - 1)))
+            case "floordiv" | "mod" if (found := divided_by_power(value)) is not None:
+                return found if found is left or isinstance(found, Const) else self.value(found)
             case "floordiv" | "mod" if self._has("rem", kind) and dtype.kind == "u":
                 return Binary(kind, "div" if op == "floordiv" else "rem", left, right)
             case "floordiv" | "mod" if self._has("rem", kind):
@@ -263,19 +258,8 @@ class Rules:
         return value
 
     def _extreme(self, op: str, body: Body, a: Expr, b: Expr) -> Expr:
-        """Of two floats. `max_fast` gives its second operand where they are equal or one is NaN. Taken both ways,
-        the two results differ only there, and their bits combined are right: or'ed for the minimum; for the maximum
-        all but the sign or'ed, and the sign and'ed."""
-        bits = DTYPES[f"u{a.dtype.bits}"]
-        one, two = (Expr(Binary(a.type, f"{op}_fast", x.value, y.value)).bits(bits) for x, y in ((a, b), (b, a)))
-        if op == "min":
-            return (one | two).bits(a.dtype)
-        if self._has("signed_or", one.type):
-            return Expr(Binary(one.type, "signed_or", one.value, two.value)).bits(a.dtype)
-        if self.isa.mask_bits:
-            return select(a.ne(a), a, select(b.ne(b), b, (one & two).bits(a.dtype)))
-        one, two = body.let("one", one), body.let("two", two)
-        return ((one & two) | ((one | two) & ((1 << (a.dtype.bits - 1)) - 1))).bits(a.dtype)
+        majority = self._has("signed_or", a.type.with_dtype(DTYPES[f"u{a.dtype.bits}"]))
+        return extreme(op, a, b, majority=majority, masks=self.isa.mask_bits, body=body)
 
     def _compare(self, value: Compare) -> Value:
         op, left, right = value.op, value.left, value.right
@@ -457,11 +441,6 @@ def _modulo(_: Body, a: Expr, b: Expr) -> Expr:
     return select(rest < 0, rest + b, rest)
 
 
-def _is_power(number: int) -> bool:
-    return number > 0 and number & (number - 1) == 0
-
-
 def _number_or_nan(op: str, _: Body, a: Expr, b: Expr) -> Expr:
     """The smaller or larger of two floats, by an instruction that prefers a number to a NaN."""
-    number = Expr(Binary(a.type, f"{op}_number", a.value, b.value))
-    return select(a.ne(a), a, select(b.ne(b), b, number))
+    return number_or_nan(a, b, Expr(Binary(a.type, f"{op}_number", a.value, b.value)))

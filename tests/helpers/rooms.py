@@ -22,7 +22,7 @@ ROWS = (
     "passes.schedule.cpu.tiles passes.schedule.cpu.rows passes.schedule.cpu.roles passes.schedule.cpu",
     "passes.schedule.gpu.sharing passes.schedule.gpu.tiles passes.schedule.gpu.rows passes.schedule.gpu",
     "passes.schedule.plan passes.schedule passes",
-    "codegen.target codegen.lir codegen.math",
+    "codegen.target codegen.lir codegen.legal codegen.math",
     "codegen.lower.plans codegen.lower.gpu codegen.lower.waits codegen.lower.texts codegen.lower.access",
     "codegen.lower.sums codegen.lower.vectors codegen.lower.nests codegen.lower",
     "codegen.c codegen.simd codegen.gpu codegen.llvm",

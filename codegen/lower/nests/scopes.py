@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import (
@@ -87,16 +87,9 @@ class Scopes:
         if found is None:
             self._insides(path, nodes, state, block)
             return
-        is_full: Value | None = None
-        for bound in found.bounds:
-            is_full = both(is_full, compare("ge", affine_value(bound, state.iterators), integer(found.full)))
-        assert is_full is not None
-        full, cut = Block(pending=set(block.pending)), Block(pending=set(block.pending))
-        block.pending.clear()
-        state = replace(state, versions=2 * state.versions)
-        self._tiles(path, nodes, replace(state, full=state.full | found.paths), full)
-        self._tiles(path, nodes, replace(state, cut=state.cut | found.paths), cut)
-        block.emit(lir.If(is_full, full.body, cut.body))
+        full = replace(state, full=state.full | found.paths, versions=2 * state.versions)
+        cut = replace(state, cut=state.cut | found.paths, versions=2 * state.versions)
+        self._fork(found.bounds, found.full, full, cut, partial(self._tiles, path, nodes), block)
 
     def _insides(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         """The children of a scope: twice, where the conditions inside may hold for all of a tile; once for the
@@ -107,15 +100,28 @@ class Scopes:
         if found is None:
             self.nodes(path, nodes, self._settle(path, nodes, state, block), block)
             return
-        holds: Value | None = None
-        for affine in found.least:
-            holds = both(holds, compare("ge", affine_value(affine, state.iterators), integer(0)))
-        assert holds is not None
         asked = replace(state, asked=state.asked | {found.guard}, versions=2 * state.versions)
+        whole = replace(asked, holding=state.holding | {found.guard})
+        self._fork(found.least, 0, whole, asked, partial(self._insides, path, nodes), block)
+
+    def _fork(
+        self,
+        bounds: Iterable[Affine],
+        least: int,
+        yes: State,
+        no: State,
+        fill: Callable[[State, Block], None],
+        block: Block,
+    ) -> None:
+        """Two versions of some code: for all `bounds` at `least` that, and else."""
+        holds: Value | None = None
+        for bound in bounds:
+            holds = both(holds, compare("ge", affine_value(bound, yes.iterators), integer(least)))
+        assert holds is not None
         whole, other = Block(pending=set(block.pending)), Block(pending=set(block.pending))
         block.pending.clear()
-        self._insides(path, nodes, replace(asked, holding=state.holding | {found.guard}), whole)
-        self._insides(path, nodes, asked, other)
+        fill(yes, whole)
+        fill(no, other)
         block.emit(lir.If(holds, whole.body, other.body))
 
     def nodes(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
