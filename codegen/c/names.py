@@ -6,8 +6,18 @@ import re
 from collections.abc import Iterable, Mapping
 
 from dojoir.codegen.c.symbols import LOCAL_WORDS, is_patterned, plain_name
-from dojoir.codegen.lir.device import Launch
-from dojoir.codegen.lir.program import Allocate, Assign, Declare, For, Instruct, Let, Parallel, Program, Stmt
+from dojoir.codegen.lir.program import (
+    Allocate,
+    Assign,
+    Declare,
+    For,
+    Instruct,
+    Launch,
+    Let,
+    Parallel,
+    Program,
+    Stmt,
+)
 from dojoir.codegen.lir.walk import statements
 
 

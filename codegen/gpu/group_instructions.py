@@ -12,8 +12,7 @@ from math import prod
 
 from dojoir.codegen.c.precedence import indent
 from dojoir.codegen.gpu.dialects import TYPES
-from dojoir.codegen.lir.device import Launch
-from dojoir.codegen.lir.program import Instruct, Program, Stmt
+from dojoir.codegen.lir.program import Instruct, Launch, Program, Stmt
 from dojoir.codegen.lir.walk import statements
 from dojoir.codegen.lower.access.conversions import as_stored
 from dojoir.codegen.lower.pipeline import lower

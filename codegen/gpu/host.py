@@ -9,8 +9,7 @@ from dojoir.codegen.gpu.dialects import GUARD, Language
 from dojoir.codegen.gpu.prelude import for_host
 from dojoir.codegen.gpu.shared import dynamic_bytes
 from dojoir.codegen.gpu.statements import DeviceStatements
-from dojoir.codegen.lir.device import Launch
-from dojoir.codegen.lir.program import Allocate, Compare, Const, Fail, For, If, Let, Program, Stmt
+from dojoir.codegen.lir.program import Allocate, Compare, Const, Fail, For, If, Launch, Let, Program, Stmt
 from dojoir.codegen.lir.walk import statements
 
 

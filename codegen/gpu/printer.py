@@ -18,8 +18,7 @@ from dojoir.codegen.gpu.host import host_function, signature
 from dojoir.codegen.gpu.prelude import reworded, support, with_hardware
 from dojoir.codegen.gpu.shared import dynamic_bytes, shared_offsets
 from dojoir.codegen.gpu.statements import DeviceStatements, DeviceValues
-from dojoir.codegen.lir.device import Launch
-from dojoir.codegen.lir.program import Fail, Program
+from dojoir.codegen.lir.program import Fail, Launch, Program
 from dojoir.codegen.lir.ranges import Range, loop_ranges
 from dojoir.codegen.lir.usage import Usage, usage_of
 from dojoir.codegen.lir.walk import statements

@@ -8,7 +8,6 @@ from functools import cached_property
 from dojoir.backends.machine import MACHINES
 from dojoir.codegen.gpu.printer import LANGUAGES, fails, names_of, print_gpu
 from dojoir.codegen.gpu.shared import dynamic_bytes
-from dojoir.codegen.lir.device import Launch
 from dojoir.codegen.lir.offsets import may_be_short, shortened
 from dojoir.codegen.lir.program import (
     INDEX,
@@ -21,6 +20,7 @@ from dojoir.codegen.lir.program import (
     Convert,
     For,
     If,
+    Launch,
     Let,
     Program,
     Select,

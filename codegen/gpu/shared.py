@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dojoir.codegen.gpu.dialects import Language
-from dojoir.codegen.lir.device import Launch
-from dojoir.codegen.lir.program import Const
+from dojoir.codegen.lir.program import Const, Launch
 
 ALIGN = 16
 """The bytes to which shared arrays are aligned at least: the widest access."""

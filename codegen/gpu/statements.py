@@ -10,30 +10,28 @@ from dojoir.codegen.c.precedence import BIT_OR, SHIFT_LEFT, SHIFT_RIGHT, Prefix,
 from dojoir.codegen.c.statements import Around, Statements
 from dojoir.codegen.c.values import Values
 from dojoir.codegen.gpu.dialects import CUDA, TYPES, GpuSpelling, Language, transported
-from dojoir.codegen.lir.device import (
+from dojoir.codegen.lir.program import (
     AXES,
+    Array,
     Atomic,
     Barrier,
     BlockNumber,
-    Extract,
-    Pack,
-    Phase,
-    Shuffle,
-    Swap,
-    ThreadNumber,
-)
-from dojoir.codegen.lir.program import (
-    Array,
     Const,
     Dot,
     Element,
+    Extract,
     For,
     Instruct,
     Load,
+    Pack,
+    Phase,
     Prefetch,
     Quads,
+    Shuffle,
     Stmt,
     Store,
+    Swap,
+    ThreadNumber,
     Type,
     Value,
 )

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dojoir.backends.machine import GRID
-from dojoir.codegen.lir.device import BlockNumber, Launch
-from dojoir.codegen.lir.program import INDEX, Binary, For, If, Let, Program, Stmt, Value
+from dojoir.codegen.lir.program import INDEX, Binary, BlockNumber, For, If, Launch, Let, Program, Stmt, Value
 from dojoir.codegen.lir.ranges import THREAD, Range, before_wrapping, join, limits, range_of
 from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.ir.dtypes import DTYPES, I64

@@ -208,7 +208,7 @@ class Comment:
     text: str
 
 
-# -- on a GPU -----------------------------------------------------------------------------------------------
+# -- on a GPU: a launch is a grid of blocks, whose threads meet at barriers; the printers of CPUs never see it ---
 @dataclass(frozen=True)
 class Barrier:
     """A barrier: all work of the threads before it is done for all of them after it: for those of the block, or of
@@ -296,6 +296,16 @@ Stmt = (
 )
 
 
+AXES = ("x", "y", "z")
+
+_WORDS = frozenset({"i32", "u32", "i64", "u64"})
+ATOMICS = {
+    "add": _WORDS | {"f32", "f64"},
+    **dict.fromkeys(("max", "min", "bitand", "bitor", "bitxor"), _WORDS),
+}
+"""The elements of which GPUs have an instruction, by its operation; other ones of 4 and 8 bytes are swapped."""
+
+
 def stream_alignment(kind: Type) -> int:
     """The bytes to whose multiple a vector must be aligned to be stored past the caches: its size, or that of a
     cache line if it is larger. 0 for one that cannot be: less than 16 bytes, or no power of two."""
@@ -334,6 +344,8 @@ class Program:
 
 
 __all__ = [
+    "ATOMICS",
+    "AXES",
     "FLAG",
     "INDEX",
     "LINE",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dojoir.codegen.lir.device import BlockNumber, ThreadNumber
 from dojoir.codegen.lir.program import (
     INDEX,
     Binary,
+    BlockNumber,
     Const,
     Convert,
     For,
@@ -15,6 +15,7 @@ from dojoir.codegen.lir.program import (
     Parallel,
     Program,
     Select,
+    ThreadNumber,
     Value,
     Var,
 )

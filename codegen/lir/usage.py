@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dojoir.codegen.lir.device import BlockNumber, Phase, ThreadNumber
 from dojoir.codegen.lir.program import (
     INDEX,
     AddressOf,
     Allocate,
     Assign,
     Binary,
+    BlockNumber,
     Call,
     Compare,
     Const,
@@ -23,11 +23,13 @@ from dojoir.codegen.lir.program import (
     Let,
     Load,
     Parallel,
+    Phase,
     Program,
     Quads,
     Select,
     Stmt,
     Stream,
+    ThreadNumber,
     Value,
     Var,
 )

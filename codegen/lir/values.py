@@ -126,8 +126,8 @@ class Quads:
 
 @dataclass(frozen=True)
 class Dot:
-    """`c` and the four products of the bytes of `a` and `b`, lane by lane, as i32 that wraps around. `signed` says
-    of `a` and of `b` whether their bytes are i8, else they are u8. Only for targets that say so (`dots`)."""
+    """`c` and the four products of the bytes of `a` and `b`, lane by lane, as i32 or u32, wrapping around. `signed`
+    says of `a` and of `b` whether their bytes are i8, else they are u8. Only for targets that say so (`dots`)."""
 
     a: Value
     b: Value

@@ -181,8 +181,10 @@ def _typed(value: Value) -> Iterator[str]:
                 yield f"{op} that gives a {kind} has operands of {given[0]} and {given[1]}"
         case Compare(op) if not _same(*given):
             yield f"{op} compares a {given[0]} with a {given[1]}"
-        case Fma() | Dot() if not _same(*given):
+        case Fma() if not _same(*given):
             yield f"a sum of products of {', '.join(map(str, given))}"
+        case Dot() if not _same(*given[:2]) or (given[2].dtype.bits, given[2].lanes) != (32, given[0].lanes):
+            yield f"a sum of products of bytes of {', '.join(map(str, given))}"
         case Select():
             if not _same(*given[1:]) or given[0].lanes not in (1, given[1].lanes):
                 yield f"{given[0]} chooses between a {given[1]} and a {given[2]}"

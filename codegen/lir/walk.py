@@ -43,21 +43,17 @@ _HOLDS = {"Value": "value", "Value | None": "value", "tuple[Value, ...]": "value
 @dataclass(frozen=True)
 class _Form:
     """The fields of a class of nodes in order, each with what it holds (nothing: what no walk asks for), those that
-    are given by name alone, and those of values, of blocks, and of values that count elements or guard."""
+    are given by name alone, and those of values, of blocks, and of values that count elements or guard. Two classes
+    of nodes have more values deeper inside."""
 
     fields: tuple[tuple[str, str], ...]
     by_name: tuple[str, ...]
     values: tuple[str, ...]
     blocks: tuple[str, ...]
     positions: frozenset[str]
+    has_more: bool
 
 
-def _form(node: object) -> _Form:
-    kind: Any = type(node)
-    return _form_of(kind)
-
-
-@cache
 def _form_of(kind: type) -> _Form:
     types = {field.name: str(field.type) for field in fields(kind)}
     holds = {name: _HOLDS.get(type.replace("Position", "Value"), "") for name, type in types.items()}
@@ -68,24 +64,37 @@ def _form_of(kind: type) -> _Form:
         tuple(name for name, held in holds.items() if held.startswith("value")),
         tuple(name for name, held in holds.items() if held == "block"),
         frozenset(name for name, type in types.items() if "Position" in type),
+        kind in (Instruct, Allocate),
     )
+
+
+_form: Callable[[type], _Form] = cache(_form_of)
 
 
 def values(node: Stmt | Value) -> tuple[Value, ...]:
     """The values that a statement itself computes, without those of the blocks inside it, in order; of a value,
     those that it is made of."""
+    form = _form(type(node))
     found: list[Value] = []
-    for name in _form(node).values:
+    for name in form.values:
         part: Value | tuple[Value, ...] | None = getattr(node, name)
         if isinstance(part, tuple):
             found += part
         elif part is not None:
             found.append(part)
-    if isinstance(node, Instruct):
-        found += (part.offset if isinstance(part, Element) else part for _, part in node.operands)
-    elif isinstance(node, Allocate):
-        found.append(node.array.elements)
+    if form.has_more:
+        found += (value for value, _ in _more(node))
     return tuple(found)
+
+
+def _more(node: Stmt | Value) -> Iterator[tuple[Value, bool]]:
+    """The values that are no field of a node, but inside of one."""
+    match node:
+        case Instruct(operands=given):
+            for _, part in given:
+                yield (part.offset, True) if isinstance(part, Element) else (part, False)
+        case Allocate(array):
+            yield array.elements, True
 
 
 operands = values
@@ -93,21 +102,17 @@ operands = values
 
 def positions(node: Stmt | Value) -> Iterator[tuple[Value, bool]]:
     """The same values, each with whether it counts elements or guards."""
-    if isinstance(node, Instruct):
-        for _, operand in node.operands:
-            yield (operand.offset, True) if isinstance(operand, Element) else (operand, False)
-    form = _form(node)
+    form = _form(type(node))
     for name in form.values:
         part: Value | tuple[Value, ...] | None = getattr(node, name)
         for value in part if isinstance(part, tuple) else () if part is None else (part,):
             yield value, name in form.positions
-    if isinstance(node, Allocate):
-        yield node.array.elements, True
+    yield from _more(node)
 
 
 def mapped(node: Node, change: Callable[[Value], Value]) -> Node:
     """A statement with the values that it computes itself changed; a value with those that it is made of."""
-    form = _form(node)
+    form = _form(type(node))
     if isinstance(node, Instruct):
         changed = tuple((name, _operand(node, name, part, change)) for name, part in node.operands)
         return replace(node, operands=changed)
@@ -142,12 +147,12 @@ def _operand(
 
 def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
     """The blocks inside a statement, in the order of the text."""
-    return tuple(getattr(stmt, name) for name in _form(stmt).blocks)
+    return tuple(getattr(stmt, name) for name in _form(type(stmt)).blocks)
 
 
 def with_blocks(stmt: Node, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Node:
     """A statement with what `change` makes of each block inside it."""
-    names = _form(stmt).blocks
+    names = _form(type(stmt)).blocks
     changed: dict[str, Any] = {name: change(getattr(stmt, name)) for name in names}
     return replace(stmt, **changed) if changed else stmt
 

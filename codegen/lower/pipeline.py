@@ -132,10 +132,16 @@ def _has_right_marks(made: Kernel, text: Kernel) -> bool:
 
 
 def _refused(work: Work) -> Work:
-    """Raises KernelError for what a GPU has no room for, or what no proof was found for."""
+    """Raises KernelError for what a GPU has no room for."""
     refuse_crossing(work.threads)
     refuse_misfits(work.threads, work.of_one_thread, work.target)
+    return work
+
+
+def _with_barriers(work: Work) -> Work:
+    """Raises KernelError for accumulations of several threads into one element without a proof that it is right."""
     refuse_unproved(work.kernel, work.target.warp, work.atomic)
+    assert work.barriers is not None
     return work
 
 
@@ -196,8 +202,9 @@ DEVICE: tuple[Pass, ...] = (
     ROOM,
     Pass("known-sizes", _with_known_sizes, "versions by size", "sizes are numbers where a version fixes them"),
     Pass("arrays-beside", _with_arrays_beside, "who meets whom", "narrow sums are made in words or f32, proved"),
-    Pass("room-on-chip", _refused, "all arrays", "or an error: for what a GPU cannot hold, or no proof allows"),
-    Pass("launches", with_launches, "legal marks", "a program: launches, with barriers proved enough", _ON_GPU),
+    Pass("room-on-chip", _refused, "all arrays", "or an error: for what a GPU cannot hold"),
+    Pass("barriers", _with_barriers, "who touches what", "where threads wait, proved enough; or an error"),
+    Pass("launches", with_launches, "legal marks", "a program: host code around launches", _ON_GPU),
     Pass("short-indices", _shortened, "all numbers of a launch", "it counts in 32 bits where none needs more"),
 )
 """The passes for a GPU, in order."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from dojoir.codegen.c.names import all_names
 from dojoir.codegen.lir.arith import known
 from dojoir.codegen.lir.program import (
-    Allocate,
     Assign,
     Binary,
     Const,
@@ -35,8 +35,13 @@ from dojoir.support.frozen import dataclass
 def name_loads(program: Program, least_bits: int) -> Program:
     """The program with a name for each vector that a larger expression loads. Vectors of fewer than `least_bits` do
     not fill a register."""
+    used = {*all_names(replace(program, functions=())), *(function.name for function in program.functions)}
     constants = {stmt.var.name for stmt in statements(program.body) if isinstance(stmt, Let)}
-    namer = _Namer(set(_names(program)), frozenset(constants), least_bits)
+    namer = _Namer(
+        used,
+        frozenset(constants),
+        least_bits,
+    )
     return replace(program, body=namer.block(program.body))
 
 
@@ -190,20 +195,3 @@ def _repeated(body: tuple[Stmt, ...]) -> frozenset[Value]:
                 if isinstance(part, Splat) and isinstance(part.arg, Load):
                     (again if part in seen else seen).add(part)
     return frozenset(again)
-
-
-def _names(program: Program) -> Iterator[str]:
-    yield from (array.name for array in program.arguments)
-    yield from (size.name for size in program.sizes)
-    yield from (function.name for function in program.functions)
-    for stmt in statements(program.body):
-        match stmt:
-            case Let(var) | Declare(var) | Assign(var) | For(var) | Parallel(var):
-                yield var.name
-            case Allocate(array):
-                yield array.name
-        for value in values(stmt):
-            yield from (part.name for part in parts(value) if isinstance(part, Var))
-
-
-__all__ = ["name_loads"]

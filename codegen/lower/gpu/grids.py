@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dojoir.codegen.lir.arith import integer, smaller, sub
-from dojoir.codegen.lir.device import AXES, Launch
-from dojoir.codegen.lir.program import INDEX, For, Let, Stmt, Var
+from dojoir.codegen.lir.program import AXES, INDEX, For, Launch, Let, Stmt, Var
 from dojoir.ir.nodes import Scope
 
 

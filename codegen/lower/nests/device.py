@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, both, compare, divide, integer
-from dojoir.codegen.lir.device import Barrier, BlockNumber, Launch, ThreadNumber
-from dojoir.codegen.lir.device import Phase as PhaseCode
-from dojoir.codegen.lir.program import INDEX, Type, Value, Var
+from dojoir.codegen.lir.program import INDEX, Barrier, BlockNumber, Launch, ThreadNumber, Type, Value, Var
+from dojoir.codegen.lir.program import Phase as PhaseCode
 from dojoir.codegen.lir.walk import changed_by, parts, statements, values
 from dojoir.codegen.lower.access.conversions import as_stored
 from dojoir.codegen.lower.access.elements import Accesses

@@ -22,8 +22,6 @@ from dojoir.codegen.lower.plans.layout import Layout
 from dojoir.codegen.lower.plans.placement import homes_of, uses_of
 from dojoir.codegen.lower.plans.plan import Analysis
 from dojoir.codegen.lower.sums.carry import carried, carried_by_threads
-from dojoir.codegen.lower.waits.barrier_proof import proved
-from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.codegen.target import Target
 from dojoir.ir.nodes import Buffer, Kernel, Path
 from dojoir.ir.text import to_text
@@ -56,10 +54,9 @@ def with_nests(work: Work) -> Work:
 
 
 def with_launches(work: Work) -> Work:
-    """The nests of a kernel for a GPU as a program: host code around launches. Barriers stand where threads meet,
-    as far as they are proved to be enough, and what several accumulate into is accumulated in one step."""
+    """The nests of a kernel for a GPU as a program: host code around launches. What several threads accumulate into
+    is accumulated in one step."""
     kernel, target, threads, spread = work.kernel, work.target, work.threads, work.of_one_thread
-    barriers = proved(kernel, target.warp, barriers_of(threads))
     arguments = {buffer.name: _argument(buffer, target) for buffer in work.text.arguments}
     names = Names({kernel.name, *arguments, *work.same, *kernel.runtime_sizes})
     analysis = _thread_analysis(spread, threads, target)
@@ -67,7 +64,7 @@ def with_launches(work: Work) -> Work:
     unit = Unit(spread, target, buffers, uses, homes, typed, {}, work.beside.lines, names, work.beside)
     unit.arrays |= arguments
     unit.carried = carried_by_threads(analysis, threads)
-    scopes = DeviceScopes(unit, threads, barriers, work.atomic)
+    scopes = DeviceScopes(unit, threads, work.barriers, work.atomic)
     block = Block()
     places, by_value = _placed(unit, block, {}, work.same)
     for name, home in homes.items():

@@ -11,7 +11,10 @@ from dojoir.codegen.lower.access.state import Names
 from dojoir.codegen.lower.gpu.spread import in_registers
 from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.texts.beside import Beside
+from dojoir.codegen.lower.waits.barrier_proof import proved
+from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.codegen.lower.waits.exchanges import met
+from dojoir.codegen.lower.waits.places_to_wait import Barriers
 from dojoir.codegen.target import Target
 from dojoir.ir.nodes import Kernel, Path
 from dojoir.support.frozen import dataclass
@@ -20,7 +23,8 @@ from dojoir.support.frozen import dataclass
 @dataclass(frozen=True)
 class Work:
     """A kernel as it was `given`, the `text` that is lowered, and what that is now, with the places in the text of
-    its statements (`beside`). `same` are other names of arguments. Then the program, with the names in it."""
+    its statements (`beside`). `same` are other names of arguments. Then the program, with the names
+    in it."""
 
     given: Kernel
     target: Target
@@ -43,6 +47,12 @@ class Work:
     def of_one_thread(self) -> Kernel:
         """The kernel with its arrays in registers as one thread of a GPU has them."""
         return in_registers(self.threads)
+
+    @cached_property
+    def barriers(self) -> Barriers:
+        """Where the threads of a GPU wait: wherever they meet, as far as that is proved to be enough, else wherever
+        they can."""
+        return proved(self.kernel, self.target.warp, barriers_of(self.threads))
 
     @cached_property
     def atomic(self) -> Collection[Path]:

@@ -8,9 +8,21 @@ from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, both, compare, divide, integer, mul
-from dojoir.codegen.lir.device import ATOMICS, Atomic, Barrier, Shuffle, Swap, ThreadNumber
-from dojoir.codegen.lir.device import Phase as PhaseCode
-from dojoir.codegen.lir.program import FLAG, INDEX, Const, Type, Value, Var
+from dojoir.codegen.lir.program import (
+    ATOMICS,
+    FLAG,
+    INDEX,
+    Atomic,
+    Barrier,
+    Const,
+    Shuffle,
+    Swap,
+    ThreadNumber,
+    Type,
+    Value,
+    Var,
+)
+from dojoir.codegen.lir.program import Phase as PhaseCode
 from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.codegen.lower.access.conversions import convert
 from dojoir.codegen.lower.access.elements import Accesses

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dojoir.codegen.lir.arith import integer
-from dojoir.codegen.lir.device import Phase
 from dojoir.codegen.lir.program import (
     INDEX,
     Assign,
@@ -24,6 +23,7 @@ from dojoir.codegen.lir.program import (
     Fma,
     For,
     If,
+    Phase,
     Select,
     Stmt,
     Type,

@@ -15,9 +15,8 @@ from dataclasses import field, replace
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, integer
-from dojoir.codegen.lir.device import Extract, Pack
 from dojoir.codegen.lir.linear import distance, divisor
-from dojoir.codegen.lir.program import Load, Stmt, Store, Type, Value, Var
+from dojoir.codegen.lir.program import Extract, Load, Pack, Stmt, Store, Type, Value, Var
 from dojoir.codegen.lir.walk import buffers, changed_by, parts, rebuilt, statements, values
 from dojoir.codegen.lower.vectors.alike import computed_once
 from dojoir.ir.affine import Affine, Mod, SizeVar

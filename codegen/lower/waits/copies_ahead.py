@@ -18,11 +18,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
 
 from dojoir.codegen.lir.arith import add, compare, folded, integer, mul
-from dojoir.codegen.lir.device import Barrier, Phase
 from dojoir.codegen.lir.program import (
     Allocate,
     Array,
     Assign,
+    Barrier,
     Comment,
     Const,
     Declare,
@@ -30,6 +30,7 @@ from dojoir.codegen.lir.program import (
     If,
     Let,
     Load,
+    Phase,
     Stmt,
     Store,
     Value,

@@ -19,8 +19,7 @@ from dataclasses import replace
 import islpy as isl
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.device import Barrier, ThreadNumber
-from dojoir.codegen.lir.program import INDEX, Const, Type, Value, Var
+from dojoir.codegen.lir.program import INDEX, Barrier, Const, ThreadNumber, Type, Value, Var
 from dojoir.codegen.lir.walk import parts as values_in
 from dojoir.codegen.lir.walk import rebuilt, statements
 from dojoir.codegen.lower.gpu.threads import Launched, Threads
