@@ -16,7 +16,7 @@ from dojoir.backends.machine import Machine as Machine
 from dojoir.backends.machine import Rates as Rates
 from dojoir.codegen import TARGETS as TARGETS
 from dojoir.costs.cost import cost as cost
-from dojoir.costs.features import estimate as estimate
+from dojoir.costs.cycles import estimate as estimate
 from dojoir.costs.features import features as features
 from dojoir.errors import ArgumentError as ArgumentError
 from dojoir.errors import Diagnostic as Diagnostic

@@ -1,5 +1,4 @@
-"""The features of a text, as named numbers: for models that predict how fast a kernel is, and for dojoir's own
-estimate.
+"""The features of a text, as named numbers: for models that predict how fast a kernel is.
 
 Everything is counted by walking the tree once at given sizes, without integer sets. It is exact where extents are
 numbers at these sizes, else (tiles at an edge, triangles) as in the middle iteration of the scopes around, and as
@@ -9,7 +8,6 @@ if every guard held. `dojoir.cost` is exact, and takes a hundred times as long.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from math import log2, prod
 
 from dojoir.backends.host import machine_for
@@ -31,12 +29,6 @@ SLOW = {"exp": 20, "exp2": 16, "log": 20, "log2": 18, "pow": 40, "rsqrt": 8, "sq
 """About how many cycles the operations take that are not done in one."""
 
 OPS = ("=", "+=", "*=", "max=", "min=", "^=", "&=", "|=")
-
-LINE_CYCLES = (4.0, 14.0, 40.0)
-"""About how many cycles a line takes that is not in the first, second, or any cache."""
-
-LATENCY, LOOP, CALL, HERTZ = 4.0, 1.0, 6000.0, 3e9
-"""About the cycles of a sum that waits for itself, of an iteration, of sharing work out; cycles in a second."""
 
 
 @dataclass(frozen=True)
@@ -73,21 +65,19 @@ class Counted:
         middle = tuple([max(0, (trips - 1) // 2) for trips in around])
         return max(0, min([bound.evaluate(self.sizes, middle) for bound in scope.extent.bounds]))
 
-    def visit(self, nodes: tuple[Node, ...], loops: tuple[Around, ...], times: int) -> float:
-        """Counts what is in some nodes that run `times` times; gives about the cycles of one run."""
-        cycles = 0.0
+    def visit(self, nodes: tuple[Node, ...], loops: tuple[Around, ...], times: int) -> None:
+        """Counts what is in some nodes that run `times` times."""
         for node in nodes:
             match node:
                 case Statement():
-                    cycles += self.statement(node, loops, times)
-                case Guard(conditions, body):
+                    self.statement(node, loops, times)
+                case Guard(_, body):
                     self.add("guards", 1)
-                    cycles += len(conditions) + self.visit(body, loops, times)
+                    self.visit(body, loops, times)
                 case Scope():
-                    cycles += self.scope(node, loops, times)
-        return cycles
+                    self.scope(node, loops, times)
 
-    def scope(self, scope: Scope, loops: tuple[Around, ...], times: int) -> float:
+    def scope(self, scope: Scope, loops: tuple[Around, ...], times: int) -> None:
         trips = self.trips(scope, tuple([loop.trips for loop in loops]))
         inside = (*loops, Around(trips, scope.marks))
         self.add("scopes", 1)
@@ -100,57 +90,35 @@ class Counted:
         if all(isinstance(child, Statement) for child in scope.body):
             self.add("leaves", 1)
             self.add("leaf extent", log2(1 + trips))
-        cycles = self.visit(scope.body, inside, times * trips)
-        if "u" not in scope.marks:
-            cycles += LOOP / (self.lanes(scope) if "v" in scope.marks else 1)
-        shared = min(trips, max(1, self.machine.cores)) if "p" in scope.marks else 1
-        return cycles * trips / max(1, shared) + (CALL if shared > 1 else 0)
+        self.visit(scope.body, inside, times * trips)
 
-    def lanes(self, scope: Scope) -> int:
-        """How many elements of the widest type inside a vector holds."""
-        widest = max((self.buffers[name].dtype.itemsize for name in scope.buffers), default=4)
-        return max(1, self.machine.vector_bytes // max(1, widest))
-
-    def statement(self, statement: Statement, loops: tuple[Around, ...], times: int) -> float:
+    def statement(self, statement: Statement, loops: tuple[Around, ...], times: int) -> None:
         self.add("statements", 1)
         self.add("instances", times)
         self.add(f"op {statement.op}", 1)
-        operations = 0.0 if statement.op == "=" else 1.0
-        flops = operations
+        flops = 0.0 if statement.op == "=" else 1.0
         for name in _operations(statement.value):
-            operations += SLOW.get(name, 1)
             flops += 2 if name == "fma" else 1
             if name in SLOW:
                 self.add("functions", times)
         self.add("flops", flops * times)
-        vector = bool(loops) and "v" in loops[-1].marks
-        lanes = 1
-        if vector:
-            widest = max(self.buffers[access.buffer].dtype.itemsize for access in statement.accesses)
-            lanes = max(1, min(self.machine.vector_bytes // widest, loops[-1].trips))
+        if loops and "v" in loops[-1].marks:
             self.add("vector instances", times)
-        cycles = operations / (2 * lanes)
         for access in statement.accesses:
-            cycles += self.access(access, loops, times, lanes)
+            self.access(access, loops, times)
         waits = statement.accumulation is not None and bool(loops) and loops[-1].trips > 1
         if waits and self.step(statement.target, len(loops) - 1) == 0:
             self.add("chains", 1)
-            cycles += LATENCY / lanes
-        return cycles
 
-    def access(self, access: Access, loops: tuple[Around, ...], times: int, lanes: int) -> float:
+    def access(self, access: Access, loops: tuple[Around, ...], times: int) -> None:
         buffer = self.buffers[access.buffer]
-        size = buffer.dtype.itemsize
-        self.add("accessed", times * size)
+        self.add("accessed", times * buffer.dtype.itemsize)
         if buffer.storage == "reg":
             self.add("register accesses", times)
-            return 0.0
+            return
         step = self.step(access, len(loops) - 1) if loops else 0
         kind = "gathered" if step is None else "still" if step == 0 else "next" if abs(step) == 1 else "strided"
         self.add(f"accesses {kind}", times)
-        if kind == "still":
-            return 0.5 / lanes
-        return 0.5 / lanes if kind == "next" else 1.0
 
     def step(self, access: Access, depth: int) -> int | None:
         """By how many elements of memory an access moves with an iterator; None where data say."""
@@ -201,10 +169,19 @@ class Counted:
         """The box that an access touches while the scopes from depth `inside` on run."""
         return tuple(
             [
-                n if isinstance(index, Access) else min(n, self.width(index, trips, inside))
+                min(
+                    n,
+                    self.led_to(index, trips, inside)
+                    if isinstance(index, Access)
+                    else self.width(index, trips, inside),
+                )
                 for n, index in zip(self.shapes[access.buffer], access.indices, strict=True)
             ]
         )
+
+    def led_to(self, index: Access, trips: tuple[int, ...], inside: int) -> int:
+        """How many elements an index that is data leads to at most while the scopes from depth `inside` on run."""
+        return prod(max(1, trips[d]) for d in range(inside, len(trips)) if self.step(index, d) != 0)
 
     def footprint(self, nodes: tuple[Node, ...], trips: tuple[int, ...], inside: int) -> int:
         """The bytes of the lines that are touched."""
@@ -215,6 +192,11 @@ class Counted:
         if buffer.storage == "reg" or (buffer.role == "in" and not buffer.dims):
             return 0
         return _line_bytes(buffer, box, self.machine.line)
+
+    def brought(self) -> list[float]:
+        """The bytes that come from beyond each of three caches."""
+        caches = [*self.machine.caches, *([max(self.machine.caches, default=1 << 20) * 16] * 3)][:3]
+        return [self.traffic(self.kernel.body, (), cache) for cache in caches]
 
     def traffic(self, nodes: tuple[Node, ...], trips: tuple[int, ...], cache: int) -> float:
         """The bytes that come from beyond a cache of so many bytes while some nodes run: what is touched once,
@@ -268,36 +250,6 @@ def _line_bytes(buffer: Buffer, box: tuple[int, ...], line: int) -> int:
     return row * prod(n for d, n in enumerate(box) if d != innermost)
 
 
-def _counted(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> tuple[dict[str, float], float]:
-    """The features of a kernel, and about the seconds that it takes."""
-    kernel = in_halves(given_kernel(kernel))
-    counted = Counted(kernel, solve(kernel, {}, sizes), machine)
-    names = ["flops", "functions", "instances", "vector instances", "iterations", "statements", "scopes", "leaves",
-             "leaf extent", "guards", "hints", "depth", "chains", "accessed", "register accesses"]  # fmt: skip
-    names += [f"accesses {kind}" for kind in ("still", "next", "strided", "gathered")]
-    names += [f"{what} {mark}" for mark in MARKS for what in ("mark", "extent")] + [f"op {op}" for op in OPS]
-    counted.found.update(dict.fromkeys(names, 0.0))
-    cycles = counted.visit(kernel.body, (), 1)
-    found = counted.found
-    found["bytes"] = float(counted.footprint(kernel.body, (), 0))
-    found["intensity"] = found["flops"] / max(1.0, found["bytes"])
-    for storage in STORAGES:
-        own = [b for b in kernel.buffers if b.role == "tmp" and b.storage == storage]
-        found[f"temporaries {storage}"] = float(len(own))
-        sizes_of = (prod(counted.shapes[b.name]) * b.dtype.itemsize for b in own)
-        found[f"temporary bytes {storage}"] = float(sum(sizes_of))
-    found["register tile"] = found["temporary bytes reg"] / machine.vector_bytes
-    found["share in lanes"] = found["vector instances"] / max(1.0, found["instances"])
-    caches = [*machine.caches, *([max(machine.caches, default=1 << 20) * 16] * 3)][:3]
-    for level, cache in enumerate(caches, 1):
-        brought = counted.traffic(kernel.body, (), cache)
-        found[f"traffic L{level}"] = brought
-        cycles += brought / machine.line * LINE_CYCLES[level - 1]
-    if found["register tile"] > machine.registers:
-        cycles *= found["register tile"] / machine.registers
-    return {name: float(amount) for name, amount in found.items()}, cycles / HERTZ
-
-
 @public
 def features(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, float]:
     """Named numbers that describe a kernel at given sizes, the same names in the same order for every kernel.
@@ -308,15 +260,30 @@ def features(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, float]:
     lanes`, how the innermost scopes step through memory, temporaries and their bytes by storage, `register tile`
     in vectors, and the statements by operator. Raises ArgumentError for sizes that do not fit the kernel.
     """
-    return _counted(kernel, sizes, machine_for("llvm"))[0]
+    counted = counted_at(kernel, sizes, machine_for("llvm"))
+    kernel, machine = counted.kernel, counted.machine
+    names = ["flops", "functions", "instances", "vector instances", "iterations", "statements", "scopes", "leaves",
+             "leaf extent", "guards", "hints", "depth", "chains", "accessed", "register accesses"]  # fmt: skip
+    names += [f"accesses {kind}" for kind in ("still", "next", "strided", "gathered")]
+    names += [f"{what} {mark}" for mark in MARKS for what in ("mark", "extent")] + [f"op {op}" for op in OPS]
+    counted.found.update(dict.fromkeys(names, 0.0))
+    counted.visit(kernel.body, (), 1)
+    found = counted.found
+    found["bytes"] = float(counted.footprint(kernel.body, (), 0))
+    found["intensity"] = found["flops"] / max(1.0, found["bytes"])
+    for storage in STORAGES:
+        own = [b for b in kernel.buffers if b.role == "tmp" and b.storage == storage]
+        found[f"temporaries {storage}"] = float(len(own))
+        sizes_of = (prod(counted.shapes[b.name]) * b.dtype.itemsize for b in own)
+        found[f"temporary bytes {storage}"] = float(sum(sizes_of))
+    found["register tile"] = found["temporary bytes reg"] / machine.vector_bytes
+    found["share in lanes"] = found["vector instances"] / max(1.0, found["instances"])
+    for level, brought in enumerate(counted.brought(), 1):
+        found[f"traffic L{level}"] = brought
+    return {name: float(amount) for name, amount in found.items()}
 
 
-@public
-def estimate(kernel: Kernel, sizes: Mapping[str, int], target: str = "llvm", threads: int | None = None) -> float:
-    """About how many seconds a kernel takes at given sizes on the machine of a target. A guess from the text alone,
-    always the same for the same text and machine, and no more than an order among schedules of one kernel. Nothing
-    is built and nothing runs. Raises ArgumentError for sizes that do not fit the kernel, or an unknown target."""
-    machine = machine_for(target)
-    if threads is not None:
-        machine = replace(machine, cores=threads)
-    return _counted(kernel, sizes, machine)[1]
+def counted_at(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> Counted:
+    """A kernel at sizes on a machine. Raises ArgumentError for sizes that do not fit the kernel."""
+    kernel = in_halves(given_kernel(kernel))
+    return Counted(kernel, solve(kernel, {}, sizes), machine)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
+from math import ceil, prod
 
 from dojoir.backends.machine import Machine
+from dojoir.costs.cycles import Cycles, Level
 from dojoir.costs.features import Around, Counted
-from dojoir.ir.nodes import Guard, Kernel, Path, Scope, Statement, format_path
+from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.ir.packing import in_halves
 from dojoir.ir.text import lines
 from dojoir.meaning.sizes import solve
@@ -35,44 +36,47 @@ def scopes(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> list[S
     """The scopes of a kernel in the order of its text. Raises ArgumentError for sizes that do not fit it."""
     kernel = in_halves(kernel)
     given = solve(kernel, {}, sizes)
-    whole = Counted(kernel, given, machine).visit(kernel.body, (), 1)
+    cycles = Cycles(Counted(kernel, given, machine))
+    whole = cycles.nodes(kernel.body, (), ()).cycles
     numbers = {path: (n, text) for n, (path, text) in enumerate(lines(kernel, False), 1) if path}
     found: list[ScopeWork] = []
-    for path, scope, loops in _scopes(Counted(kernel, given, machine), kernel):
+    for path, scope, loops, levels in _scopes(cycles, kernel):
         counted = Counted(kernel, given, machine)
         trips = tuple(loop.trips for loop in loops)
         times = prod(trips)
         at_once = prod(min(loop.trips, max(1, machine.cores)) for loop in loops if "p" in loop.marks)
-        cycles = counted.visit((scope,), loops, times) * times / max(1, at_once)
+        counted.visit((scope,), loops, times)
+        steps = prod(ceil(level.trips / level.lanes) for level in levels if not level.flat)
+        own = cycles.scope(scope, loops, levels).cycles * steps / max(1, at_once)
         runs = times * counted.trips(scope, trips)
         number, text = numbers[path]
         found.append(
             ScopeWork(
                 format_path(path), number, text, runs, round(counted.found.get("flops", 0.0)),
                 round(counted.found.get("accessed", 0.0)), counted.footprint((scope,), trips, len(trips)),
-                min(1.0, cycles / whole) if whole else 0.0,
+                min(1.0, own / whole) if whole else 0.0,
             )
         )  # fmt: skip
     return found
 
 
-def _scopes(counted: Counted, kernel: Kernel) -> Iterator[tuple[Path, Scope, tuple[Around, ...]]]:
-    """Each scope with those around it."""
+def _scopes(cycles: Cycles, kernel: Kernel) -> Iterator[tuple[Path, Scope, tuple[Around, ...], tuple[Level, ...]]]:
+    """Each scope with those around it, and what becomes of these."""
 
     def inside(
-        nodes: tuple[Scope | Guard | Statement, ...], prefix: Path, loops: tuple[Around, ...]
-    ) -> Iterator[tuple[Path, Scope, tuple[Around, ...]]]:
+        nodes: tuple[Node, ...], prefix: Path, loops: tuple[Around, ...], levels: tuple[Level, ...]
+    ) -> Iterator[tuple[Path, Scope, tuple[Around, ...], tuple[Level, ...]]]:
         for n, node in enumerate(nodes):
             path = (*prefix, n)
-            if isinstance(node, Statement):
-                continue
-            around = loops
             if isinstance(node, Scope):
-                yield path, node, loops
-                around = (*loops, Around(counted.trips(node, tuple(one.trips for one in loops)), node.marks))
-            yield from inside(node.body, path, around)
+                yield path, node, loops, levels
+                trips = cycles.counted.trips(node, tuple(one.trips for one in loops))
+                around = (*loops, Around(trips, node.marks))
+                yield from inside(node.body, path, around, (*levels, cycles.level(node, trips, levels)))
+            elif not isinstance(node, Statement):
+                yield from inside(node.body, path, loops, levels)
 
-    yield from inside(kernel.body, (), ())
+    yield from inside(kernel.body, (), (), ())
 
 
 def hottest_lines(kernel: Kernel, found: list[ScopeWork]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import dojoir
 from dojoir.schedules.file import VARIABLE, Schedule, given_schedules, own_schedules
 from dojoir.schedules.measured import bench, fastest
-from dojoir.schedules.structures import fitting, for_planner, on_nests
+from dojoir.schedules.structures import for_planner, on_nests
 
 if TYPE_CHECKING:
     from dojoir.passes.schedule.plan.planner import Tried
@@ -206,7 +206,7 @@ def _measured(
     known: list[Way] = []
     if best is not None and best.start == kernel and best.is_safe:
         known.append(Way("the fastest of the database", best.copy))
-    all_ways = chain(known, ways(kernel, target, machine, sizes, threads, folders, structures))
+    all_ways = chain(known, ways(kernel, target, machine, sizes, threads, folders, structures, every=True))
     found = fastest(all_ways, on, model)
     way, is_known = found.way, found.way in known
     return Choice(found.trace, machine, way.schedule, is_known, way.structures, way.name, found.timed)
@@ -267,10 +267,12 @@ def ways(
     folders: Sequence[str | os.PathLike[str]],
     structures: Sequence[dojoir.Pass] = (),
     tried: list[Tried] | None = None,
+    every: bool = False,
 ) -> Iterator[Way]:
-    """The ways to schedule a kernel in the order in which they are taken, each made when it is asked for; the last
-    is the text as it stands. With `tried`, which collects what a planner tries, the planner is asked once. For a
-    CPU what the rules make is followed by what they make without one of their structures."""
+    """The ways to schedule a kernel in the order in which they are taken, each made when it is asked for; the text
+    as it stands is one. With `tried`, which collects what a planner tries, the planner is asked once. For a CPU
+    what the rules make without one of their structures is asked for where that may be faster, or `every`
+    time."""
     target = target.partition("@")[0]
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
     known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
@@ -283,7 +285,7 @@ def ways(
         if used:
             yield Way(f"{', '.join(used)}, then default_schedule", partial(_then, begun, rest), structures=used)
     if machine.kind == "cpu" and is_small(kernel, known):
-        for way in _ruled(kernel, machine, sizes, known["threads"], tried=tried):
+        for way in _ruled(kernel, machine, sizes, known["threads"], tried=tried, every=every):
             yield replace(way, name=f"{way.name} on one core", make=partial(_on_one_core, way))
     else:
         stored = own_schedules(kernel.name)
@@ -291,7 +293,7 @@ def ways(
             stored = [one for one in stored if "gpu" in one.needs]
         for own in _fitting(stored, kernel, target, known, machine):
             yield Way(f"schedule {own.path}", partial(own.on, kernel), own)
-        yield from _ruled(kernel, machine, sizes, known["threads"], structures, tried)
+        yield from _ruled(kernel, machine, sizes, known["threads"], structures, tried, every)
     yield Way("the text as it stands", partial(dojoir.Trace, kernel))
 
 
@@ -312,19 +314,23 @@ def _ruled(
     threads: int,
     structures: Sequence[dojoir.Pass] = (),
     tried: list[Tried] | None = None,
+    every: bool = False,
 ) -> Iterator[Way]:
-    """For a CPU the default schedule, then the same without each of its structures. For a GPU what the planner
-    makes of each form, the best first; then, unless what is tried is collected, the same without shared memory."""
-    if machine.kind == "cpu":
-        yield Way("default_schedule", partial(default_for(machine, sizes, threads).on, kernel))
-        room = machine_of(machine, threads)
-        for name in fitting(kernel, room, sizes or {}, [] if tried is None else tried):
-            rest = dojoir.PASSES["default_without"].given(name).for_sizes(sizes or {}).for_machine(room)
-            yield Way(f"default_schedule without {name}", partial(rest.on, kernel), without=name)
-        return
+    """For a CPU what the planner makes, the best first, and the usual schedule by its name. For a GPU what it makes
+    of each form, the best first; then, unless what is tried is collected, the same without shared memory."""
     from dojoir.passes.schedule.forms.settling import settle  # what is kept needs no planner
-    from dojoir.passes.schedule.plan.planner import STRUCTURES, Planner
+    from dojoir.passes.schedule.plan.planner import STRUCTURES, TEXT, Planner
 
+    if machine.kind == "cpu":
+        trace = dojoir.Trace(kernel)
+        settle(trace)
+        planner = Planner(machine_of(machine, threads), sizes or {}, [] if tried is None else tried)
+        for n, made in enumerate(planner.by_roles(trace, every)):
+            if made.form != TEXT:
+                yield Way(made.form, made.trace.copy, without=made.without)
+            elif not n:
+                yield Way(TEXT, partial(dojoir.Trace, kernel))
+        return
     rooms = {"planned": machine, "planned without shared memory": replace(machine, shared_bytes=0)}
     for name, room in rooms.items():
         trace = dojoir.Trace(kernel)

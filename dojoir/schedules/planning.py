@@ -15,7 +15,7 @@ from dojoir.schedules.choice import Way, check_sizes, emitted, ways
 
 _OPTIONS = ("", "option", "model", "moves", "why not")
 _TRIED = ("form", "nest", "structure", "model", "why not")
-_FITTED = ("role", "place", "structure", "why not")
+_FITTED = ("role", "place", "structure", "model", "why not")
 """The titles of both tables of a plan, the second for a GPU and for a CPU."""
 
 if TYPE_CHECKING:
@@ -102,8 +102,6 @@ class Plan:
         return _TRIED if self.machine.kind == "gpu" else _FITTED
 
     def _tried(self) -> list[tuple[str, ...]]:
-        if self.machine.kind == "cpu":
-            return [(t.form, t.nest, t.structure, _first(t.refusal)) for t in self.tried]
         return [(t.form, t.nest, t.structure, _time(t.seconds), _first(t.refusal)) for t in self.tried]
 
 
@@ -122,7 +120,9 @@ def plan(
 
     For a CPU the rules are structures in their roles (`default_schedule`), and an option is also what they make
     without one of these: of some texts that is faster, and `optimize(measure=True)` and `tune` find out. Where all
-    sizes are known, the seconds are those of `dojoir.estimate`, no more than an order of schedules.
+    sizes are known, the seconds are those of `dojoir.estimate`, no more than an order of schedules. One of these
+    options, or the text as it stands, comes before the usual one where it is clearly faster by them. `Plan.tried`
+    has the seconds of the kernel once each structure was made.
 
     For a GPU the rules are a planner. Its options are the forms of the kernel (which nests are fused, or made
     several), each with the structures of its nests that the model of the machine says are fastest. `Plan.tried`
@@ -144,7 +144,7 @@ def plan(
     machine = dojoir.machine_for(target, cpu)
     check_sizes(kernel, sizes or {})
     tried: list[Tried] = []
-    found = ways(kernel, target, machine, sizes, threads, folders, structures, tried)
+    found = ways(kernel, target, machine, sizes, threads, folders, structures, tried, every=True)
     options = tuple(_option(way, kernel, target, machine) for way in found)
     if machine.kind == "cpu":
         where = target if cpu is None or "@" in target else f"{target}@{cpu}"

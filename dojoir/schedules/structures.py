@@ -80,24 +80,3 @@ def on_nests(
             trace = other
             break
     return tuple(used), trace
-
-
-def fitting(
-    kernel: dojoir.Kernel, machine: dojoir.Machine, sizes: Mapping[str, int], tried: list[Tried]
-) -> list[str]:
-    """The structures for CPUs that are made of a kernel by rule, and might be left out, by name. `tried` collects
-    the places that each fits, as they are then, and why it is refused there."""
-    from dojoir.passes.schedule.cpu.structures import schedule_nests
-    from dojoir.passes.schedule.forms.settling import settle
-    from dojoir.passes.schedule.plan.planner import Tried
-
-    trace = dojoir.Trace(kernel)
-    settle(trace)
-    found: dict[str, None] = {}
-    for fit in schedule_nests(trace, machine, sizes):
-        if fit.role.optional and (fit.moves or fit.refusal):
-            place = ".".join(map(str, fit.path))
-            tried.append(Tried(fit.role.name, place, fit.structure, None, str(fit.refusal or "")))
-            if fit.moves:
-                found[fit.structure] = None
-    return [*found]

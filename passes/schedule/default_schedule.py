@@ -7,10 +7,9 @@ from types import MappingProxyType
 from dojoir.backends.host import machine_named
 from dojoir.backends.machine import Machine
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.cpu.structures import schedule_nests
 from dojoir.passes.schedule.facts.sizes import Sizes
 from dojoir.passes.schedule.forms.settling import settle
-from dojoir.passes.schedule.plan.planner import plan_grids
+from dojoir.passes.schedule.plan.planner import plan
 
 
 def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Sizes = MappingProxyType({})) -> None:
@@ -45,6 +44,9 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
       asks for them when it runs), and the next row is fetched in a pass that takes long for each element.
     - *cores*: the outermost scope that allows it, and runs often enough, is shared out over the cores.
 
+    Where all sizes are known, one of these structures is left out, or all are, if the model of the machine says
+    that the kernel is clearly faster so (`plan/planner.py`).
+
     For a GPU each nest of independent scopes becomes a grid, by the structure that the model of the machine says is
     fastest (`plan/planner.py`).
 
@@ -78,7 +80,4 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     """
     machine = machine if isinstance(machine, Machine) else machine_named(machine)
     settle(trace)
-    if machine.kind == "gpu":
-        plan_grids(trace, machine, sizes)
-        return
-    schedule_nests(trace, machine, sizes)
+    plan(trace, machine, sizes)

@@ -209,6 +209,33 @@ def test_what_follows_from_a_rest_of_the_result_is_written_out() -> None:
     assert dojoir.verify(trace.kernel, against=dojoir.parse(PADDED), seeds=1).ok
 
 
+IN_THREE = """kernel in_three(C, D, H, W)
+in  x: f32[C, D, H, W]
+in  f: f32[C, 2, 2, 2]
+out y: f32[2*D, 2*H, 2*W]
+
+2*D @d
+| 2*H @h
+| | 2*W @w
+| | | y[{d}, {h}, {w}] = 0
+| | | C @c
+| | | | 2 @r
+| | | | | 2 @p
+| | | | | | 2 @q
+| | | | | | | if ({d} - {r}) % 2 == 0 and {d} >= {r} and ({h} - {p}) % 2 == 0 and {h} >= {p}
+| | | | | | | | if ({w} - {q}) % 2 == 0 and {w} >= {q}
+| | | | | | | | | y[{d}, {h}, {w}] += f[{c}, {r}, {p}, {q}] * x[ROWS]
+"""
+IN_THREE = IN_THREE.replace("ROWS", "{c}, ({d} - {r}) // 2, ({h} - {p}) // 2, ({w} - {q}) // 2")
+
+
+def test_what_is_summed_over_does_not_follow_from_a_rest_that_is_still_to_be_split() -> None:
+    """As many terms as residues: a rest of the second dimension is no number yet when the first one is."""
+    trace = by_rule(IN_THREE, "avx2")
+    assert " // 2, ({" not in dojoir.to_text(trace.kernel) and "% 2) // 2" not in dojoir.to_text(trace.kernel)
+    assert dojoir.verify(trace.kernel, against=dojoir.parse(IN_THREE), seeds=1).ok
+
+
 def test_a_condition_on_the_result_alone_is_written_out() -> None:
     trace = by_rule(EVERY_THIRD)
     written = dojoir.to_text(trace.kernel)

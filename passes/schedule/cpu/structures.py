@@ -69,14 +69,19 @@ class Role:
 @dataclass(frozen=True)
 class Fitted:
     """A place that a structure of a role fitted: how many moves were made there (0 where what goes through a nest
-    by itself found nothing to do), or the `refusal` of one."""
+    by itself found nothing to do), or the `refusal` of one, and the seconds of the kernel then, if these were asked
+    for."""
 
     role: Role
     structure: str
     path: Path
     moves: int = 0
     refusal: DojoError | None = None
+    seconds: float | None = None
 
+
+Cost = Callable[[Trace], float | None]
+"""The seconds of a kernel, as far as they are known."""
 
 Skips = Callable[[str, Path], bool]
 """Whether a structure, by its name, is skipped at a place."""
@@ -86,19 +91,28 @@ def _nowhere(name: str, path: Path) -> bool:
     return False
 
 
-def schedule_nests(trace: Trace, machine: Machine, sizes: Sizes, skips: Skips = _nowhere) -> list[Fitted]:
+def schedule_nests(
+    trace: Trace, machine: Machine, sizes: Sizes, skips: Skips = _nowhere, cost: Cost | None = None
+) -> list[Fitted]:
     """Schedules a kernel by all structures that fit it, but where they are skipped. A refusal leaves the kernel as
-    it was. Returns what fitted, in the order in which it was tried."""
+    it was. Returns what fitted, in the order in which it was tried, with what it costs if that is given."""
     found: list[Fitted] = []
     for role in ROLES:
         if role.form is not None:
             role.form(trace, sizes)
         for structure in role.structures:
-            found += use(trace, name_of(structure), machine, sizes, skips)
+            found += use(trace, name_of(structure), machine, sizes, skips, cost)
     return found
 
 
-def use(trace: Trace, name: str, machine: Machine, sizes: Sizes, skips: Skips = _nowhere) -> list[Fitted]:
+def use(
+    trace: Trace,
+    name: str,
+    machine: Machine,
+    sizes: Sizes,
+    skips: Skips = _nowhere,
+    cost: Cost | None = None,
+) -> list[Fitted]:
     """Schedules the places that a structure fits, but where it is skipped, the last of the text first: so the
     places of others stay as they are. Of several fits at one place the last that is legal is made. Raises KeyError
     for an unknown name."""
@@ -117,7 +131,8 @@ def use(trace: Trace, name: str, machine: Machine, sizes: Sizes, skips: Skips = 
             except DojoError as error:
                 take_over(trace, before)
                 refusal = error
-        found.append(Fitted(role, name, fit.path, len(trace.steps) - len(before.steps), refusal))
+        seconds = cost(trace) if cost is not None and role.optional and refusal is None else None
+        found.append(Fitted(role, name, fit.path, len(trace.steps) - len(before.steps), refusal, seconds))
         if fit.path and refusal is None:  # without a path a fit is about one buffer, and others are about others
             done.add(fit.path)
     return found

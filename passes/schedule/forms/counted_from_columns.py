@@ -5,6 +5,8 @@ column nothing lies side by side then, since one more column is one less to sum.
 the columns, those that have the element, which are neighbours:
 
     i | k | j <= k: c[i, j] += a[i, k] * b[k, j]
+
+A sum that is counted as far as the column, `k <= j`, goes around the columns as well, those from `k` on.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from __future__ import annotations
 from functools import partial
 
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Access, Guard, Path, Scope, Site
+from dojoir.ir.nodes import Access, Condition, Guard, Path, Scope, Site
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.loops.deletion import DeleteNode
 from dojoir.passes.loops.extents import SetExtent
 from dojoir.passes.loops.guards import DropCondition, RemoveGuard
 from dojoir.passes.loops.skewing import Skew
@@ -21,36 +25,40 @@ from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.facts.strides import depends, is_leaf, step_of, strided
 from dojoir.passes.schedule.forms.nests import known
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import act, move, spot, stand_alone
+from dojoir.passes.schedule.steps.spots import act, guard_body, in_two, move, spot, stand_alone
 
 
 def count_from_zero(trace: Trace) -> None:
-    """Brings each sum that is counted from the column on around its columns, where they are neighbours then. Where
-    a move is refused, the sum stays as it was."""
+    """Brings each sum that is counted from the column on, or as far as the column, around its columns, where they
+    are neighbours then. Where a move is refused, the sum stays as it was."""
     for site in reversed(trace.kernel.sites):
-        if _is_counted_on(trace, site):
-            tried(trace, partial(_count_from_zero, path=site.path[:-1]))
+        if way := _way(trace, site):
+            tried(trace, partial(_count_from_zero if way < 0 else _count_columns_on, path=site.path[:-1]))
 
 
-def _is_counted_on(trace: Trace, site: Site) -> bool:
-    """Whether a statement sums up in an innermost scope that gets shorter by one with each column, and reads what
-    goes along both, not all of it from one element to the next."""
+def _way(trace: Trace, site: Site) -> int:
+    """-1 where a statement sums up in an innermost scope that gets shorter by one with each column, and reads what
+    goes along both, not all of it from one element to the next; 1 where that scope ends at the column, and what it
+    reads along both goes from one column to the next; else 0."""
     depth, target = len(site.scopes), site.statement.target
     if not site.statement.accumulation or depth < 2 or not isinstance(site.ancestors[-2], Scope):
-        return False
+        return 0
     column, summed = depth - 2, site.scopes[-1]
     if any(scope.marks for scope in site.scopes) or not is_leaf(summed) or len(summed.extent.bounds) != 1:
-        return False
+        return 0
     both = [a for a in site.statement.reads if depends(a, column) and depends(a, column + 1)]
-    return (
+    found = (
         isinstance(site.ancestors[-1], Scope)
-        and summed.extent.bounds[0].coefficient(Iter(column)) == -1
         and step_of(trace.kernel, target, column) == 1
         and not depends(target, column + 1)
         and strided(trace.kernel, site.path[:-1]) > 0
         and bool(both)
-        and all(_goes_on(access, column) for access in both)
     )
+    bound = summed.extent.bounds[0]
+    if found and bound.coefficient(Iter(column)) == -1 and all(_goes_on(access, column) for access in both):
+        return -1
+    steps = [step_of(trace.kernel, access, column) for access in both]
+    return int(found and bound == Affine.iterator(column) + 1 and all(step == 1 for step in steps))
 
 
 def _goes_on(access: Access, column: int) -> bool:
@@ -74,3 +82,16 @@ def _count_from_zero(trace: Trace, path: Path) -> None:
     act(trace, SetExtent, columns, summed.iterator + 1)
     act(trace, RemoveGuard, columns.child(0))
     known(not strided(trace.kernel, columns.path), "of neighbours along its columns")
+
+
+def _count_columns_on(trace: Trace, path: Path) -> None:
+    """Raises DojoError where a move of it is refused."""
+    columns = stand_alone(trace, spot(trace, path), 1)
+    summed = columns.child(0)
+    guard_body(trace, summed, [Condition(summed.iterator, "<", columns.iterator + 1)])
+    act(trace, SetExtent, summed, columns.scope.extent)
+    act(trace, SwapScopes, columns)
+    never, always = in_two(trace, Cut, columns, summed.iterator)
+    act(trace, RemoveGuard, always.child(0))
+    act(trace, DeleteNode, never)
+    known(not strided(trace.kernel, always.path), "of neighbours along its columns")

@@ -132,7 +132,7 @@ def _residue_in(site: Site, value: Affine) -> Path | None:
 
 def _fixed(site: Site) -> tuple[Path, Affine] | None:
     """The innermost scope around a statement that it sums over and of which a condition on a rest lets one
-    iteration through, with that iteration."""
+    iteration through, with that iteration, if it has no rests but of residues: others are still to be split."""
     conditions = [c for node in site.ancestors if isinstance(node, Guard) for c in node.conditions]
     for depth in reversed(range(len(site.scopes))):
         count = site.scopes[depth].extent.constant
@@ -143,7 +143,9 @@ def _fixed(site: Site) -> tuple[Path, Affine] | None:
                 others = condition.right - rest.numerator + Affine.iterator(depth) * own
                 if all(d < depth for d in others.iterators):
                     value = _least(others * pow(own, -1, count), count) % count
-                    return site.scope_paths[depth], without_divisions(value, site.scopes[:depth])
+                    value = without_divisions(value, site.scopes[:depth])
+                    if all(site.scopes[d].extent.constant in range(2, MOST_RESIDUES + 1) for d in value.divided):
+                        return site.scope_paths[depth], value
     return None
 
 

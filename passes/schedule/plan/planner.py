@@ -1,6 +1,7 @@
 """The planner: of each nest several schedules, made by moves on copies of the trace, and the one kept that the
 model of the machine says is fastest. A structure that a nest is not of, and a move that is refused, are one
-candidate fewer.
+candidate fewer. For a CPU structures have roles, which come one after the other on the whole kernel
+(`cpu/structures.py`): all that fit are used, each is left out once, and the text as it stands is a choice.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from functools import partial
 from math import inf
 
 from dojoir.backends.machine import Machine
+from dojoir.costs.cycles import seconds_of
 from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds, node_seconds
 from dojoir.errors import ArgumentError, DojoError
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
 from dojoir.passes.engine.supposing import proved, supposing
 from dojoir.passes.engine.trace import Trace, take_over
+from dojoir.passes.schedule.cpu.structures import schedule_nests
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums
 from dojoir.passes.schedule.forms.ends import cut_ends
 from dojoir.passes.schedule.forms.invariants import hoist_factors
@@ -52,13 +55,24 @@ NEAR = 1.6
 """How near to what no schedule can be faster than a plan must come, by the model, for no other to be looked for."""
 
 
-GAIN, OPEN_GAIN = 1.15, 1.5
+GAIN, OPEN_GAIN, CPU_GAIN = 1.15, 1.5, 1.35
+"""How much faster by the model a plan must be that is not the usual one: of a CPU the model knows less."""
+
+TEXT_NEAR = 2.0
+"""How many times the seconds of the usual plan the text as it stands may take, by the model of a CPU, for the usual
+plan without one of its structures to be made: where they gain more, each does."""
 
 WORTH = 0.99
 """The share of the seconds of a schedule for any sizes that one for some must stay below, for both to be made."""
 
 MOST_TRIED = 2
 """How many schedules for any sizes are made again as the second of two versions, until one can be."""
+
+SOME_CORES = 4
+"""The cores of a CPU of which it is not known how many it has."""
+
+USUAL, TEXT = "default_schedule", "the text as it stands"
+"""The names of two plans for a CPU."""
 
 MOST_PARTS = 6
 """How often a nest becomes several, one inside of the other's planning, at most."""
@@ -80,12 +94,14 @@ class Tried:
 @dataclass(frozen=True)
 class Scheduled:
     """A kernel scheduled in one of its forms, and its seconds by the model. Moves of the trace beyond the first
-    `sure` are supposed to be legal, where that is a number: ask `proved` before it is used."""
+    `sure` are supposed to be legal, where that is a number: ask `proved` before it is used. `without` is the
+    structure for CPUs that is left out, if it is such a one."""
 
     form: str
     trace: Trace
     seconds: float
     sure: int | None = None
+    without: str = ""
 
     def proved(self) -> Trace:
         """A trace of which each move is proved. Raises IllegalMove where one is not legal."""
@@ -105,7 +121,11 @@ class Planner:
     """What is found while moves are supposed to be legal; None where each is proved when it is made."""
 
     def cost(self, trace: Trace) -> float:
-        """Seconds of the kernel as it is, by the model; infinite where it is none for a GPU."""
+        """Seconds of the kernel as it is, by the model; infinite where it is none for a GPU. Raises ArgumentError
+        on a CPU where a size is open, or none that it can be."""
+        if self.machine.kind == "cpu":
+            known = {name: value for name, value in self.sizes.items() if name in trace.kernel.runtime_sizes}
+            return seconds_of(trace.kernel, known, replace(self.machine, cores=self.machine.cores or SOME_CORES))
         if crosses_launches(trace.kernel):
             return inf
         return launch_seconds(trace.kernel, self.machine, self.sizes)
@@ -119,6 +139,8 @@ class Planner:
     def plans(self, trace: Trace) -> list[Scheduled]:
         """The kernel of a trace with all nests scheduled, in each of its forms, the best first. Where all open
         sizes are known, what is best for these comes first, with a version for all others."""
+        if self.machine.kind == "cpu":
+            return self.by_roles(trace)
         found = self.general(trace)
         known = {name: self.sizes[name] for name in trace.kernel.runtime_sizes if name in self.sizes}
         if not known or len(known) < len(trace.kernel.runtime_sizes):
@@ -141,6 +163,37 @@ class Planner:
             if tried(both, partial(version_for_others, start=trace, others=others.trace)):
                 return [Scheduled(f"{here.form} at these sizes, else {others.form}", both, here.seconds), *found]
         return found
+
+    def by_roles(self, trace: Trace, every: bool = False) -> list[Scheduled]:
+        """The same for a CPU: the best first, then what all structures make that fit in their roles, what they make
+        without one of them, and the text as it stands. What leaves a structure out is made where all together do
+        not gain much by the model, and `every` one where that is asked for. With open sizes the first of these is
+        the best."""
+        usual = trace.copy()
+        fitted = schedule_nests(usual, self.machine, self.sizes, cost=self._known_cost if every else None)
+        fitted = [fit for fit in fitted if fit.role.optional and (fit.moves or fit.refusal)]
+        self.tried.extend(
+            Tried(fit.role.name, format_path(fit.path), fit.structure, fit.seconds, str(fit.refusal or ""))
+            for fit in fitted
+        )
+        usually, plain = self._known_cost(usual), self._known_cost(trace)
+        near = usually is not None and plain is not None and plain < TEXT_NEAR * usually
+        found = [Scheduled(USUAL, usual, usually or inf)]
+        for name in dict.fromkeys(fit.structure for fit in fitted if fit.moves) if near or every else ():
+            other = trace.copy()
+            schedule_nests(other, self.machine, self.sizes, partial(_is_left_out, name))
+            found.append(Scheduled(f"{USUAL} without {name}", other, self._known_cost(other) or inf, without=name))
+        found.append(Scheduled(TEXT, trace.copy(), plain or inf))
+        best = min(found, key=lambda one: one.seconds * (1 if one is found[0] else CPU_GAIN))
+        return [best, *(one for one in found if one is not best)]
+
+    def _known_cost(self, trace: Trace) -> float | None:
+        """The seconds on a CPU; None where a size is open, or none that it can be."""
+        if not all(name in self.sizes for name in trace.kernel.runtime_sizes):
+            return None
+        with suppress(ArgumentError):
+            return self.cost(trace)
+        return None
 
     def general(self, trace: Trace) -> list[Scheduled]:
         """The same for one version. Where a loop is left to the host, scalars may be what its iterations wait for:
@@ -238,6 +291,10 @@ class Planner:
     ) -> None:
         if depth == 0 and len(path) == 1:
             self.tried.append(Tried(form, format_path(path), structure.__name__, seconds, refusal))
+
+
+def _is_left_out(name: str, structure: str, path: Path) -> bool:
+    return structure == name
 
 
 def _where(nest: Spot) -> Path | None:
@@ -341,6 +398,6 @@ sums are inside of what they sum up for. The last two make nests of one: of the 
 of the ends of rows that a condition is on."""
 
 
-def plan_grids(trace: Trace, machine: Machine, sizes: Mapping[str, int]) -> None:
-    """Schedules a kernel for a GPU."""
+def plan(trace: Trace, machine: Machine, sizes: Mapping[str, int]) -> None:
+    """Schedules a kernel by the best plan."""
     take_over(trace, Planner(machine, sizes).plans(trace)[0].trace)

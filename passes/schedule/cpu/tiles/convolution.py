@@ -41,6 +41,9 @@ from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
 
+ASKED = 260
+"""What it costs to ask whether a tile is inside of an edge, and to begin its sum for either, in multiply-adds."""
+
 
 def channel_tiles(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Gives each convolution a register tile, unless it has few columns and a sum as short."""
@@ -68,8 +71,9 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
     inner = convolution.site.scopes[trace.kernel.depth_of(convolution.columns) + 1 :]
     counts = [count_of(scope.extent, sizes) for scope in inner]
     summed = None if None in counts else prod(count for count in counts if count is not None)
-    apart = convolution.strided or (not machine.masks and _asks_columns(trace.kernel, convolution))
-    across, channels, columns = window_shape(machine, lanes, *known, summed, apart)
+    asks = not machine.masks and _asks_columns(trace.kernel, convolution)
+    begun = ASKED / (counts[0] or ASKED) if asks else 0.0
+    across, channels, columns = window_shape(machine, lanes, *known, summed, convolution.strided or asks, begun)
     rows_outside = _rows_outside(trace.kernel, convolution, channels, machine, sizes)
     fuse(trace, convolution.site.path)
     levels = len(convolution.columns) - len(base)

@@ -84,11 +84,17 @@ def sums_in_lanes(lanes: int, columns: int, summed: int | None) -> bool:
 
 
 def window_shape(
-    machine: Machine, lanes: int, channels: int | None, columns: int | None, summed: int | None, strided: bool
+    machine: Machine,
+    lanes: int,
+    channels: int | None,
+    columns: int | None,
+    summed: int | None,
+    strided: bool,
+    begun: float = 0.0,
 ) -> tuple[bool, int, int]:
     """Whether the lanes of a convolution are channels, and the channels and columns of its tile: for so many, as
     far as they are known, each result a sum of so many products. They are channels where its columns are no
-    neighbours (`strided`)."""
+    neighbours (`strided`). `begun` is what each step costs beside its tile, in multiply-adds."""
     usual = (machine.registers - 4) // 2 - machine.registers // 16
     if channels is None or columns is None or lanes < 2:
         if strided or channels is None or channels >= 2 * lanes:
@@ -97,22 +103,25 @@ def window_shape(
     found = []
     scattered = SCATTER * columns * channels / (summed or SCATTER * columns * channels)
     for high in range((machine.registers - 3) // 2, 0, -1):
-        cost = (high != usual) * 0.01 + _window(machine, high, 2, columns, channels, 2 * lanes, usual)
+        cost = (high != usual) * 0.01 + _window(machine, high, 2, columns, channels, 2 * lanes, usual, begun)
         found.append((cost + scattered, (True, 2 * lanes, high)))
     for vectors in () if strided else (1, 2):
         for few in range(machine.registers // (2 * vectors), 0, -1):
-            cost = _window(machine, few, vectors, channels, columns, vectors * lanes, usual)
+            cost = _window(machine, few, vectors, channels, columns, vectors * lanes, usual, begun)
             found.append((cost, (False, few, vectors * lanes)))
     return min(found)[1]
 
 
-def _window(machine: Machine, high: int, vectors: int, down: int, across: int, wide: int, usual: int) -> float:
+def _window(
+    machine: Machine, high: int, vectors: int, down: int, across: int, wide: int, usual: int, begun: float
+) -> float:
     """The cost of one step of the sum in all tiles of a convolution, of `high` rows and so many vectors: `down` by
     `across` elements, `wide` of them in the vectors of a tile. What is left of more rows than `usual` needs more
     registers than there are."""
     tile = max(high * vectors, LATENCY) + LOAD * (high + vectors)
     rows = down // high + ((LEFT if vectors * high > 2 * usual else FEW) if down % high else 0)
-    return tile * rows * (across // wide + ((EVEN if machine.masks else PARTLY) if across % wide else 0))
+    times = across // wide + ((EVEN if machine.masks else PARTLY) if across % wide else 0)
+    return (tile * rows + begun * -(-down // high)) * times
 
 
 def _shapes(machine: Machine, lanes: int, rows: int | None, columns: int | None) -> Iterator[tuple[int, int]]:
