@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -152,3 +153,20 @@ def test_random_kernels_without_it(name: str) -> None:
             expected = dojoir.interpret(kernel, inputs, **sizes)
             wrong = agree(kernel, expected, compiled.run(inputs, **sizes), exact=False)
             assert wrong is None, f"{wrong} at {sizes}\n{left.kernel}"
+
+
+@pytest.mark.parametrize("operator", ["+=", "max=", "*="])
+def test_several_rows_are_added_to_a_vector_of_results_at_once(operator: str) -> None:
+    kernel = dojoir.parse(f"""kernel down(N, M)
+in  x: f32[N, M]
+out y: f32[M]
+
+M @j
+| y[{{j}}] = 1
+| N @i
+| | y[{{j}}] {operator} x[{{i}}, {{j}}]
+""")
+    machine = replace(dojoir.machine_for("avx2"), cores=1)
+    trace = dojoir.PASSES["default_schedule"].for_machine(machine).for_sizes({"N": 1000, "M": 1000}).on(kernel)
+    assert "min(4, N - 4*{1}) : u" in dojoir.canonical_text(trace.kernel)
+    assert dojoir.verify(trace.kernel, kernel, sizes=[{"N": n, "M": m} for n in (1, 3, 4, 9) for m in (1, 70)]).ok

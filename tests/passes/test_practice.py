@@ -212,7 +212,7 @@ def test_products_of_few_columns_sum_in_lanes() -> None:
 
 def test_sums_of_wide_rows_go_through_the_rows_as_they_lie() -> None:
     written = plain(sized(text("sum_axis0"), A=128, B=64, C=256))
-    assert "| | A\n| | | min(4096, C - 4096*{1}) : v\n" in written
+    assert "| | (A + 3) // 4\n| | | min(4096, C - 4096*{1}) : v\n| | | | min(4, A - 4*{2}) : u\n" in written
     assert "A\n| | | | s" in plain(sized(text("sum_axis0"), A=128, B=64, C=20)), "few neighbours stay in registers"
 
 

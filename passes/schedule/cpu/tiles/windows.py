@@ -17,6 +17,7 @@ from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Kernel, Path, Scope, Site, Statement
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.hardware.marks import Unroll
 from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
@@ -25,9 +26,10 @@ from dojoir.passes.schedule.facts.convolutions import is_box
 from dojoir.passes.schedule.facts.products import Product, products
 from dojoir.passes.schedule.facts.sizes import Sizes, count_of, is_short
 from dojoir.passes.schedule.facts.strides import NEAR, depends, step_of
+from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.fusing import fuse
-from dojoir.passes.schedule.steps.spots import act, first_nest, spot, stand_alone
+from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, spot, stand_alone
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
@@ -36,6 +38,9 @@ WIDE = 64
 """How many neighbours are worth going through row by row, each time for what is around them: some lines of memory,
 of which the processor fetches the next ones by itself."""
 
+
+ROWS = 4
+"""How many rows are added to a vector of results that stays in a cache, each time."""
 
 PARTLY = 3
 """The cost of a vector with masked lanes, in whole vectors."""
@@ -118,6 +123,18 @@ def tile_window(trace: Trace, window: Window, machine: Machine, sizes: Sizes = M
     act(trace, SinkScope, nest, levels)
     take_trivial_away(trace, block.path)
     mark_tile(trace, block.path, 0)
+    if window.rows and few is None:
+        tried(trace, partial(_several_rows, lanes=nest))
+
+
+def _several_rows(trace: Trace, lanes: Spot) -> None:
+    """Adds several rows to a vector of results each time that this is loaded and stored. Raises DojoError where a
+    move of it is refused."""
+    summed = lanes.around()
+    act(trace, Split, summed, ROWS)
+    rows = summed.child(0)
+    act(trace, SwapScopes, rows)
+    act(trace, Unroll, rows)
 
 
 def _lanes(count: int | None, most: int) -> int:
