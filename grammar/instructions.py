@@ -20,17 +20,24 @@ has an element, and a thread has the rest in registers. `shared` are those in th
 `{d}` is the address of the first element that a thread has, `{s}` that of the first of all, and `{s.stride}` how
 many elements apart the rows of an operand are that is `strided`.
 
-An instruction is found by its name, which is that of
-its kernel and of its file, in this package and in the directories that the variable DOJOIR_INSTRUCTIONS lists.
+Instructions that differ in a word alone, as in a type, are one file. A line
+
+    each     TYPE bf16 f16
+
+says what TYPE stands for, in the name of the file as well; several such lines, each combination.
+
+An instruction is found by its name, which is that of its kernel and of its file, in this package and in the
+directories that the variable DOJOIR_INSTRUCTIONS lists.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 from dojoir.errors import ArgumentError, Diagnostic, KernelError, ParseError, Source, Span, did_you_mean
@@ -45,7 +52,7 @@ GROUPS = ("32", "64")
 VARIABLE = "DOJOIR_INSTRUCTIONS"
 """The environment variable with the directories of a user's own instructions, as in PATH."""
 
-_WORDS = ("needs", "when", "include", "c", "llvm", "group", "shared", "cuda")
+_WORDS = ("each", "needs", "when", "include", "c", "llvm", "group", "shared", "cuda")
 _JOINED = {"cuda": "\n"}
 """The separator between a line and the one that goes on with it: a space, but for code that is printed as it is."""
 
@@ -54,7 +61,7 @@ _CALL = re.compile(r"\{(\w+)\}\s*=\s*((?:(?:reassoc|nsz|nnan|ninf|contract|fast)
 
 def instruction_names() -> list[str]:
     """The names of all instructions that can be found here, in alphabetical order."""
-    return sorted({path.stem for folder in _folders() for path in folder.glob("*.dojo")})
+    return sorted({name for folder in _folders() for path in folder.glob("*.dojo") for name in _names_in(path)})
 
 
 def find_instruction(name: str) -> Instruction:
@@ -63,6 +70,9 @@ def find_instruction(name: str) -> Instruction:
         path = folder / f"{name}.dojo"
         if path.is_file():
             return load_instruction(path)
+        for family in folder.glob("*[A-Z]*.dojo"):
+            if name in _names_in(family):
+                return _load(family, name)
     known = instruction_names()
     cure = f"dojoir.instructions.names() lists them, and directories in {VARIABLE} add to them"
     raise ArgumentError(
@@ -71,17 +81,58 @@ def find_instruction(name: str) -> Instruction:
 
 
 def load_instruction(path: str | os.PathLike[str]) -> Instruction:
-    """The instruction in a file. Raises ArgumentError if it cannot be read, and as `read_instruction`."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ArgumentError(f"cannot read '{path}': {reason}; check the path", "unreadable-file") from None
-    instruction = read_instruction(text, os.fspath(path))
-    if instruction.name != Path(path).stem:
+    """The instruction in a file. Raises ArgumentError if it cannot be read or holds several, and as
+    `read_instruction`."""
+    return _load(Path(path), Path(path).stem)
+
+
+def _load(path: Path, name: str) -> Instruction:
+    text = _text(path)
+    meant = _family(text, path.stem).get(name)
+    if meant is None:
+        names = ", ".join(_family(text, path.stem))
+        message = f"'{path}' holds several instructions: load one by its name, of {names}"
+        raise ArgumentError(message, "misnamed-instruction")
+    instruction = read_instruction(_with(text, meant), os.fspath(path))
+    if instruction.name != name:
         message = f"the kernel in '{path}' is called {instruction.name}: an instruction has the name of its file"
         raise ArgumentError(message, "misnamed-instruction")
     return instruction
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ArgumentError(f"cannot read '{path}': {reason}; check the path", "unreadable-file") from None
+
+
+# -- families: instructions that differ in a word ------------------------------------------------------------
+def _names_in(path: Path) -> Sequence[str]:
+    """The names of the instructions in a file: one that cannot be read is told of when it is used."""
+    try:
+        return [*_family(_text(path), path.stem)]
+    except ArgumentError:
+        return [path.stem]
+
+
+@lru_cache(maxsize=512)
+def _family(text: str, stem: str) -> Mapping[str, Mapping[str, str]]:
+    """What the words that lines `each` say stand for, by the name of each instruction of a file."""
+    header = text.partition("\nkernel")[0].split("\n")
+    lines = [line.split()[1:] for line in header if line.startswith("each ") and len(line.split()) > 2]
+    words = [word for word, *_ in lines]
+    meant = [dict(zip(words, values, strict=True)) for values in product(*(values for _, *values in lines))]
+    return {_with(stem, one): one for one in meant}
+
+
+def _with(text: str, meant: Mapping[str, str]) -> str:
+    """A text with each word of a family replaced, and without the lines that say for what."""
+    if meant:
+        text = re.sub("(?m)^each .*$", "", text)
+        text = re.sub("|".join(map(re.escape, meant)), lambda found: meant[found[0]], text)
+    return text
 
 
 def _folders() -> list[Path]:
@@ -173,6 +224,9 @@ def _header(lines: list[str], source: Source) -> dict[str, tuple[str, int]]:
         if word not in _WORDS:
             hint = did_you_mean(word, _WORDS) or f": write one of {', '.join(_WORDS)}"
             raise ParseError(_at("unknown-line", f"there is no line '{word}' here{hint}", number, source))
+        if word == "each":
+            message = "a line `each` is written `each WORD VALUE VALUE …`, with WORD in the name of the file"
+            raise ParseError(_at("misnamed-instruction", message, number, source))
         if word in said:
             raise ParseError(_at("duplicate-line", f"the line '{word}' stands here twice", number, source))
         last = word

@@ -29,6 +29,8 @@ template <class T> static __device__ inline unsigned &word(const T *a, int n)  /
 {
     return ((unsigned *)a)[n];
 }
+#define ptx_i8 "s8"
+#define ptx_u8 "u8"
 """
 
 

@@ -201,7 +201,7 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
                 line=128,
                 architecture="sm_90a",
                 features=nvidia("sm_90a"),
-                units=(("bf16", 1300), ("f16", 1300)),
+                units=(("bf16", 1300), ("f16", 1300), ("i8", 2600), ("u8", 2600), ("f64", 110)),
                 warp=32,
                 multiprocessors=132,
                 shared_bytes=227 << 10,
@@ -220,7 +220,7 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
                 shared_bytes=163 << 10,
                 thread_registers=255,
                 rates=Rates(memory=1.4e12, cache=4e12, clock=1.4e9),
-                units=(("bf16", 900), ("f16", 900)),
+                units=(("bf16", 900), ("f16", 900), ("i8", 1800), ("u8", 1800), ("f64", 55)),
             ),
             Machine(
                 "hip",

@@ -14,7 +14,7 @@ from math import ceil, gcd, inf, prod
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine, FloorDiv, Mod
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Buffer, Condition, Kernel, Op, Statement, holds
+from dojoir.ir.nodes import Access, Buffer, Cast, Condition, Kernel, Op, Statement, holds
 from dojoir.ir.words import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 from dojoir.types.quads import QUAD, multiplies_bytes
@@ -98,9 +98,11 @@ def multiplied_on_units(statement: Statement, machine: Machine, buffer: Callable
     """How many products of two elements, which a statement adds up, the matrix units of a multiprocessor do in a
     cycle; 0 where it is no such sum, or they have not its type."""
     match statement.value:
-        case Op("mul", (Access() as left, Access() as right)) if statement.op == "+=":
-            types = {buffer(access.buffer).dtype.name for access in (left, right)}
-            return machine.products(types.pop()) if len(types) == 1 else 0
+        case Op("mul", factors) if statement.op == "+=":
+            read = [factor.arg if isinstance(factor, Cast) else factor for factor in factors]
+            types = {buffer(one.buffer).dtype.name if isinstance(one, Access) else "" for one in read}
+            if len(types) == 1 or types == {"i8", "u8"}:
+                return min(map(machine.products, types))
     return 0
 
 

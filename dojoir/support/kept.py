@@ -47,5 +47,4 @@ else:
         def __get__(self, of: Any, owner: type | None = None) -> Any:
             if of is None:
                 return self
-            found = of.__dict__[self._name] = self._found_for(of)
-            return found
+            return of.__dict__.setdefault(self._name, self._found_for(of))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -39,19 +39,22 @@ def product(
     sizes: tuple[int, int, int] = (64, 64, 64),
     begin: bool = True,
 ) -> dojoir.Kernel:
-    """c = a b, of operands that are `turned` in memory, with sums that begin at 0, or at what is there."""
+    """c = a b, of operands that are `turned` in memory, with sums that begin at 0, or at what is there. A `dtype`
+    of two words is that of each operand."""
     n, m, k = sizes
     a, at_a = ("K, N", "{2}, {0}") if "a" in turned else ("N, K", "{0}, {2}")
     b, at_b = ("M, K", "{1}, {2}") if "b" in turned else ("K, M", "{2}, {1}")
+    left, right = (dtype.split() * 2)[:2]
+    term = "i32(a[{}]) * i32(b[{}])" if out == "i32" else "a[{}] * b[{}]"
     return dojoir.parse(f"""kernel product(N = {n}, M = {m}, K = {k})
-in  a: {dtype}[{a}]
-in  b: {dtype}[{b}]
+in  a: {left}[{a}]
+in  b: {right}[{b}]
 {"out" if begin else "inout"} c: {out or dtype}[N, M]
 N
 | M
 {"| | c[{0}, {1}] = 0" if begin else ""}
 | | K
-| | | c[{{0}}, {{1}}] += a[{at_a}] * b[{at_b}]
+| | | c[{{0}}, {{1}}] += {term.format(at_a, at_b)}
 """)
 
 
@@ -69,9 +72,16 @@ def drawn(kernel: dojoir.Kernel, seed: int = 0) -> dict[str, NDArray[Any]]:
     draw = np.random.default_rng(seed)
     shapes = {b.name: tuple(d.extent.evaluate({s.name: s.value or 0 for s in kernel.sizes}) for d in b.dims)
               for b in kernel.arguments if b.role != "out"}  # fmt: skip
-    return {name: draw.standard_normal(shape).astype(DTYPES[kernel.buffer(name).dtype.name].stored)
-            if kernel.buffer(name).dtype.name != "bf16" else bf16(draw.standard_normal(shape))
-            for name, shape in shapes.items()}  # fmt: skip
+    return {name: _drawn(draw, kernel.buffer(name).dtype.name, shape) for name, shape in shapes.items()}
+
+
+def _drawn(draw: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    stored: np.dtype[Any] = np.dtype(DTYPES[dtype].stored)
+    if DTYPES[dtype].is_float:
+        values = draw.standard_normal(shape)
+        return bf16(values) if dtype == "bf16" else values.astype(stored)
+    least, most = np.iinfo(stored).min, np.iinfo(stored).max
+    return draw.integers(least, most, shape, stored, endpoint=True)
 
 
 def bf16(values: NDArray[Any]) -> NDArray[Any]:
@@ -96,9 +106,12 @@ def agrees(kernel: dojoir.Kernel, found: Mapping[str, NDArray[Any]], given: Mapp
     exact, terms = a @ b, np.abs(a) @ np.abs(b)
     if "c" in given:
         exact, terms = exact + numbers(given["c"], types["c"]), terms + np.abs(numbers(given["c"], types["c"]))
-    last = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}[types["c"]]
     result = numbers(found["c"].reshape(n, m), types["c"])
-    return bool(np.all(np.abs(result - exact) <= (k + 1) * 2.0**-23 * terms + last * np.abs(exact) * 1.01))
+    if types["c"] == "i32":
+        return np.array_equal(result, (exact + 2**31) % 2**32 - 2**31)
+    last = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}[types["c"]]
+    of_sums = 2.0**-52 if types["c"] == "f64" else 2.0**-23
+    return bool(np.all(np.abs(result - exact) <= 2 * (k + 1) * of_sums * terms + last * np.abs(exact) * 1.01))
 
 
 KERNELS = {
@@ -115,11 +128,9 @@ KERNELS = {
     )
 }
 KERNELS |= {
-    "onto what is there": product("b", "bf16", "f32", begin=False),
-}
-KERNELS |= {
     f"{turned or 'plain'} {dtype} {out} of {sizes}": product(turned, dtype, out, sizes, begin)
     for turned, dtype, out, sizes, begin in (
+        ("b", "bf16", "f32", (64, 64, 64), False),
         ("", "f16", "f32", (65, 72, 100), True),  # 16 bytes at once, 8 of the left rows
         ("", "bf16", "bf16", (70, 67, 77), True),  # odd rows: an element at a time
         ("b", "f16", "f16", (33, 130, 40), True),
@@ -128,21 +139,25 @@ KERNELS |= {
         ("b", "bf16", "f32", (90, 50, 64), False),
         ("", "f16", "f16", (64, 64, 72), True),
         ("", "bf16", "bf16", (64, 44, 64), True),
+        ("b", "i8", "i32", (64, 64, 128), True),
+        ("", "u8 i8", "i32", (64, 64, 256), True),
+        ("a", "i8 u8", "i32", (65, 40, 100), True),
+        ("ab", "u8", "i32", (64, 96, 130), False),
+        ("", "i8", "i32", (33, 67, 77), True),
+        ("", "f64", "f64", (64, 64, 32), True),
+        ("b", "f64", "f64", (40, 67, 21), True),
+        ("a", "f64", "f64", (64, 64, 16), False),
+        ("ab", "f64", "f64", (66, 34, 24), True),
     )
 }
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_product_is_right_on_the_harness(name: str) -> None:
+@pytest.mark.parametrize("order", ["forward", "backward"])
+def test_a_product_is_right_on_the_harness(name: str, order: Literal["forward", "backward"]) -> None:
     kernel = KERNELS[name]
     scheduled, given = tiled(kernel), drawn(kernel)
-    assert agrees(kernel, run(scheduled, given, {}), given)
-
-
-def test_a_product_is_right_backward() -> None:
-    kernel = product("b", "f16", "f32", (64, 64, 128))
-    scheduled, given = tiled(kernel), drawn(kernel)
-    assert agrees(kernel, run(scheduled, given, {}, order="backward"), given)
+    assert agrees(kernel, run(scheduled, given, {}, order=order), given)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -302,14 +317,25 @@ def test_other_targets_run_the_text_as_it_stands() -> None:
         dojoir.emit(tiled(kernel), "hip")
 
 
-def test_optimize_takes_them_by_itself() -> None:
-    for turned, dtype in (("", "bf16"), ("b", "f16")):
-        for sizes in ((2048, 2048, 1024), (1000, 1000, 1000), (3000, 777, 1500)):
-            kernel = dojoir.optimize(product(turned, dtype, "", sizes), "cuda").kernel
-            assert f"use(mma_m16n8k16_{dtype})" in dojoir.to_text(kernel)
-            assert len(kernel.body) == 1
-    f32 = dojoir.to_text(dojoir.optimize(product("", "f32", "", (512, 512, 512)), "cuda").kernel)
-    assert "use(" not in f32
+@pytest.mark.parametrize(
+    ("turned", "dtype", "out", "sizes", "unit"),
+    [
+        ("", "bf16", "", (2048, 2048, 1024), "m16n8k16_bf16"),
+        ("b", "f16", "", (1000, 1000, 1000), "m16n8k16_f16"),
+        ("", "bf16", "", (3000, 777, 1500), "m16n8k16_bf16"),
+        ("b", "i8", "i32", (1024, 1024, 1024), "m16n8k32_i8_i8"),
+    ],
+)
+def test_optimize_takes_them_by_itself(
+    turned: str, dtype: str, out: str, sizes: tuple[int, int, int], unit: str
+) -> None:
+    kernel = dojoir.optimize(product(turned, dtype, out, sizes), "cuda").kernel
+    assert f"use(mma_{unit})" in dojoir.to_text(kernel)
+    assert len(kernel.body) == 1
+
+
+def test_optimize_takes_none_for_f32() -> None:
+    assert "use(" not in dojoir.to_text(dojoir.optimize(product("", "f32", "", (512, 512, 512)), "cuda").kernel)
 
 
 def refusal(kernel: dojoir.Kernel, machine: Any = CUDA) -> str:
@@ -461,8 +487,8 @@ FILES = {
 @pytest.mark.parametrize("what", FILES)
 def test_a_file_that_is_wrong_is_told_with_its_line(what: str) -> None:
     old, new, message = FILES[what]
-    with open(instructions.__file__.replace("__init__.py", "ldmatrix_a_f16.dojo"), encoding="utf-8") as file:
-        text = file.read()
+    with open(instructions.__file__.replace("__init__.py", "ldmatrix_a_TYPE.dojo"), encoding="utf-8") as file:
+        text = file.read().replace("each     TYPE bf16 f16\n", "").replace("TYPE", "f16")
     assert old in text
     with pytest.raises(dojoir.DojoError) as told:
         read_instruction(text.replace(old, new), "ldmatrix_a_f16.dojo")

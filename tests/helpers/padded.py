@@ -73,8 +73,15 @@ class Maker:
     def operand(self) -> str:
         return f"{self.choice(('t', 't', 'w', 'w', 'v'))}[{self.index()}]"
 
+    def converted(self, element: str) -> str:
+        """An element, now and then as another type, or its bits."""
+        if self.random.random() < 0.7:
+            return element
+        way = self.choice(("{}({})", "{}({})", "{}({})", "sat({}, {})", "bitcast({}, {})"))
+        return way.format(self.choice((self.wide, self.wide, self.narrow, "f32", "i32", "f8e8m0")), element)
+
     def value(self) -> str:
-        one, other = f"t[{self.index()}]", f"w[{self.index()}]"
+        one, other = (self.converted(f"{name}[{self.index()}]") for name in "tw")
         kinds = [f"{one} * {other}"] * 8 + [one, f"{self.operand()} * {self.operand()}", "2", f"{one} + {other}"]
         if not self.is_float:
             kinds += [f"{one} // {other}", f"{one} % {other}"]

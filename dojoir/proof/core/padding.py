@@ -7,7 +7,8 @@ matter. What it writes must reach no instance that was there before and nothing 
 the flow (`dojoir.proof.core.compare`).
 
 *Theorem.* Or it adds a product of two zeros to a sum whose order is free. That leaves the sum as it is: 0 times 0
-is 0 in every type that has a 0, and partial results begin with 0 in the same way. An element is surely 0 where
+is 0 in every type that has a 0, as is what a plain conversion to such a type makes of 0, and partial results begin
+with 0 in the same way. (No other conversion is one of 0: the bits of -0.0 are none.) An element is surely 0 where
 every value that may reach it is one that an assignment of 0 gave: none is from the caller, or of another write.
 """
 
@@ -15,21 +16,28 @@ from __future__ import annotations
 
 import islpy as isl
 
-from dojoir.ir.nodes import Access, Const, Op
+from dojoir.ir.nodes import Access, Cast, Const, Expr, Op
 from dojoir.proof.core.value_graph import Graph
 from dojoir.types.identities import beginning
 
 
 def adding_zero(graph: Graph, beyond: isl.UnionSet) -> isl.UnionSet:
     """Those of some instances that add a product of two elements which are surely 0, in free order."""
-    adding, zeros = list[int](), list[int]()
+    sums, zeros = list[int](), list[int]()
     for k, site in enumerate(graph.sets.kernel.sites):
         dtype = graph.sets.kernel.buffer(site.statement.target.buffer).dtype
         match site.statement.accumulation or "=", graph.values[k]:
-            case "+=", Op("mul", (Access(), Access())):
-                adding.append(k)
+            case "+=", Op("mul", factors) if all(map(_is_zero_of_zero, factors)):
+                sums.append(k)
             case "=", Const(0) if beginning("+=", dtype) == 0:
                 zeros.append(k)
     unsure = graph.sources.subtract_domain(graph.instances(zeros)).range().union(graph.initial.domain())
-    others = graph.reading(adding).intersect_domain(unsure).range()
-    return beyond.intersect(graph.accumulations(adding)).subtract(others)
+    others = graph.reading(sums).intersect_domain(unsure).range()
+    return beyond.intersect(graph.accumulations(sums)).subtract(others)
+
+
+def _is_zero_of_zero(factor: Expr) -> bool:
+    """Whether a factor is 0 where the element that it is made of is."""
+    if isinstance(factor, Cast) and factor.way == "cast" and beginning("+=", factor.dtype) == 0:
+        factor = factor.arg
+    return isinstance(factor, Access)

@@ -168,8 +168,7 @@ class _Sums:
             raise NoSums
         terms = iter(self.sets.reads[number])
         parts = [self._read(next(terms)) for _ in self._terms(statement.value)]
-        apart = self.operator.is_repeatable
-        if not apart and any(not one.intersect(other).is_empty() for one, other in combinations(parts, 2)):
+        if not self.operator.is_repeatable and any(not a.is_disjoint(b) for a, b in combinations(parts, 2)):
             raise NoSums
         found = self.known[number] = _union(self.sets.map(), parts)
         return found

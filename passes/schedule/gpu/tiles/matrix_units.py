@@ -12,13 +12,13 @@ these change no sum, and nothing is stored of the rows and columns past the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.grammar.instructions import find_instruction
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Const, Kernel, Op, Path, Scope, Statement
+from dojoir.ir.nodes import Access, Cast, Const, Op, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
@@ -49,8 +49,49 @@ from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
 
-ROWS, COLUMNS, TERMS = 16, 8, 16
-"""The tile that one instruction multiplies."""
+ROWS, COLUMNS = 16, 8
+"""The tile of the result of one instruction."""
+
+DEPTH = 128
+"""How many bytes of each row and column a block multiplies at a time."""
+
+
+PAD = 4
+"""By how many elements rows of a copy are padded at least: then four of them, each of as many f64, lie in different
+banks."""
+
+
+class Unit(NamedTuple):
+    """How matrix units multiply operands of some types: the instruction, the words that its loads begin with, and
+    the terms that it adds up: those of a matrix that a load moves, and those that a thread has side by side."""
+
+    product: str
+    load: str
+    terms: int
+    chunk: int
+    pair: int
+    turns: bool = True
+    """Whether there are loads of what lies with its terms in rows."""
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The sizes by which terms are split: those of a matrix, and those of a word, if it has several."""
+        return (self.chunk, self.pair)[: 1 + (self.pair > 1)]
+
+    def loads(self, operand: _Operand, turned: bool, dtype: str) -> str:
+        """The instruction that loads fragments of an operand."""
+        kind = f"{self.load}_{'a' if operand.is_left else 'b'}{'_trans' if turned else ''}"
+        return f"{kind}_{dtype}" if self.turns else f"{kind}_byte_{dtype}"
+
+
+HALVES, BYTES = ("bf16", "f16"), ("i8", "u8")
+
+UNITS: Mapping[tuple[str, str], Unit] = {
+    **{(one, one): Unit(f"mma_m16n8k16_{one}", "ldmatrix", 16, 8, 2) for one in HALVES},
+    **{(a, b): Unit(f"mma_m16n8k32_{a}_{b}", "ldmatrix", 32, 16, 4, False) for a in BYTES for b in BYTES},
+    ("f64", "f64"): Unit("mma_m16n8k8_f64", "fragment", 8, 4, 1),
+}
+"""The units by the types of the left and the right operand."""
 
 
 class WarpTiles(NamedTuple):
@@ -67,11 +108,8 @@ class WarpTiles(NamedTuple):
         return 32 * (self.height // self.down) * (self.width // self.across)
 
 
-LARGE, SMALL = WarpTiles(128, 128, 64, 32, 64), WarpTiles(64, 64, 32, 32, 64)
+LARGE, SMALL = WarpTiles(128, 128, 64, 32, 0), WarpTiles(64, 64, 32, 32, 0)
 """Tiles for results of which there are many, and of which there are few: more blocks."""
-
-INSTRUCTIONS = {"bf16": "mma_m16n8k16_bf16", "f16": "mma_m16n8k16_f16"}
-"""The instructions that multiply tiles, by the type of the operands."""
 
 
 def large_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
@@ -86,20 +124,24 @@ def small_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]
 
 def _matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles) -> list[Spot]:
     found = _product_at(trace, path)
-    known(trace.kernel.fp != "strict", "a sum in any order")
     known(len(found.summed) == 1 and not _bound(found.summed[0]).iterators, "a product of matrices")
-    dtype = _operand_type(trace.kernel, found)
-    instruction = find_instruction(INSTRUCTIONS[dtype])
-    known(instruction.needs <= machine.features and instruction.group == machine.warp, "for this machine's units")
-    for scope, size in zip(roles(trace, found), (tile.height, tile.width), strict=True):
-        known(not _bound(scope).is_constant or _bound(scope).offset > size // 2, "a result of tiles")
     row, column = roles(trace, found)
+    operands = _operands(found, row, column)
+    left, right = (trace.kernel.buffer(operand.array).dtype for operand in operands)
+    unit = UNITS.get((left.name, right.name))
+    known(unit is not None and _is_product(found), "a product that matrix units have")
+    assert unit is not None
+    known(trace.kernel.fp != "strict" or not left.is_float, "a sum in any order")
+    instruction = find_instruction(unit.product)
+    known(instruction.needs <= machine.features and instruction.group == machine.warp, "for this machine's units")
+    for scope, size in ((row, tile.height), (column, tile.width)):
+        known(not _bound(scope).is_constant or _bound(scope).offset > size // 2, "a result of tiles")
     for scope in (row, column):
         order = [s.path for s in sorted(found.kept, key=lambda s: len(s.path))]
         levels = len(order) - 1 - order.index(scope.path)
         if levels:
             act(trace, SinkScope, scope, levels)
-    _tile(trace, found, row, column, tile, dtype)
+    _tile(trace, found, row, column, operands, tile._replace(depth=DEPTH // left.itemsize), unit)
     return []
 
 
@@ -128,29 +170,34 @@ def _bound(scope: Spot) -> Affine:
     return bounds[0]
 
 
-def _operand_type(kernel: Kernel, found: Sum) -> str:
-    reads = [a for a in found.site.statement.reads if any(depends(a, s.depth) for s in found.summed)]
-    types = {kernel.buffer(a.buffer).dtype.name for a in reads}
-    known(len(reads) == 2 and len(types) == 1 and types <= INSTRUCTIONS.keys(), "a product that matrix units have")
+def _operands(found: Sum, row: Spot, column: Spot) -> tuple[_Operand, _Operand]:
+    """The arrays that are multiplied, the one along the rows first."""
+    (summed,) = found.summed
+    factors = [a for a in found.site.statement.reads if depends(a, summed.depth)]
+    left = [a for a in factors if depends(a, row.depth)]
+    right = [a for a in factors if depends(a, column.depth)]
+    known(len(factors) == 2 and len(left) == len(right) == 1, "a product of matrices")
+    return (
+        _Operand(left[0].buffer, dim_along(left[0], row.depth), dim_along(left[0], summed.depth), True),
+        _Operand(right[0].buffer, dim_along(right[0], column.depth), dim_along(right[0], summed.depth), False),
+    )
+
+
+def _is_product(found: Sum) -> bool:
+    """Whether the terms are products of two elements."""
     match found.site.statement.value:
-        case Op("mul", (Access(), Access())):
-            return types.pop()
-    known(False, "a sum of products")
-    raise AssertionError
+        case Op("mul", (Access() | Cast(arg=Access()), Access() | Cast(arg=Access()))):
+            return True
+    return False
 
 
-def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: WarpTiles, dtype: str) -> None:
+def _tile(
+    trace: Trace, found: Sum, row: Spot, column: Spot, operands: Sequence[_Operand], tile: WarpTiles, unit: Unit
+) -> None:
     (summed,) = found.summed
     target = found.site.statement.target
-    factors = [a for a in found.site.statement.reads if depends(a, summed.depth)]
-    left = next(a for a in factors if depends(a, row.depth))
-    right = next(a for a in factors if depends(a, column.depth))
     others = [s for s in found.kept if s.path not in (row.path, column.path)]
     rows, columns = (dim_along(target, s.depth) for s in (row, column))
-    operands = [
-        _Operand(left.buffer, dim_along(left, row.depth), dim_along(left, summed.depth), True),
-        _Operand(right.buffer, dim_along(right, column.depth), dim_along(right, summed.depth), False),
-    ]
     act(trace, Tile, (row, column), (tile.height, tile.width))
     down = column.child(0)
     own = fresh_name(trace.kernel, f"{target.buffer}_tile")
@@ -167,13 +214,13 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: WarpTiles, dt
     begins = [nest for nest in apart if nest.path < summed.path]
     act(trace, Split, summed, tile.depth)
     turn = summed.child(0)
-    copies = [_copied(trace, turn, operand, tile) for operand in operands]
+    copies = [_copied(trace, turn, operand, tile, unit) for operand in operands]
     for nest in apart:
         _whole(trace, nest, tile, nest in begins)
     computed_whole(trace, whole_nest(trace, nested(turn), (tile.depth, tile.height, tile.width)))
     marks = [mark for copy in copies for mark in copy.spread(trace, tile.threads)]  # behind the longest proof
     warps = _Warps.of(trace, turn.child(0), tile)
-    k = parts(trace, turn, TERMS, 8, 2)
+    k = parts(trace, turn, unit.terms, *unit.parts)
     arranged(trace, [warps.down, warps.across, k[0], warps.rows, warps.columns, *warps.of_tile(), *k[1:]])
     threads = []
     for nest in apart:
@@ -184,9 +231,9 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: WarpTiles, dt
     for of in threads:
         act(trace, Collapse, of.i0)
     used = []
-    for operand, copy in zip(operands, copies, strict=True):
-        used += _fragments(trace, warps.rows, operand, copy.name, dtype)
-    for scope, word in (*used, (warps.i1, f"mma_m16n8k16_{dtype}")):
+    for copy in copies:
+        used += _fragments(trace, warps.rows, copy, unit)
+    for scope, word in (*used, (warps.i1, unit.product)):
         act(trace, UseInstr, scope, word)
     for of in threads:
         if lanes_at_most(of.j0, 2) == 2:
@@ -209,32 +256,42 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: WarpTiles, dt
 
 
 class _Copy(NamedTuple):
-    """A copy in shared memory of what a block multiplies of an operand: the nest that fills it, and its rows and
-    columns."""
+    """A copy in shared memory of what a block multiplies of an operand, the nest that fills it, and the sizes of
+    its scopes. `in_rows` says that the terms of a sum are rows of it."""
 
     name: str
+    operand: _Operand
+    in_rows: bool
     nest: Spot
-    sizes: tuple[int, int]
+    sizes: tuple[int, ...]
 
     def spread(self, trace: Trace, threads: int) -> list[Marked]:
         """Shares the nest out over threads, and pads the rows. Returns the marks."""
-        buffer = trace.kernel.buffer(self.name)
-        widest = ACCESS_BYTES // buffer.dtype.itemsize
-        act(trace, PadDims, self.name, len(buffer.dims) - 1, widest)
+        widest = ACCESS_BYTES // trace.kernel.buffer(self.name).dtype.itemsize
+        along = self.operand.kept if self.in_rows else self.operand.summed
+        act(trace, PadDims, self.name, along, max(widest, PAD))
         return spread_copy(trace, self.nest, self.name, self.sizes, threads, widest)
 
 
-def _copied(trace: Trace, turn: Spot, operand: _Operand, tile: WarpTiles) -> _Copy:
-    """Stages what a block multiplies of an operand in shared memory, zeros where the array ends."""
+def _copied(trace: Trace, turn: Spot, operand: _Operand, tile: WarpTiles, unit: Unit) -> _Copy:
+    """Stages what a block multiplies of an operand in shared memory, zeros where the array ends. Where no load
+    takes terms in rows, they lie side by side there: a thread then reads elements of as many rows, its neighbours
+    those beside them."""
     copy = fresh_name(trace.kernel, f"{operand.array}_tile")
     act(trace, Stage, turn, operand.array, copy, "in")
     act(trace, PlaceBuffer, copy, "shared")
     copied = without_ones(trace, turn.beside(-1))
     known(len(nested(copied)) == 2, "a product of tiles")
-    kept = tile.height if operand.is_left else tile.width
-    sizes = (kept, tile.depth) if operand.kept < operand.summed else (tile.depth, kept)
+    kept, in_rows = tile.height if operand.is_left else tile.width, operand.summed < operand.kept
+    sizes: tuple[int, ...] = (tile.depth, kept) if in_rows else (kept, tile.depth)
     zeros_beside(trace, whole_nest(trace, nested(copied), sizes))
-    return _Copy(copy, copied, sizes)
+    if in_rows and not unit.turns:
+        others = (d for d in range(len(trace.kernel.buffer(copy).dims)) if d != operand.summed)
+        act(trace, ReorderDims, copy, (*others, operand.summed))
+        act(trace, Split, copied, unit.chunk)
+        act(trace, SinkScope, copied.child(0), 1)
+        in_rows, sizes = False, (tile.depth // unit.chunk, kept, unit.chunk)
+    return _Copy(copy, operand, in_rows, copied, sizes)
 
 
 def _whole(trace: Trace, nest: Spot, tile: WarpTiles, begins: bool) -> None:
@@ -254,8 +311,10 @@ _SUMS = (
     ("v", "columns", "j1", "j0"),
     ("w", "v", "rows", "columns", "i0", "j1", "i1", "j0"),
 )
-_LEFT = ("rows", "i1", "i0"), ("k1", "kq", "k0"), ("rows", "i0", "kq", "k1", "i1", "k0")
-_RIGHT = ("columns", "n1", "n0"), ("k1", "kq", "k0"), ("n0", "kq", "columns", "n1", "k1", "k0")
+_Names = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+
+_LEFT: _Names = ("rows", "i1", "i0"), ("k1", "kq", "k0"), ("rows", "i0", "kq", "k1", "i1", "k0")
+_RIGHT: _Names = ("columns", "n1", "n0"), ("k1", "kq", "k0"), ("n0", "kq", "columns", "n1", "k1", "k0")
 
 
 def _only_here(trace: Trace, buffer: str, nest: Spot) -> bool:
@@ -316,7 +375,7 @@ def arranged(trace: Trace, scopes: Sequence[Spot]) -> None:
 
 
 def lay_out(trace: Trace, buffer: str, rows: int, down: Sequence[int], columns: int, across: Sequence[int],
-            named: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]) -> None:  # fmt: skip
+            named: _Names) -> None:  # fmt: skip
     """Splits two dimensions of a buffer into parts, which get names, and lays these out in an order."""
     dims: list[str | int] = list(range(len(trace.kernel.buffer(buffer).dims)))
     for dim, sizes, names in ((rows, down, named[0]), (columns, across, named[1])):
@@ -329,20 +388,21 @@ def lay_out(trace: Trace, buffer: str, rows: int, down: Sequence[int], columns: 
     act(trace, ReorderDims, buffer, order)
 
 
-def _fragments(trace: Trace, node: Spot, operand: _Operand, copy: str, dtype: str) -> list[tuple[Spot, str]]:
+def _fragments(trace: Trace, node: Spot, copy: _Copy, unit: Unit) -> list[tuple[Spot, str]]:
     """Stages what a warp needs of an operand's copy in fragments. Returns the scopes that are instructions."""
+    operand, dtype = copy.operand, trace.kernel.buffer(copy.name).dtype.name
     own = fresh_name(trace.kernel, f"{operand.array}_part")
-    act(trace, Stage, node, copy, own, "in")
+    act(trace, Stage, node, copy.name, own, "in")
     act(trace, PlaceBuffer, own, "reg")
     copied = without_ones(trace, node.beside(-1))
     scopes = nested(copied)
-    first = operand.kept < operand.summed  # else terms are the rows of the array
-    kept, summed = scopes if first else reversed(scopes)
+    kept, summed = scopes if operand.kept < operand.summed else reversed(scopes)
     across = (ROWS, 8)  # of the right operand, two tiles at a time
     i = parts(trace, kept, *across)
-    k = parts(trace, summed, 8, 2)
-    arranged(trace, [i[0], *i[1:], *k] if first else [i[0], *k, *i[1:]])
-    names = _LEFT if operand.is_left else _RIGHT
-    lay_out(trace, own, operand.kept, across, operand.summed, (8, 2), names)
-    word = f"ldmatrix_{'a' if operand.is_left else 'b'}{'' if first else '_trans'}_{dtype}"
-    return [(i[1] if first else k[0], word)]
+    k = parts(trace, summed, *unit.parts)
+    arranged(trace, [i[0], *k, *i[1:]] if copy.in_rows else [*i, *k])
+    along, terms, order = _LEFT if operand.is_left else _RIGHT
+    own_terms = terms[: len(k)]
+    names = along, own_terms, tuple(name for name in order if name in (*along, *own_terms))
+    lay_out(trace, own, operand.kept, across, operand.summed, unit.parts, names)
+    return [(k[0] if copy.in_rows else i[1], unit.loads(operand, copy.in_rows, dtype))]

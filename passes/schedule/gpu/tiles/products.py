@@ -146,9 +146,13 @@ def spread_copy(
     if elements % (width * threads):
         message = f"{threads} threads do not share the {elements} elements of {copy} equally"
         raise ArgumentError(message, "bad-arguments")
-    if width > 1:
+    lanes = innermost
+    if 1 < width < dims[-1]:
         act(trace, Split, innermost, width)
-        marks += [(Vectorize, lanes) for lanes in guards_outside(trace, innermost.child(0))]
+        around, lanes = [*around, innermost], innermost.child(0)
+    if width > 1:
+        marks += [(Vectorize, scope) for scope in guards_outside(trace, lanes)]
+        around.pop()
     for _ in around:
         act(trace, Collapse, copied)
     shared = copied
