@@ -87,7 +87,7 @@ def load_instruction(path: str | os.PathLike[str]) -> Instruction:
 
 
 def _load(path: Path, name: str) -> Instruction:
-    text = _text(path)
+    text = _file_text(path)
     meant = _family(text, path.stem).get(name)
     if meant is None:
         names = ", ".join(_family(text, path.stem))
@@ -100,7 +100,7 @@ def _load(path: Path, name: str) -> Instruction:
     return instruction
 
 
-def _text(path: Path) -> str:
+def _file_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -112,7 +112,7 @@ def _text(path: Path) -> str:
 def _names_in(path: Path) -> Sequence[str]:
     """The names of the instructions in a file: one that cannot be read is told of when it is used."""
     try:
-        return [*_family(_text(path), path.stem)]
+        return [*_family(_file_text(path), path.stem)]
     except ArgumentError:
         return [path.stem]
 

@@ -18,7 +18,6 @@ import numpy as np
 from lir_eval import _COMPARE, _UNARY, _convert, binary, evaluate, fma, numpy_type
 from numpy.typing import NDArray
 
-from dojoir.codegen.lir import device
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.walk import statements
 
@@ -124,17 +123,17 @@ class Run:
                     self.failed.add(status)
             case lir.Instruct(otherwise=otherwise):
                 self.body(otherwise)
-            case lir.Comment() | lir.Fence() | lir.Prefetch() | device.Barrier():
+            case lir.Comment() | lir.Fence() | lir.Prefetch() | lir.Barrier():
                 pass
-            case device.Launch():
+            case lir.Launch():
                 self._launch(stmt)
-            case device.Phase(threads, body):
+            case lir.Phase(threads, body):
                 with self.only(self.number < (self.threads if threads is None else threads)) as some:
                     if some:
                         self.body(body)
-            case device.Atomic():
+            case lir.Atomic():
                 self._atomic(stmt)
-            case device.Swap():
+            case lir.Swap():
                 self._swap(stmt)
 
     @contextmanager
@@ -199,7 +198,7 @@ class Run:
         shape = (self.threads, count) if own else (count,)
         self.memory[array.name] = Memory(_garbage(shape, numpy_type(array.dtype)))
 
-    def _launch(self, launch: device.Launch) -> None:
+    def _launch(self, launch: lir.Launch) -> None:
         grid = [int(self.value(extent)[0, 0]) for extent in launch.grid]
         grid += [1] * (3 - len(grid))
         around = (self.threads, self.on, self.number, self.values, self.memory, self.key)
@@ -278,7 +277,7 @@ class Run:
         memory, at, _ = self._touch(stream.buffer, offsets, np.ones(offsets.shape, np.bool_), True)
         memory.values[at[0]] = self.memory[stream.source].values[:count]
 
-    def _atomic(self, stmt: device.Atomic) -> None:
+    def _atomic(self, stmt: lir.Atomic) -> None:
         offsets = self._offsets(stmt.offset, 1, None)
         value = np.broadcast_to(self.value(stmt.value), offsets.shape)
         every = np.ones(offsets.shape, np.bool_)
@@ -288,7 +287,7 @@ class Run:
             where = at[thread, 0]
             memory.values[where] = binary(stmt.op, memory.values[where : where + 1], value[thread])[0]
 
-    def _swap(self, stmt: device.Swap) -> None:
+    def _swap(self, stmt: lir.Swap) -> None:
         offsets = self._offsets(stmt.offset, 1, None)
         every = np.ones(offsets.shape, np.bool_)
         self._touch(stmt.buffer, offsets, every, False)
@@ -349,15 +348,15 @@ class Run:
                 return evaluate(self.functions[function], *given)
             case lir.AddressOf(buffer=buffer):
                 return np.full((1, 1), 4096 * (1 + sorted(self.memory).index(buffer)) + 16, np.int64)
-            case device.ThreadNumber(type=t):
+            case lir.ThreadNumber(type=t):
                 return self.number[:, None].astype(numpy_type(t.dtype))
-            case device.BlockNumber(type=t, axis=axis):
+            case lir.BlockNumber(type=t, axis=axis):
                 return np.full((1, 1), self.block[axis], numpy_type(t.dtype))
-            case device.Extract(arg=arg, lane=lane):
+            case lir.Extract(arg=arg, lane=lane):
                 return self.value(arg)[:, lane : lane + 1]
-            case device.Pack(args=args):
+            case lir.Pack(args=args):
                 return np.concatenate([self.value(arg) for arg in args], axis=1)
-            case device.Shuffle(how=how, arg=arg, by=by, width=width):
+            case lir.Shuffle(how=how, arg=arg, by=by, width=width):
                 return self._shuffled(how, self.value(arg), int(self.value(by)[0, 0]), width)
 
     def _reduce(self, op: str, value: Values) -> Values:
