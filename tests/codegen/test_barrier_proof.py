@@ -22,6 +22,7 @@ from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lower import pipeline as lower
 from dojoir.codegen.lower.gpu.threads import Launched, Nest, Threads
+from dojoir.codegen.lower.nests import work
 from dojoir.codegen.lower.waits import acts, barrier_proof, places_to_wait
 from dojoir.codegen.lower.waits.acts import Reading, launches_of
 from dojoir.codegen.lower.waits.barrier_proof import unseparated
@@ -95,7 +96,7 @@ def test_without_a_proof_threads_wait_everywhere(
     name: str, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A derivation that finds nothing is right all the same, and says so in the text."""
-    monkeypatch.setattr(lower, "barriers_of", lambda threads: {})
+    monkeypatch.setattr(work, "barriers_of", lambda threads: {})
     kernel, sizes = dojoir.parse(TEXTS[name]), AT.get(name, {})
     program = lower.lower(kernel, target)
     text = print_gpu(program, target.name)

@@ -17,6 +17,7 @@ from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lower import pipeline as lower
 from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.nests import work
 from dojoir.codegen.lower.waits.barrier_proof import shared
 from dojoir.codegen.lower.waits.exchanges import met
 from dojoir.codegen.target import CUDA
@@ -103,7 +104,7 @@ def test_a_sum_of_ones_is_rounded_once() -> None:
 # -- the proof, and the harness --------------------------------------------------------------------------------
 def inside_of_threads(kernel: dojoir.Kernel) -> lower.Beside:
     """The kernel with its sums in arrays whose beginning, addition and end are inside of the threads: a race."""
-    return lower.with_sums_beside(lower.Beside.of(kernel), lambda now: lower._thread_carriers(now, CUDA))
+    return lower.with_sums_beside(lower.Beside.of(kernel), lambda now: lower.thread_carriers(now, CUDA))
 
 
 def test_the_harness_finds_the_race_of_sums_inside_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +140,8 @@ def test_an_accumulation_that_is_not_atomic_has_no_proof(mark: str, monkeypatch:
     kernel = dojoir.parse(text)
     assert [pair.buffer for pair in shared(kernel, CUDA.warp, ())] == ["h"]
     assert shared(kernel, CUDA.warp, met(Threads(kernel, CUDA.warp))) == []
-    monkeypatch.setattr(lower, "met", lambda threads: frozenset())
+    for module in (lower, work):
+        monkeypatch.setattr(module, "met", lambda threads: frozenset())
     with pytest.raises(dojoir.KernelError, match="no proof") as caught:
         dojoir.emit(kernel, "cuda")
     assert caught.value.diagnostic.code == "no-atomic"

@@ -17,6 +17,7 @@ from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lower import pipeline as lowering
 from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.nests import work
 from dojoir.codegen.lower.waits.barrier_proof import unseparated
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.codegen.lower.waits.places_to_wait import Barriers, Position
@@ -58,7 +59,7 @@ def without(kernel: Kernel, left_out: Position) -> GpuProgram:
 
 def with_barriers(kernel: Kernel, barriers: Barriers) -> GpuProgram:
     """The program of a kernel with these barriers, enough or not."""
-    with patch.object(lowering, "proved", lambda *_: barriers):
+    with patch.object(work, "proved", lambda *_: barriers):
         program = lowering.lower(kernel, CUDA)
     return GpuProgram("cuda", print_gpu(program, "cuda"), program)
 

@@ -13,7 +13,7 @@ from gpu_kernels import ALL, COUNTS, MATMUL, RELU, REVERSE, ROW_SUMS, SOFTMAX, S
 
 import dojoir
 from dojoir.cli import main
-from dojoir.codegen.lower import pipeline as lowering
+from dojoir.codegen.lower.nests import work
 from dojoir.runtime.gpu import devices, nvrtc
 from dojoir.runtime.gpu.array import DeviceArray
 from dojoir.runtime.gpu.calls import Packed
@@ -290,7 +290,7 @@ def test_the_shell_shows_a_race(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a GPU would let pass, where the code that dojoir makes is wrong: here, a barrier is left out."""
-    monkeypatch.setattr(lowering, "proved", lambda kernel, warp, barriers: dict([*barriers.items()][:1]))
+    monkeypatch.setattr(work, "proved", lambda kernel, warp, barriers: dict([*barriers.items()][:1]))
     path = tmp_path / "reverse.dojo"
     path.write_text(REVERSE, encoding="utf-8")
     assert main([str(path), "--run", "--target", "cuda", "--emulated", "-s", "N=2"]) != 0
