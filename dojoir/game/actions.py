@@ -19,7 +19,7 @@ from dojoir.game.choices import Choice, choices
 from dojoir.game.encoders import MOVE_SIZE, Rows, move_row, pass_row
 from dojoir.search import WEIGHTS
 
-WAYS: Mapping[str, int] = {"legal": 512, "drawn": 6, "candidates": 512, "choices": 128}
+WAYS: Mapping[str, int] = {"legal": 512, "drawn": 6, "candidates": 512, "choices": 160}
 """The ways of actions, each with the capacity that an environment has by default."""
 
 SOON = 20_000
