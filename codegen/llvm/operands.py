@@ -1,4 +1,4 @@
-"""What the printers of values share: the code and the names of one function, and operations on lanes."""
+"""Shared by the printers of values: the code and the names of one function, and operations on lanes."""
 
 from __future__ import annotations
 

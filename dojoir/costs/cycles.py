@@ -49,7 +49,7 @@ PARTS, LEFT = 4, 1.7
 
 @dataclass(frozen=True)
 class Ports:
-    """What one run of some nodes asks of each port, of the longest chain, and the cycles of loops in them."""
+    """The demands of one run of some nodes on each port, their longest chain, and the cycles of loops in them."""
 
     sums: float = 0.0
     loads: float = 0.0
@@ -115,7 +115,7 @@ class Cycles:
         return Ports(loops=(found.cycles + LOOP) * steps / shared + (CALL if shared > 1 else 0))
 
     def level(self, scope: Scope, trips: int, levels: tuple[Level, ...]) -> Level:
-        """What becomes of a scope."""
+        """The form in which a compiler leaves a scope."""
         lanes = self.lanes(scope)
         if "v" in scope.marks:
             inner = any(isinstance(node, Scope) for node in scope.body)

@@ -24,8 +24,8 @@ def second_clock() -> int:
 
 @dataclass
 class Clocks:
-    """What two clocks said of the same stretches of time. Single stretches may differ by any amount, as the system
-    may have taken the processor away between two readings; a clock that is wrong differs in most of them."""
+    """The readings of two clocks over the same stretches of time. In single ones they may differ by any amount,
+    as the system may have taken the processor away in between; a clock that is wrong differs in most of them."""
 
     own: float = 0.0
     """Seconds of all stretches by the clock that times."""

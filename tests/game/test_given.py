@@ -103,7 +103,7 @@ def test_gymnasium_finds_it_without_an_import() -> None:
 
 # -- what can be changed later --------------------------------------------------------------------------------
 def test_observation_and_reward_can_be_chosen_after_making() -> None:
-    one = env(observation="features", reward="each")
+    one = env(kernel="gemv", sizes={"N": 64, "M": 64}, observation="features", reward="each")
     seen, _ = one.reset(seed=0)
     assert seen in one.observation_space
     one.observation, one.reward = ("text", "embedding"), "last"

@@ -200,6 +200,6 @@ def test_random_padding_is_legal_only_where_results_stay(block: int) -> None:
     counts: Counter[str] = Counter()
     for number in range(50):
         assert not padded.examine(Random(f"padded {block} {number}"), counts)
-    assert counts["legal, right"] >= 15
+    assert counts["legal, right"] >= 12
     assert counts["illegal, wrong"] >= 15
     assert counts["legal, right"] > counts["illegal, right"]

@@ -53,7 +53,7 @@ def test_the_first_statement_that_touches_it_reads_it(body: str, move: str, seen
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_refuted_is_refused_by_the_core(seed: int) -> None:
     random, seen = Random(f"reads first {seed}"), 0
-    for _ in range(18):
+    for _ in range(27):
         kernel, _ = start_kernel(random, 0.7)
         drawn = [*Hoist.candidates(kernel), *Stage.candidates(kernel)]
         for move in random.sample(drawn, min(8, len(drawn))):

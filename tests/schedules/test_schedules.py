@@ -15,6 +15,7 @@ import dojoir
 from dojoir import schedules
 from dojoir.backends import host
 from dojoir.cli import main
+from dojoir.passes.schedule.plan.planner import Planner, Scheduled
 from dojoir.schedules import file
 from dojoir.schedules.choice import choose
 from dojoir.schedules.file import holds
@@ -145,12 +146,13 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
         found.append(self.path)
         return dojoir.Trace(kernel)
 
-    def default(trace: dojoir.Trace, machine: dojoir.Machine) -> None:
-        found.append(machine.name)
+    def planned(self: Planner, trace: dojoir.Trace, every: bool = False) -> list[Scheduled]:
+        found.append(self.machine.name)
+        return [Scheduled("default_schedule", trace, 0.0)]
 
     monkeypatch.setattr(schedules.Schedule, "on", stored)
-    pass_ = dataclasses.replace(dojoir.PASSES["default_schedule"], run=default)
-    monkeypatch.setattr(dojoir, "PASSES", {**dojoir.PASSES, "default_schedule": pass_})
+    monkeypatch.setattr(Planner, "by_roles", planned)
+    monkeypatch.setattr(Planner, "plans", planned)
 
     def of(name: str, machine: str, cpu: str | None = None, **sizes: int) -> str:
         target = machine if machine in MACHINES else "llvm"

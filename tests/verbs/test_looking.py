@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from test_verbs import RELU, played, run
+from test_verbs import played, run
 
 import dojoir
 from dojoir.cli.listing import _help
+
+GEMV = ["library:gemv", "-s", "N=64", "-s", "M=64", "--timer", "static"]
 
 
 @pytest.fixture
@@ -18,7 +20,7 @@ def database(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> list[str]:
     pytest.importorskip("sqlalchemy", reason="needs the extra agents")
     given = ["--db", str(tmp_path / "a.db")]
     more = ["--strategy", "random", "--states", "5", "--resume", "mine", "--store", str(tmp_path / "kept")]
-    status, out, err = run(capsys, "tune", *RELU, *more, *given)
+    status, out, err = run(capsys, "tune", *GEMV, *more, *given)
     assert status == 0
     folder = tmp_path / "kept"
     assert f"optimize(kernel, folders=[{str(folder)!r}]) uses it" in out and f"DOJOIR_SCHEDULES={folder}" in out
@@ -27,7 +29,7 @@ def database(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> list[str]:
 
 
 def test_runs_are_listed_and_shown(capsys: pytest.CaptureFixture[str], database: list[str], tmp_path: Path) -> None:
-    status, out, _ = run(capsys, "db", "runs", "relu", *database)
+    status, out, _ = run(capsys, "db", "runs", "gemv", *database)
     (line,) = out.splitlines()
     assert status == 0 and line.startswith("mine ") and "5 states" in line
     (told,) = json.loads(run(capsys, "db", "runs", *database, "--json")[1])["runs"]

@@ -7,8 +7,8 @@ matter. What it writes must reach no instance that was there before and nothing 
 the flow (`dojoir.proof.core.compare`).
 
 *Theorem.* Or it adds a product of two zeros to a sum whose order is free. That leaves the sum as it is: 0 times 0
-is 0 in every type that has a 0, as is what a plain conversion to such a type makes of 0, and partial results begin
-with 0 in the same way. (No other conversion is one of 0: the bits of -0.0 are none.) An element is surely 0 where
+is 0 in every type that has a 0, and partial results begin with 0 in the same way. So is a plain conversion of 0 to
+such a type. (No other conversion is one of 0: the bits of -0.0 are none.) An element is surely 0 where
 every value that may reach it is one that an assignment of 0 gave: none is from the caller, or of another write.
 """
 

@@ -38,8 +38,8 @@ def count_from_zero(trace: Trace) -> None:
 
 def _way(trace: Trace, site: Site) -> int:
     """-1 where a statement sums up in an innermost scope that gets shorter by one with each column, and reads what
-    goes along both, not all of it from one element to the next; 1 where that scope ends at the column, and what it
-    reads along both goes from one column to the next; else 0."""
+    goes along both, not all of it from one element to the next. 1 where that scope ends at the column, and what it
+    reads along both goes from one column to the next. Else 0."""
     depth, target = len(site.scopes), site.statement.target
     if not site.statement.accumulation or depth < 2 or not isinstance(site.ancestors[-2], Scope):
         return 0

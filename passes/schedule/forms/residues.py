@@ -132,7 +132,7 @@ def _residue_in(site: Site, value: Affine) -> Path | None:
 
 def _fixed(site: Site) -> tuple[Path, Affine] | None:
     """The innermost scope around a statement that it sums over and of which a condition on a rest lets one
-    iteration through, with that iteration, if it has no rests but of residues: others are still to be split."""
+    iteration through, with that iteration. It has no rests but of residues: others are still to be split."""
     conditions = [c for node in site.ancestors if isinstance(node, Guard) for c in node.conditions]
     for depth in reversed(range(len(site.scopes))):
         count = site.scopes[depth].extent.constant

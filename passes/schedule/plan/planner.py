@@ -59,8 +59,8 @@ GAIN, OPEN_GAIN, CPU_GAIN = 1.15, 1.5, 1.35
 """How much faster by the model a plan must be that is not the usual one: of a CPU the model knows less."""
 
 TEXT_NEAR = 2.0
-"""How many times the seconds of the usual plan the text as it stands may take, by the model of a CPU, for the usual
-plan without one of its structures to be made: where they gain more, each does."""
+"""The usual plan without one of its structures is made where the text as it stands takes at most so many times its
+seconds, by the model of a CPU. Where all of them gain more, each does."""
 
 WORTH = 0.99
 """The share of the seconds of a schedule for any sizes that one for some must stay below, for both to be made."""

@@ -42,7 +42,7 @@ from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
 
 ASKED = 260
-"""What it costs to ask whether a tile is inside of an edge, and to begin its sum for either, in multiply-adds."""
+"""The cost of asking whether a tile is inside of an edge, and of beginning its sum for either, in multiply-adds."""
 
 
 def channel_tiles(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:

@@ -62,8 +62,8 @@ banks."""
 
 
 class Unit(NamedTuple):
-    """How matrix units multiply operands of some types: the instruction, the words that its loads begin with, and
-    the terms that it adds up: those of a matrix that a load moves, and those that a thread has side by side."""
+    """How matrix units multiply operands of some types: the instruction, and the words that its loads begin with.
+    Then the terms that it adds up, those of a matrix that a load moves, and those side by side in a thread."""
 
     product: str
     load: str
