@@ -88,10 +88,13 @@ def load_instruction(path: str | os.PathLike[str]) -> Instruction:
 
 def _load(path: Path, name: str) -> Instruction:
     text = _file_text(path)
-    meant = _family(text, path.stem).get(name)
-    if meant is None:
-        names = ", ".join(_family(text, path.stem))
-        message = f"'{path}' holds several instructions: load one by its name, of {names}"
+    family = _family(text, path.stem)
+    if name not in family:
+        message = f"'{path}' holds several instructions: load one by its name, of {', '.join(family)}"
+        raise ArgumentError(message, "misnamed-instruction")
+    meant = family[name]
+    if unnamed := [word for word in meant if word not in path.stem]:
+        message = f"'{path}' says `each {unnamed[0]}`, a word that the name of the file has to have"
         raise ArgumentError(message, "misnamed-instruction")
     instruction = read_instruction(_with(text, meant), os.fspath(path))
     if instruction.name != name:

@@ -450,3 +450,32 @@ def test_bodies_read_what_they_write_in_one_place() -> None:
         read = {a.buffer for site in instruction.body.sites for a in site.statement.reads}
         assert written == {n for n, b in instruction.operands.items() if b.role != "in"}
         assert read | written == set(instruction.operands)
+
+
+FAMILY = OWN.replace("mine_add", "mine_TYPE_add").replace("f32", "TYPE")
+
+
+def test_a_file_of_several_instructions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOJOIR_INSTRUCTIONS", str(tmp_path))
+    (tmp_path / "mine_TYPE_add.dojo").write_text(f"each TYPE f32 f64\n{FAMILY}")
+    assert {"mine_f32_add", "mine_f64_add"} <= {
+        *instructions.names()
+    } and "mine_TYPE_add" not in instructions.names()
+    for name in ("f32", "f64"):
+        assert instructions.load(f"mine_{name}_add").operands["d"].dtype.name == name
+
+
+@pytest.mark.parametrize(
+    ("stem", "line", "message"),
+    [
+        ("mine_add", "each TYPE f32 f64", "a word that the name of the file has to have"),
+        ("mine_TYPE_add", "each TYPE f32 f64", "load one by its name, of mine_f32_add, mine_f64_add"),
+        ("mine_TYPE_add", "each TYPE", "is written `each WORD VALUE VALUE …`"),
+    ],
+)
+def test_a_family_that_is_wrong_is_told(tmp_path: Path, stem: str, line: str, message: str) -> None:
+    path = tmp_path / f"{stem}.dojo"
+    path.write_text(f"{line}\n{FAMILY}")
+    with pytest.raises(DojoError) as told:
+        instructions.load(path)
+    assert message in told.value.diagnostic.message

@@ -62,8 +62,8 @@ banks."""
 
 
 class Unit(NamedTuple):
-    """How matrix units multiply operands of some types: the instruction, and the words that its loads begin with.
-    Then the terms that it adds up, those of a matrix that a load moves, and those side by side in a thread."""
+    """How matrix units multiply operands of some types: the instruction, and the name of its loads but for their
+    type. Then how many terms it adds up, a load moves in one matrix, and a thread has side by side."""
 
     product: str
     load: str
@@ -80,16 +80,16 @@ class Unit(NamedTuple):
 
     def loads(self, operand: _Operand, turned: bool, dtype: str) -> str:
         """The instruction that loads fragments of an operand."""
-        kind = f"{self.load}_{'a' if operand.is_left else 'b'}{'_trans' if turned else ''}"
-        return f"{kind}_{dtype}" if self.turns else f"{kind}_byte_{dtype}"
+        which = f"{'a' if operand.is_left else 'b'}{'_trans' if turned else ''}"
+        return f"{self.load.format(which)}_{dtype}"
 
 
 HALVES, BYTES = ("bf16", "f16"), ("i8", "u8")
 
 UNITS: Mapping[tuple[str, str], Unit] = {
-    **{(one, one): Unit(f"mma_m16n8k16_{one}", "ldmatrix", 16, 8, 2) for one in HALVES},
-    **{(a, b): Unit(f"mma_m16n8k32_{a}_{b}", "ldmatrix", 32, 16, 4, False) for a in BYTES for b in BYTES},
-    ("f64", "f64"): Unit("mma_m16n8k8_f64", "fragment", 8, 4, 1),
+    **{(one, one): Unit(f"mma_m16n8k16_{one}", "ldmatrix_{}", 16, 8, 2) for one in HALVES},
+    **{(a, b): Unit(f"mma_m16n8k32_{a}_{b}", "ldmatrix_{}_byte", 32, 16, 4, False) for a in BYTES for b in BYTES},
+    ("f64", "f64"): Unit("mma_m16n8k8_f64", "fragment_{}", 8, 4, 1),
 }
 """The units by the types of the left and the right operand."""
 
