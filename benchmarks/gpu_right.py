@@ -62,7 +62,7 @@ EAGER_TOLERANCE = 2e-3
 # -- cases: by name, made where they run ---------------------------------------------------------------------------
 def cases() -> Iterator[str]:
     """The names of all cases."""
-    from practice import names
+    from suites import names
 
     yield from (f"library {name} {mode}" for name in dojoir.kernels.names() for mode in ("open", "fixed"))
     yield from (f"practice {name} {mode}" for name in names() for mode in ("open", "fixed", "sized"))
@@ -220,7 +220,7 @@ def _apart(kernel: dojoir.Kernel, expected: Mapping[str, Any], found: Mapping[st
 
 # -- practice: beside PyTorch --------------------------------------------------------------------------------------
 def _practice(how: str, name: str, mode: str) -> Iterator[tuple[str, str]]:
-    from practice import texts
+    from suites import texts
 
     text = texts()[name]
     small = _reduced(text.kernel, text.sizes, 6)

@@ -7,7 +7,6 @@ at sizes of practice, and whether all are right at small ones.
     python benchmarks/modules.py --narrow --write docs/modules.md   # in bf16 and f16; the table there
     python benchmarks/modules.py --cuda --jobs 16       # processes that prepare side by side, and time one by one
     python benchmarks/modules.py --page RESULTS.md      # the rows as a page
-    python benchmarks/modules.py --reasons RESULTS.md   # the reasons of a page anew, without measuring
 
 A ratio above 1 says that dojoir is faster. Rows are timed in turn, in rounds, and the median of each is compared.
 `--json FILE` has a line for each row as soon as it is there, and rows that are there are not made again.
@@ -19,6 +18,7 @@ import argparse
 import copy
 import fcntl
 import math
+import re
 import statistics
 import sys
 import tempfile
@@ -30,9 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from module_reasons import REASONS, REASONS_ON_GPUS
 from module_workers import read_rows, serve, shared_out, write_row
-from tried import replaced
 
 import dojoir
 
@@ -42,16 +40,12 @@ MOST_APART = 2e-2
 """How far the results of a row may be from eager PyTorch, whose convolutions on GPUs are in TF32."""
 
 SLOW = 0.7
-"""The ratio below which a row is named with its reason."""
+"""The ratio below which a row is counted as slow."""
 
 
 def main() -> int:
     options = _options()
     warnings.simplefilter("ignore")
-    if options.reasons:
-        path = Path(options.reasons)
-        dojoir.write_file(path, with_reasons(path.read_text(encoding="utf-8")))
-        return 0
     if options.worker:
         import torch
 
@@ -116,7 +110,6 @@ def _options() -> argparse.Namespace:
     made.add_argument("--seconds", type=float, default=0.4, help="of the rounds of a row (0.4)")
     made.add_argument("--json", metavar="FILE", help="add a line for each row there, and go on from what is there")
     made.add_argument("--page", metavar="FILE", help="write the rows as a page")
-    made.add_argument("--reasons", metavar="FILE", help="write the reasons of this page anew")
     made.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     made.add_argument("--lock", help=argparse.SUPPRESS)
     return made.parse_args()
@@ -277,7 +270,7 @@ def _mean(rows: list[dict[str, Any]]) -> str:
 
 
 def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
-    """The rows as a page, the slow ones first, with the reasons that REASONS knows."""
+    """The rows as a page, the slow ones first."""
     devices = sorted({row["device"] for row in rows if "device" in row})
     where = " and ".join(devices) if devices else f"{dojoir.processor()}, {options.threads} thread(s)"
     lines = [
@@ -286,37 +279,28 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         "faster than eager PyTorch. The machine was shared with other work; rows are timed in turn"
         + (", each while other rows were prepared beside it." if devices else "."), "",
         _mean(rows).replace("\n", "; ") + ".", "",
-        "| module | dojoir, ms | eager, ms | ratio | compiled, ms | ratio | why it is slow |",
-        "|---|---:|---:|---:|---:|---:|---|",
+        "| module | dojoir, ms | eager, ms | ratio | compiled, ms | ratio |",
+        "|---|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
     for row in sorted(rows, key=lambda r: _ratio(r, "eager") or 0):
         if "error" in row:
-            lines.append(f"| {row['name']} | | | | | | {row['error']} |")
+            lines.append(f"| {row['name']}: {row['error']} | | | | | |")
             continue
         ratio = _ratio(row, "eager") or 0.0
         compiled = _ratio(row, "compile")
         other = "| |" if compiled is None else f"{row['compile'] * 1e3:.3f} | {compiled:.2f} |"
-        reason = _reason(row["name"], ratio, bool(devices))
         first = f"| {row['name']} | {row['dojoir'] * 1e3:.3f} | {row['eager'] * 1e3:.3f} | {ratio:.2f} |"
-        lines.append(f"{first} {other} {reason} |")
+        lines.append(f"{first} {other}")
     return "\n".join(lines) + "\n"
 
 
-def with_reasons(text: str) -> str:
-    """A page with the reasons that are known now."""
-    on_gpu = "NVIDIA" in text.partition("|")[0]
-    lines = []
-    for line in text.splitlines():
-        cells = line.split(" | ")
-        if line.startswith("| ") and len(cells) > 3 and cells[3].replace(".", "").isdigit():
-            start, _, _ = line.rpartition(" | ")
-            line = f"{start} | {_reason(cells[0].removeprefix('| '), float(cells[3]), on_gpu)} |"
-        lines.append(line)
-    return "\n".join(lines) + "\n"
-
-
-def _reason(name: str, ratio: float, on_gpu: bool) -> str:
-    return (REASONS_ON_GPUS if on_gpu else REASONS).get(name, "") if ratio < SLOW else ""
+def replaced(text: str, table: list[str]) -> str:
+    """A page with a table in place of that with the same first line. Raises ArgumentError where it has none."""
+    before, found, after = text.partition(table[0] + "\n")
+    if not found:
+        raise dojoir.ArgumentError(f"the page has no table that begins with {table[0]}", "no-table")
+    rest = re.sub(r"\A(\|.*\n)+", "", after)
+    return before + "\n".join(table) + "\n" + rest
 
 
 if __name__ == "__main__":

@@ -30,8 +30,9 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-from practice import TOLERANCE, Text, texts
-from practice_gpu import Bench, as_results
+from on_gpu import Bench
+from peers import as_results
+from suites import TOLERANCE, Text, texts
 
 import dojoir
 from dojoir.costs.launches import crosses_launches, launch_seconds

@@ -1,129 +1,308 @@
-"""How long one schedule step takes in Exo and in TVM, on the product of two matrices: what `moves.py` shows beside
-its own figures. It needs neither of them, nor dojoir: what is not installed is said to be so.
+"""The peers of a text: its PyTorch expression eager, compiled, in JAX and as a model of ONNX Runtime, its loops by
+Numba and as C, what it says in NumPy, and the text as it is written or planned without its sizes.
 
-    python benchmarks/peers.py [--json]
+Each takes a text and its inputs and gives a contestant; a peer that lacks an operation of the text raises
+`Lacking`, and has no figure for it. JAX has as many threads as the process has cores, and so has the BLAS of
+NumPy.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-import json
+import ctypes
+import io
+import logging
+import shutil
+import subprocess
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial, reduce
 from pathlib import Path
-from statistics import median
-from time import process_time
 from typing import Any
 
-REPEATS = 7
+import numpy as np
+from suites import Text, numpy_type, shape_of
 
-EXO = """from __future__ import annotations
-from exo import DRAM, proc
-@proc
-def matmul(N: size, M: size, K: size, A: f32[N, K] @ DRAM, B: f32[K, M] @ DRAM, C: f32[N, M] @ DRAM):
-    for i in seq(0, N):
-        for j in seq(0, M):
-            for k in seq(0, K):
-                C[i, j] += A[i, k] * B[k, j]
-"""
+import dojoir
 
+Call = Callable[[], Any]
 
-def timed(step: Callable[[], Any]) -> float:
-    """The median of the milliseconds of CPU time that a step takes."""
-    taken = []
-    for _ in range(REPEATS):
-        start = process_time()
-        step()
-        taken.append((process_time() - start) * 1e3)
-    return median(taken)
+Inputs = Mapping[str, np.ndarray]
+"""Arrays by name, without dimensions for numbers."""
+
+FLAGS = ("-O3", "-march=native", "-ffast-math", "-std=c11", "-shared", "-fPIC")
+COMPILERS = {"gcc": ("gcc",), "clang": ("clang", "clang-19")}
 
 
-def exo_steps() -> dict[str, float]:
-    """Exo: each step gives a new procedure, checked with an SMT solver where it must be."""
-    from exo.stdlib import scheduling
+@dataclass(frozen=True)
+class Contestant:
+    """A call that is timed, its results, which are compared once, and what puts its arrays as they were."""
 
+    call: Call
+    results: Callable[[], tuple[np.ndarray, ...]]
+    reset: Callable[[], object] = lambda: None
+
+
+class Lacking(Exception):
+    """A peer cannot express a text, or cannot build it."""
+
+
+# -- those that work on arrays in place ------------------------------------------------------------------------
+def on_page(array: np.ndarray) -> np.ndarray:
+    """A copy that begins at a page: else luck says whose vectors cross lines."""
+    if not array.shape:
+        return array
+    space = np.empty(array.nbytes + 4096, np.uint8)
+    begin = -space.ctypes.data % 4096
+    copy = space[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def in_place(text: Text, inputs: Inputs, bind: Callable[[dict[str, np.ndarray]], Call]) -> Contestant:
+    """A call on the inputs, and on arrays of its own that it writes."""
+    written = [b for b in text.kernel.arguments if b.role != "in"]
+    shapes = {b.name: np.zeros(shape_of(b, text.sizes), numpy_type(b)) for b in written}
+    own = {b.name: on_page(inputs[b.name] if b.role == "inout" else shapes[b.name]) for b in written}
+    again = [b.name for b in written if b.role == "inout"]
+
+    def reset() -> None:
+        for name in again:
+            own[name][...] = inputs[name]
+
+    names = [b.name for b in text.kernel.arguments]
+    call = bind({name: own[name] if name in own else inputs[name] for name in names})
+    return Contestant(call, lambda: tuple(_values(own[b.name], b) for b in written), reset)
+
+
+def _values(array: np.ndarray, buffer: Any) -> np.ndarray:
+    return (array.astype(np.uint32) << 16).view(np.float32) if str(buffer.dtype) == "bf16" else array
+
+
+def by_dojoir(text: Text, inputs: Inputs, kernel: dojoir.Kernel, target: str = "llvm") -> Contestant:
+    """A kernel that dojoir compiles, for one thread."""
+    compiled = dojoir.compile(kernel, target, threads=1)
+    sizes = {name: size for name, size in text.sizes.items() if name in kernel.runtime_sizes}
+    return in_place(text, inputs, lambda arrays: compiled.bind(*arrays.values(), **sizes))
+
+
+def as_written(text: Text, inputs: Inputs) -> Contestant:
+    """The text without a schedule."""
+    return by_dojoir(text, inputs, text.kernel)
+
+
+def of_open_sizes(text: Text, inputs: Inputs) -> Contestant:
+    """What `optimize` makes of the text where no sizes are told: above 1.3, a version by size is missing."""
+    return by_dojoir(text, inputs, dojoir.optimize(text.kernel, threads=1).kernel)
+
+
+def by_compiler(which: str, text: Text, inputs: Inputs) -> Contestant:
+    """What `dojoir.emit` prints of the text as it is written, with the sizes as constants."""
+    compiler = next(filter(shutil.which, COMPILERS[which]), None)
+    if compiler is None:
+        raise Lacking("it is not installed")
+    kernel = text.kernel.specialize(**text.sizes)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "matmul_exo.py")  # Exo reads the source of what it is given
-        path.write_text(EXO)
-        spec = importlib.util.spec_from_file_location("matmul_exo", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    plain = module.matmul
-
-    def split(proc: Any, loop: str) -> Any:
-        return scheduling.divide_loop(proc, loop, 16, [f"{loop}o", f"{loop}i"], tail="guard")
-
-    tiled = split(split(plain, "i"), "j")
-    return {
-        "split": timed(lambda: split(plain, "i")),
-        "split, tiled": timed(lambda: split(tiled, "k")),
-        "interchange": timed(lambda: scheduling.reorder_loops(plain, "j k")),
-    }
-
-
-def tvm_steps() -> dict[str, float]:
-    """TVM: a step changes the schedule in place; what is timed has the copy that it works on."""
-    from tvm import s_tir, te
-
-    n, m, k = (te.var(name) for name in "nmk")
-    a, b = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
-    over = te.reduce_axis((0, k), name="k")
-    c = te.compute((n, m), lambda i, j: te.sum(a[i, over] * b[over, j], axis=over), name="C")
-    plain = s_tir.Schedule(te.create_prim_func([a, b, c]))
-
-    def loops(schedule: Any) -> Any:
-        return schedule.get_loops(schedule.get_sblock("C"))
-
-    def split() -> None:
-        schedule = plain.copy()
-        schedule.split(loops(schedule)[0], [None, 16])
-
-    tiled = plain.copy()
-    for position in (0, 2):
-        tiled.split(loops(tiled)[position], [None, 16])
-
-    def split_tiled() -> None:
-        schedule = tiled.copy()
-        schedule.split(loops(schedule)[4], [None, 16])
-
-    def interchange() -> None:
-        schedule = plain.copy()
-        _, j, inner = loops(schedule)
-        schedule.reorder(inner, j)
-
-    return {"split": timed(split), "split, tiled": timed(split_tiled), "interchange": timed(interchange)}
-
-
-def peers() -> dict[str, dict[str, float] | str]:
-    """What each takes for each step, or why there are no figures."""
-    found: dict[str, dict[str, float] | str] = {}
-    for name, module, steps in (("Exo", "exo", exo_steps), ("TVM", "tvm", tvm_steps)):
-        if importlib.util.find_spec(module) is None:
-            found[name] = "not installed"
-            continue
+        source, library = Path(folder) / "text.c", Path(folder) / "text.so"
+        code = dojoir.emit(kernel, "c").replace("#pragma STDC FP_CONTRACT OFF", "")  # they may fuse as they like
+        source.write_text(code, encoding="utf-8")
         try:
-            found[name] = steps()
-        except Exception as error:  # another version has other names; the figures of dojoir do not hang on it
-            found[name] = f"{type(error).__name__}: {error}"
-    return found
+            subprocess.run([compiler, *FLAGS, source, "-o", library, "-lm"], check=True, capture_output=True)
+        except subprocess.CalledProcessError as error:
+            raise Lacking(error.stderr.decode(errors="replace")[:100]) from None
+        function = getattr(ctypes.CDLL(str(library)), kernel.name)
+
+    def bind(arrays: dict[str, np.ndarray]) -> Call:
+        given = [_in_c(array, b.role) for array, b in zip(arrays.values(), kernel.arguments, strict=True)]
+        return lambda: function(*given)
+
+    return in_place(text, inputs, bind)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    found = peers()
-    if parser.parse_args().json:
-        print(json.dumps(found))
-        return
-    for name, steps in found.items():
-        if isinstance(steps, str):
-            print(f"{name}: {steps}")
-        else:
-            print(f"{name}: " + ", ".join(f"{step} {taken:.2f} ms" for step, taken in steps.items()))
+def _in_c(array: np.ndarray, role: str) -> Any:
+    if array.shape or role != "in":
+        return array.ctypes.data_as(ctypes.c_void_p)
+    kinds = {"f8": ctypes.c_double, "f4": ctypes.c_float, "i8": ctypes.c_int64, "i4": ctypes.c_int32}
+    if array.dtype.str[1:] not in kinds:
+        raise Lacking(f"a number of type {array.dtype} is none of C")
+    return kinds[array.dtype.str[1:]](array.item())
 
 
-if __name__ == "__main__":
-    main()
+def by_numba(text: Text, inputs: Inputs) -> Contestant:
+    """The loops of the text by Numba."""
+    try:
+        from numba_text import call_of
+    except ImportError as error:
+        raise Lacking(_line(error)) from None
+    kernel = text.kernel.specialize(**text.sizes)
+
+    def bind(arrays: dict[str, np.ndarray]) -> Call:
+        try:
+            made: Call = call_of(
+                kernel,
+                [
+                    one.item() if b.role == "in" and not one.shape else one
+                    for one, b in zip(arrays.values(), kernel.arguments, strict=True)
+                ],
+            )
+        except Exception as error:
+            raise Lacking(_line(error)) from None
+        return made
+
+    return in_place(text, inputs, bind)
+
+
+def in_numpy(text: Text, inputs: Inputs) -> Contestant:
+    """What a comment says in NumPy and SciPy: an expression, or statements on the arrays."""
+    if not text.numpy:
+        raise Lacking("nothing is said in NumPy")
+    space: dict[str, Any] = {"np": np, **text.sizes}
+    try:
+        code = None if "out=" in text.numpy else compile(text.numpy, "numpy", "eval")
+    except SyntaxError:
+        code = None
+    if code is None:
+        lines = "".join(f"    {line}\n" for part in text.numpy.split("; ") for line in part.splitlines())
+        with_scipy = "    from scipy import linalg\n" if "linalg." in text.numpy else ""
+        exec(f"def run({', '.join(b.name for b in text.kernel.arguments)}):\n{with_scipy}{lines}", space)
+        return in_place(text, inputs, lambda arrays: partial(space["run"], *arrays.values()))
+
+    def call() -> Any:
+        return eval(code, space | inputs)
+
+    return Contestant(call, lambda: (np.asarray(call()),))
+
+
+# -- those that PyTorch's expression is given to ----------------------------------------------------------------
+def function_of(text: Text, expression: str = "", sizes: Mapping[str, int] | None = None) -> Callable[..., Any]:
+    """PyTorch's expression as a function of the inputs, so that they are no constants of what is compiled."""
+    import torch
+    import torch.nn.functional as functional
+
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    names = [b.name for b in text.kernel.arguments if b.role != "out"]
+    space = {"torch": torch, "F": functional, "reduce": reduce, **(sizes or text.sizes)}
+    if not (expression or text.eager):
+        raise Lacking("nothing is said in PyTorch")
+    made: Callable[..., Any] = eval(f"lambda {', '.join(names)}: {expression or text.eager}", space)
+    return made
+
+
+def as_results(found: Any) -> tuple[Any, ...]:
+    """What an expression gives, one or several."""
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _tensors(inputs: Inputs, numbers: bool = True) -> list[Any]:
+    """The inputs as tensors, which share their memory; numbers as numbers, or as tensors."""
+    import torch
+
+    return [torch.from_numpy(one) if one.shape or not numbers else one.item() for one in inputs.values()]
+
+
+def eager(text: Text, inputs: Inputs) -> Contestant:
+    """By PyTorch, as the expression says."""
+    function, given = function_of(text), _tensors(inputs)
+    return Contestant(lambda: function(*given), lambda: tuple(r.numpy() for r in as_results(function(*given))))
+
+
+def compiled(text: Text, inputs: Inputs) -> Contestant:
+    """By `torch.compile`, which writes C++ for one thread."""
+    import torch
+
+    torch._dynamo.reset()
+    function, given = torch.compile(function_of(text), dynamic=False, fullgraph=True), _tensors(inputs)
+    try:
+        function(*given)
+    except Exception as error:
+        raise Lacking(_line(error)) from None
+    return Contestant(lambda: function(*given), lambda: tuple(r.numpy() for r in as_results(function(*given))))
+
+
+def onnx(text: Text, inputs: Inputs) -> Contestant:
+    """By ONNX Runtime, from what `torch.onnx` makes of it, with inputs bound beforehand."""
+    import torch
+
+    try:
+        import onnxruntime
+        import onnxscript  # noqa: F401  # torch.onnx needs it
+    except ImportError as error:
+        raise Lacking(_line(error)) from None
+
+    given = tuple(_tensors(inputs, numbers=False))
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(_module(text), given, dynamo=True, verbose=False)
+        file = io.BytesIO()
+        program.save(file)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
+        binding = session.io_binding()
+        kept = [np.ascontiguousarray(value.numpy()) for value in given]
+        for wanted, array in zip(session.get_inputs(), _wanted(session, kept, [*inputs]), strict=True):
+            binding.bind_cpu_input(wanted.name, array)
+        for result in session.get_outputs():
+            binding.bind_output(result.name)
+        session.run_with_iobinding(binding)
+    except Exception as error:
+        raise Lacking(_line(error)) from None
+    finally:
+        logging.disable(logging.NOTSET)
+
+    return Contestant(lambda: session.run_with_iobinding(binding), lambda: tuple(binding.copy_outputs_to_cpu()))
+
+
+def in_jax(text: Text, inputs: Inputs) -> Contestant:
+    """By JAX, from what `torch.export` makes of it."""
+    try:
+        from jax_of_torch import call_of
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call, results = call_of(_module(text), tuple(_tensors(inputs, numbers=False)))
+    except Exception as error:
+        raise Lacking(_line(error)) from None
+    return Contestant(call, lambda: tuple(map(np.array, results())))
+
+
+def _module(text: Text) -> Any:
+    """The expression as a module of PyTorch."""
+    import torch
+
+    function = function_of(text)
+
+    class Model(torch.nn.Module):
+        def forward(self, *given: Any) -> Any:
+            return function(*given)
+
+    return Model()
+
+
+def _wanted(session: Any, arrays: list[np.ndarray], names: list[str]) -> list[np.ndarray]:
+    """The arrays that a session takes, in its order: an input that the expression does not read is not there."""
+    by_name = dict(zip(names, arrays, strict=True))
+    wanted = [one.name for one in session.get_inputs()]
+    if len(wanted) == len(arrays):
+        return arrays
+    if all(name in by_name for name in wanted):
+        return [by_name[name] for name in wanted]
+    raise Lacking("its inputs are not those of the expression")
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:100]
+
+
+PEERS: Mapping[str, Callable[[Text, Inputs], Contestant]] = {
+    "eager": eager, "compiled": compiled, "onnx": onnx, "jax": in_jax, "numba": by_numba, "numpy": in_numpy,
+    "gcc": partial(by_compiler, "gcc"), "clang": partial(by_compiler, "clang"), "text": as_written,
+    "open": of_open_sizes,
+}  # fmt: skip
+OWN = ("text", "open")
+"""Those that are dojoir's too: no ratio to the best peer has them."""

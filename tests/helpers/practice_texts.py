@@ -3,7 +3,6 @@ say: lengths that lie within other arrays, places that all differ."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from random import Random
@@ -22,9 +21,8 @@ BENCHMARKS = ROOT / "benchmarks"
 
 @cache
 def practice() -> Mapping[str, Any]:
-    """What benchmarks/practice.py defines, by name."""
-    sys.path.insert(0, str(BENCHMARKS))
-    return run_path(str(BENCHMARKS / "practice.py"))
+    """What benchmarks/suites.py defines, by name."""
+    return run_path(str(BENCHMARKS / "suites.py"))
 
 
 class Texts(Mapping[str, Any]):
@@ -37,7 +35,7 @@ class Texts(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._texts:
-            self._texts[name] = practice()["_read"](self._paths[name])
+            self._texts[name] = practice()["read"](self._paths[name])
         return self._texts[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -3,7 +3,7 @@
 A test takes all it needs from comments in them, so that a new example is two files:
 
     # sizes: N=1 M=1, N=7 M=17          in the .dojo file: the sizes at which the two ends are compared
-    # time: N=1024 M=1024               in the .dojo file: the sizes at which benchmarks/examples.py times them
+    # time: N=1024 M=1024               in the .dojo file: those of `python -m benchmarks examples`
     # numpy: y[:] = 2 * x               in the .dojo file: what it times them against, on the arguments and sizes
     # reached: M : v                    in the .moves file: a line that the last text has, whatever its depth
 """

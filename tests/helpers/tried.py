@@ -1,7 +1,5 @@
 """What an operator made of a kernel is given, and what comes of it, as a table: types, layouts and ways to call it.
 
-    python benchmarks/tried.py
-
 The kernel is layernorm, one over rows, with `backward="auto"`; what is right is PyTorch's own in f64.
 """
 

@@ -49,7 +49,7 @@ def test_a_text_is_well_formed_and_has_no_schedule(name: str) -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_eager_is_the_same_mathematics(name: str) -> None:
     torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
-    text, shape_of, numpy_type = TEXTS[name], practice()["shape_of"], practice()["_numpy"]
+    text, shape_of, numpy_type = TEXTS[name], practice()["shape_of"], practice()["numpy_type"]
     sizes = small_sizes(text.kernel, Random(name))
     given = text.inputs(sizes)
     made = {
