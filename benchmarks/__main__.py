@@ -39,6 +39,8 @@ from report import Record, Row, table
 from suites import SUITES, Text, drawn
 
 import dojoir
+from dojoir.runtime import processor
+from dojoir.support.files import write_file
 
 LEAST = 5
 """The least number of turns."""
@@ -193,7 +195,7 @@ def main() -> None:
         record = Record.read(given.made or [given.json])
     else:
         command = " ".join(["python -m benchmarks", *sys.argv[1:]])
-        record = Record.here(given.suite, given.target, dojoir.processor(), command)
+        record = Record.here(given.suite, given.target, processor(), command)
     if not given.made:
 
         def take(row: Row) -> None:
@@ -214,7 +216,7 @@ def main() -> None:
         ceiling = {"copy": at.copy * 1e9, "fma": at.fma_f32 * 1e9}
     print(table(record, ceiling))
     if given.page:
-        dojoir.write_file(given.page, table(record, ceiling, page=True))
+        write_file(given.page, table(record, ceiling, page=True))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ from typing import Any
 from module_workers import read_rows, serve, shared_out, write_row
 
 import dojoir
+from dojoir.runtime import processor
+from dojoir.support.files import write_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "pytorch"))
 
@@ -78,13 +80,13 @@ def main() -> int:
         print("\n".join(table))
         if options.write:
             text = Path(options.write).read_text(encoding="utf-8")
-            dojoir.write_file(options.write, replaced(text, table))
+            write_file(options.write, replaced(text, table))
         return 0
     if options.check:
         return _summary(names, rows)
     print(_mean(rows))
     if options.page:
-        dojoir.write_file(options.page, page(rows, options))
+        write_file(options.page, page(rows, options))
     return 0
 
 
@@ -272,7 +274,7 @@ def _mean(rows: list[dict[str, Any]]) -> str:
 def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
     """The rows as a page, the slow ones first."""
     devices = sorted({row["device"] for row in rows if "device" in row})
-    where = " and ".join(devices) if devices else f"{dojoir.processor()}, {options.threads} thread(s)"
+    where = " and ".join(devices) if devices else f"{processor()}, {options.threads} thread(s)"
     lines = [
         "# Modules beside PyTorch", "",
         f"Forward passes in f32 on {where}, by `python benchmarks/modules.py`. A ratio above 1 says that dojoir is "

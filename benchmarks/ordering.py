@@ -35,6 +35,7 @@ from peers import as_results
 from suites import TOLERANCE, Text, texts
 
 import dojoir
+from dojoir.backends.machine import Rates
 from dojoir.costs.launches import crosses_launches, launch_seconds
 from dojoir.passes.engine.trace import take_over
 from dojoir.passes.schedule.plan.planner import FORMS, STRUCTURES, Planner, Structure, rules
@@ -237,14 +238,14 @@ def fit(found: Mapping[str, list[Timed]], machine: dojoir.Machine) -> dojoir.Mac
     """The machine with rates of which none can be changed by a step to have less error: descent along coordinates,
     with steps that get smaller."""
 
-    def loss(rates: dojoir.Rates) -> float:
+    def loss(rates: Rates) -> float:
         other = replace(machine, rates=rates)
         return statistics.mean(error(timed, predicted(timed, other)) for timed in found.values())
 
     rates = machine.rates
     least = loss(rates)
     for step in (2.0, 1.4, 1.15):
-        for part in fields(dojoir.Rates):
+        for part in fields(Rates):
             for factor in (step, 1 / step):
                 while (
                     now := loss(other := replace(rates, **{part.name: getattr(rates, part.name) * factor}))

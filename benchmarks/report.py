@@ -13,7 +13,7 @@ from pathlib import Path
 
 from peers import OWN
 
-import dojoir
+from dojoir.support.files import write_file
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Record:
         return records[0]
 
     def write(self, path: Path) -> None:
-        dojoir.write_file(path, json.dumps(asdict(self), indent=1, ensure_ascii=False))
+        write_file(path, json.dumps(asdict(self), indent=1, ensure_ascii=False))
 
 
 def mean(ratios: Sequence[float]) -> float:

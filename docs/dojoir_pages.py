@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,9 +118,11 @@ def api_groups() -> list[tuple[str, str, list[Entry]]]:
 
 def _described(name: str) -> list[str]:
     """The docstring of a public name, under that name and not under that of the module where it lives."""
-    value = getattr(dojoir, name)
-    if inspect.ismodule(value):  # what it gives at the top level too is described there
-        hidden = f"   :exclude-members: {', '.join(sorted(dojoir.__all__))}"
+    module, _, own = f"dojoir.{name}".rpartition(".")
+    value = getattr(importlib.import_module(module), own)
+    if inspect.ismodule(value):  # what has a place of its own here is described there
+        others = {word for _, _, entries in api_groups() for names, _ in entries for word in names}
+        hidden = f"   :exclude-members: {', '.join(sorted(word.rpartition('.')[2] for word in others))}"
         return ["```{eval-rst}", f".. automodule:: {value.__name__}", "   :members:", hidden, "```"]
     if inspect.isclass(value):
         return ["```{eval-rst}", f".. autoclass:: dojoir.{name}", "   :members:", "```"]

@@ -13,49 +13,69 @@ __version__ = "0.1.0"
 
 PUBLIC = {
     "author.chain": "chain",
-    "backends.backend": "Backend",
     "backends.host": "machine_for",
-    "backends.machine": "Machine Rates",
+    "backends.machine": "Machine",
     "codegen": "TARGETS",
     "costs.cost": "cost",
-    "costs.cycles": "estimate",
-    "costs.features": "features",
-    "errors": ("ArgumentError Diagnostic DojoError KernelError ParseError QueryError RunError ToolchainError"),
+    "errors": "ArgumentError DojoError KernelError ParseError QueryError RunError ToolchainError",
     "gradient": "gradient",
-    "grammar": "load parse problems",
-    "ir.comments": "commented_text",
+    "grammar": "load parse",
     "ir.nodes": "Kernel",
-    "ir.size_condition": "SizeCondition",
-    "ir.text": "canonical_text to_text",
+    "ir.text": "to_text",
     "meaning.interpreter": "interpret",
     "passes": (
-        "apply candidates certify check COMBINATORS draw find load_passes Move MOVES moves named_pass one "
-        "parse_move parse_pipeline Pass PASSES suggest Trace Verdict Version Versions"
+        "apply candidates certify check find Move MOVES moves one parse_move parse_pipeline Pass PASSES suggest "
+        "Trace Verdict"
     ),
     "proof.verdict": "IllegalMove",
-    "proof.checker_mode": "check_with",
     "proof.wellformed": "prove",
-    "query.conditions": "Query",
-    "query.search": "Match",
     "runtime": (
-        "Bottleneck bottleneck Card Ceilings ceilings compile Compiled Contestant Doctor doctor emit "
-        "Evaluation Evaluator ForTarget ignored_inputs Library measure measure_together Measurement processor "
-        "profile PythonCode random_inputs Ratio ratio_of repeats thread_count Together verify write_library"
+        "bottleneck ceilings compile Compiled doctor emit Evaluator measure measure_together profile verify "
+        "write_library"
     ),
-    "schedules": "optimize Plan plan versions",
-    "search": "Budget tune Tuned",
-    "support.files": "write_file",
-    "support.memo": "clear_caches",
-    "support.public": "public",
-    "support.seconds": "format_seconds",
+    "schedules": "optimize plan",
+    "search": "Budget tune",
 }
 """The public names, by the module of dojoir that has them. `python tests/helpers/stub.py` writes `__init__.pyi`
 from it and from MODULES, for type checkers and editors."""
 
-MODULES = "author.build highlight instructions kernels rules schedules search torch"
+MODULES = "author.build instructions kernels rules schedules search testing torch"
 """The modules that are public names themselves."""
 
-_HOME = {name: f"dojoir.{module}" for module, names in PUBLIC.items() for name in names.split()}
+MOVED = {
+    "backends.backend": "Backend",
+    "backends.machine": "Rates",
+    "errors": "Diagnostic",
+    "grammar": "problems",
+    "ir.comments": "commented_text",
+    "ir.size_condition": "SizeCondition",
+    "ir.text": "canonical_text",
+    "passes": "COMBINATORS load_passes named_pass Version Versions",
+    "proof.checker_mode": "check_with",
+    "query.conditions": "Query",
+    "query.search": "Match",
+    "runtime": (
+        "Bottleneck Card Ceilings Contestant Doctor Evaluation ForTarget Library Measurement processor PythonCode "
+        "Ratio ratio_of thread_count Together"
+    ),
+    "schedules": "Plan versions",
+    "search": "draw estimate features Tuned",
+    "support.files": "write_file",
+    "support.memo": "clear_caches",
+    "support.public": "public",
+    "support.seconds": "format_seconds",
+    "testing": "ignored_inputs random_inputs repeats",
+}
+"""Names that were public here, by the modules that have them now, where they stay: `Ratio` is
+`dojoir.runtime.Ratio`. Here each warns, and goes with the next version (docs/stability.md)."""
+
+
+def _by_name(table: dict[str, str]) -> dict[str, str]:
+    return {name: f"dojoir.{module}" for module, names in table.items() for name in names.split()}
+
+
+_HOME, _NOW = _by_name(PUBLIC), _by_name(MOVED)
+_ROOMS = {"highlight", *(module.partition(".")[0] for module in MOVED)}
 _MODULES = {module.rpartition(".")[2]: f"dojoir.{module}" for module in MODULES.split()}
 
 __all__ = sorted([*_HOME, *_MODULES])
@@ -66,6 +86,14 @@ def __getattr__(name: str) -> object:
         value: object = importlib.import_module(_MODULES[name])
     elif name in _HOME:
         value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name in _NOW:
+        import warnings
+
+        text = f"dojoir.{name} is {_NOW[name]}.{name}, and goes from here with the next version"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return getattr(importlib.import_module(_NOW[name]), name)
+    elif name in _ROOMS:
+        value = importlib.import_module(f"dojoir.{name}")
     else:
         raise AttributeError(f"module 'dojoir' has no attribute {name!r}")
     globals()[name] = value

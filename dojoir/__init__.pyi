@@ -1,12 +1,12 @@
 """The public names, for type checkers and editors. Made from the table in `__init__.py`, by
 `python tests/helpers/stub.py`."""
 
-from dojoir import highlight as highlight
 from dojoir import instructions as instructions
 from dojoir import kernels as kernels
 from dojoir import rules as rules
 from dojoir import schedules as schedules
 from dojoir import search as search
+from dojoir import testing as testing
 from dojoir import torch as torch
 from dojoir.author import build as build
 from dojoir.author.chain import chain as chain
@@ -16,8 +16,6 @@ from dojoir.backends.machine import Machine as Machine
 from dojoir.backends.machine import Rates as Rates
 from dojoir.codegen import TARGETS as TARGETS
 from dojoir.costs.cost import cost as cost
-from dojoir.costs.cycles import estimate as estimate
-from dojoir.costs.features import features as features
 from dojoir.errors import ArgumentError as ArgumentError
 from dojoir.errors import Diagnostic as Diagnostic
 from dojoir.errors import DojoError as DojoError
@@ -49,7 +47,6 @@ from dojoir.passes import apply as apply
 from dojoir.passes import candidates as candidates
 from dojoir.passes import certify as certify
 from dojoir.passes import check as check
-from dojoir.passes import draw as draw
 from dojoir.passes import find as find
 from dojoir.passes import load_passes as load_passes
 from dojoir.passes import moves as moves
@@ -82,14 +79,11 @@ from dojoir.runtime import ceilings as ceilings
 from dojoir.runtime import compile as compile
 from dojoir.runtime import doctor as doctor
 from dojoir.runtime import emit as emit
-from dojoir.runtime import ignored_inputs as ignored_inputs
 from dojoir.runtime import measure as measure
 from dojoir.runtime import measure_together as measure_together
 from dojoir.runtime import processor as processor
 from dojoir.runtime import profile as profile
-from dojoir.runtime import random_inputs as random_inputs
 from dojoir.runtime import ratio_of as ratio_of
-from dojoir.runtime import repeats as repeats
 from dojoir.runtime import thread_count as thread_count
 from dojoir.runtime import verify as verify
 from dojoir.runtime import write_library as write_library
@@ -99,118 +93,82 @@ from dojoir.schedules import plan as plan
 from dojoir.schedules import versions as versions
 from dojoir.search import Budget as Budget
 from dojoir.search import Tuned as Tuned
+from dojoir.search import draw as draw
+from dojoir.search import estimate as estimate
+from dojoir.search import features as features
 from dojoir.search import tune as tune
 from dojoir.support.files import write_file as write_file
 from dojoir.support.memo import clear_caches as clear_caches
 from dojoir.support.public import public as public
 from dojoir.support.seconds import format_seconds as format_seconds
+from dojoir.testing import ignored_inputs as ignored_inputs
+from dojoir.testing import random_inputs as random_inputs
+from dojoir.testing import repeats as repeats
 
 PUBLIC: dict[str, str]
+MOVED: dict[str, str]
 MODULES: str
 __version__: str
 __all__ = [
     "ArgumentError",
-    "Backend",
-    "Bottleneck",
     "Budget",
-    "COMBINATORS",
-    "Card",
-    "Ceilings",
     "Compiled",
-    "Contestant",
-    "Diagnostic",
-    "Doctor",
     "DojoError",
-    "Evaluation",
     "Evaluator",
-    "ForTarget",
     "IllegalMove",
     "Kernel",
     "KernelError",
-    "Library",
     "MOVES",
     "Machine",
-    "Match",
-    "Measurement",
     "Move",
     "PASSES",
     "ParseError",
     "Pass",
-    "Plan",
-    "PythonCode",
-    "Query",
     "QueryError",
-    "Rates",
-    "Ratio",
     "RunError",
-    "SizeCondition",
     "TARGETS",
-    "Together",
     "ToolchainError",
     "Trace",
-    "Tuned",
     "Verdict",
-    "Version",
-    "Versions",
     "apply",
     "bottleneck",
     "build",
     "candidates",
-    "canonical_text",
     "ceilings",
     "certify",
     "chain",
     "check",
-    "check_with",
-    "clear_caches",
-    "commented_text",
     "compile",
     "cost",
     "doctor",
-    "draw",
     "emit",
-    "estimate",
-    "features",
     "find",
-    "format_seconds",
     "gradient",
-    "highlight",
-    "ignored_inputs",
     "instructions",
     "interpret",
     "kernels",
     "load",
-    "load_passes",
     "machine_for",
     "measure",
     "measure_together",
     "moves",
-    "named_pass",
     "one",
     "optimize",
     "parse",
     "parse_move",
     "parse_pipeline",
     "plan",
-    "problems",
-    "processor",
     "profile",
     "prove",
-    "public",
-    "random_inputs",
-    "ratio_of",
-    "repeats",
     "rules",
     "schedules",
     "search",
     "suggest",
-    "thread_count",
+    "testing",
     "to_text",
     "torch",
     "tune",
     "verify",
-    "versions",
-    "write_file",
     "write_library",
 ]
 

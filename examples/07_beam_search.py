@@ -14,6 +14,7 @@ import random
 from collections.abc import Iterable
 
 import dojoir
+from dojoir.runtime import ratio_of
 
 SPEED = {
     "prefetch", "stream", "unstream", "vectorize", "parallelize", "unmark", "unroll", "split", "tile",
@@ -67,7 +68,7 @@ def search(
 def faster(kernel: dojoir.Kernel, than: dojoir.Kernel, sizes: dict[str, int], target: str, budget: float) -> float:
     """How many times as fast as another kernel one is, both timed in turn."""
     together = dojoir.measure_together([kernel, than], target, sizes=sizes, budget=budget, with_ceilings=False)
-    return dojoir.ratio_of(together.measurements[1], together.measurements[0]).median
+    return ratio_of(together.measurements[1], together.measurements[0]).median
 
 
 def main(arguments: list[str] | None = None) -> None:

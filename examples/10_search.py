@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import dojoir
+from dojoir.runtime import Evaluation
 
 
 class Curious:
@@ -24,7 +25,7 @@ class Curious:
         self.asked = self.play.children(at, min(n, 4))
         return self.asked
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+    def tell(self, evaluations: Sequence[Evaluation]) -> None:
         """What became of them, in the same order."""
         self.known += [trace for trace in self.asked if self.play.speed(trace) > 0.5]
         gained = any(trace.kernel == self.play.best.kernel for trace in self.asked)

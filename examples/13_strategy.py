@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import dojoir
+from dojoir.runtime import Evaluation
 
 
 class Bandit:
@@ -11,11 +12,11 @@ class Bandit:
 
     def ask(self, n: int) -> Sequence[dojoir.Trace]:
         at = self.play.rng.choice([self.play.best, *self.play.starts])
-        moves = dojoir.draw(at.kernel, self.play.rng, min(n, 4), self.play.target, self.weights)
+        moves = dojoir.search.draw(at.kernel, self.play.rng, min(n, 4), self.play.target, self.weights)
         self.play.count(len(moves))  # who makes traces without `play.children` counts them
         return [at.then(move) for move in moves]
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation], traces: Sequence[dojoir.Trace]) -> None:
+    def tell(self, evaluations: Sequence[Evaluation], traces: Sequence[dojoir.Trace]) -> None:
         for trace in traces:
             gained = self.play.speed(trace) > self.play.speed(trace.copy().undo().hash)
             self.weights[trace.moves[-1].name] *= 1.5 if gained else 0.9

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import dojoir
 from dojoir import llm
+from dojoir.runtime import Evaluation
 
 RULES = (
     llm.SYSTEM
@@ -47,7 +48,7 @@ class Critic:
             self.stopped = error.reason
             return []
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation], traces: Sequence[dojoir.Trace]) -> None:
+    def tell(self, evaluations: Sequence[Evaluation], traces: Sequence[dojoir.Trace]) -> None:
         """Notes how fast each state was, for the next question."""
         for found, trace in zip(evaluations, traces, strict=True):
             speed = self.play.speed(found)
@@ -76,7 +77,7 @@ class Critic:
     def about(self, trace: dojoir.Trace, best: llm.Try) -> str:
         """A plan in a line, with the estimate."""
         sizes, target, threads = dict(self.play.sizes[0]), self.play.target, self.play.threads
-        ratio = dojoir.estimate(best.trace.kernel, sizes, target, threads) / dojoir.estimate(
+        ratio = dojoir.search.estimate(best.trace.kernel, sizes, target, threads) / dojoir.search.estimate(
             trace.kernel, sizes, target, threads
         )
         return f"{'; '.join(map(str, trace.moves[len(best.moves) :]))}: about {ratio:.2f}x as fast"

@@ -56,7 +56,7 @@ class Way:
     problem: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Doctor:
     """The tools on a machine. `isas` are the instruction sets of its processor that targets use. `machine` says
     what kernels are scheduled for, `caches` the bytes of each cache of the first core, `packages` the versions of
@@ -107,6 +107,8 @@ class Doctor:
             head, *rows = str(self.ceilings).splitlines()[1:]
             lines += [f"ceilings   {head}", *(f"           {row}" for row in rows)]
         return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 @public

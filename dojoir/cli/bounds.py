@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
-import dojoir
+if TYPE_CHECKING:
+    from dojoir.runtime import Bottleneck
 
 
-def bound_lines(found: dojoir.Bottleneck, moves: list[str]) -> str:
+def bound_lines(found: Bottleneck, moves: list[str]) -> str:
     """The lines below the table, in 80 columns."""
     lines = wrap(f"bound by {found}", 80, subsequent_indent="  ")
     if moves:
@@ -15,5 +17,5 @@ def bound_lines(found: dojoir.Bottleneck, moves: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def bound_facts(found: dojoir.Bottleneck, moves: list[str]) -> dict[str, object]:
+def bound_facts(found: Bottleneck, moves: list[str]) -> dict[str, object]:
     return {"kind": found.kind, "why": found.why, "moves": moves}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import dojoir
 from dojoir.cli.streams import read_stdin
+from dojoir.errors import Diagnostic
 
 _SEPARATOR = re.compile(r"^\s*#\s*-----+\s*$")
 _EXPECTED = re.compile(r"#.*?expected-error\s*(?:@(above|below|[+-]\d+)\s*)?\{\{(.*?)\}\}")
@@ -92,7 +93,7 @@ def expectations(text: str) -> list[Expectation]:
     return found
 
 
-def unmet(expected: list[Expectation], errors: list[dojoir.Diagnostic], name: str) -> list[str]:
+def unmet(expected: list[Expectation], errors: list[Diagnostic], name: str) -> list[str]:
     """The differences between the errors expected and those that came: a line of text each. An error about a
     kernel that moves have made has no line of the file; it may be expected on any."""
     complaints = []

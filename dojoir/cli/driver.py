@@ -17,6 +17,11 @@ from dojoir.cli.output import write_result
 from dojoir.cli.report import FINE, INPUT, report, warn_if_unsafe
 from dojoir.cli.screen import progress
 from dojoir.cli.streams import say
+from dojoir.errors import Diagnostic
+from dojoir.grammar import problems
+from dojoir.ir.comments import commented_text
+from dojoir.ir.text import canonical_text
+from dojoir.proof.checker_mode import check_with
 
 
 @dataclass
@@ -44,7 +49,7 @@ def run(options: Options) -> int:
     """Does all that the options ask for. Returns the exit status."""
     if options.check_with is None:
         return _run(options)
-    with dojoir.check_with(options.check_with):
+    with check_with(options.check_with):
         return _run(options)
 
 
@@ -84,11 +89,11 @@ def _run(options: Options) -> int:
     return status
 
 
-def _further(error: dojoir.DojoError, chunk: chunks.Chunk) -> list[dojoir.Diagnostic]:
+def _further(error: dojoir.DojoError, chunk: chunks.Chunk) -> list[Diagnostic]:
     """The other errors in the text of a kernel, where an error is one of it."""
     if not isinstance(error, dojoir.ParseError | dojoir.KernelError):
         return []
-    others = [other for other in dojoir.problems(chunk.text, chunk.name) if other != error.diagnostic]
+    others = [other for other in problems(chunk.text, chunk.name) if other != error.diagnostic]
     return sorted(others, key=lambda other: other.span.line if other.span is not None else 0)
 
 
@@ -169,11 +174,11 @@ def _result(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
         with progress(f"{trace.start.name}: {doing(options)}"):
             return answer(options, trace)
     if options.canonical:
-        return dojoir.canonical_text(trace.kernel), FINE
+        return canonical_text(trace.kernel), FINE
     source = trace.start.source
     if source is None or options.chain:  # the places of what is chained are in several texts
         return dojoir.to_text(trace.kernel, names=options.names, labels=True), FINE
-    return dojoir.commented_text(trace.kernel, source, options.names), FINE
+    return commented_text(trace.kernel, source, options.names), FINE
 
 
 def _make(options: Options, trace: dojoir.Trace, element: dojoir.Move | dojoir.Pass) -> None:
@@ -224,7 +229,7 @@ def _verify_diagnostics(
 ) -> int:
     complaints: list[str] = []
     for chunk in parts:
-        errors: list[dojoir.Diagnostic] = []
+        errors: list[Diagnostic] = []
         try:
             _process(options, chunk, pipeline)
         except dojoir.DojoError as error:

@@ -11,6 +11,7 @@ from importlib.resources import files
 import dojoir
 from dojoir.cli.optimizing import optimize_pass
 from dojoir.cli.options import Options
+from dojoir.passes import COMBINATORS, load_passes
 
 
 def listing(options: Options) -> str | None:
@@ -66,7 +67,7 @@ _KERNELS = {
 
 def _passes(options: Options) -> Groups:
     known = {p.usage: _sentence(p.documentation) for p in passes(options).values()}
-    combined = dict(_usage_and_sentence(text) for text in dojoir.COMBINATORS.values())
+    combined = dict(_usage_and_sentence(text) for text in COMBINATORS.values())
     groups = {"passes: they pick moves": known, "steps put together": combined}
     for kind in dojoir.MOVES:
         room = kind.__module__.split(".")[2]
@@ -118,7 +119,7 @@ def passes(options: Options) -> dict[str, dojoir.Pass]:
     """The passes that may be named: ours, and those of `--load`. Raises ArgumentError."""
     found = {**dojoir.PASSES, "optimize": optimize_pass(options)}
     for path in options.load:
-        found |= dojoir.load_passes(path)
+        found |= load_passes(path)
     return found
 
 
@@ -129,8 +130,8 @@ def _sentence(documentation: str) -> str:
 def _help(name: str, known: dict[str, dojoir.Pass]) -> str:
     if name in known:
         return f"{known[name].usage}\n\n{_shown(known[name].documentation)}\n"
-    if name in dojoir.COMBINATORS:
-        return f"{dojoir.COMBINATORS[name]}\n"
+    if name in COMBINATORS:
+        return f"{COMBINATORS[name]}\n"
     kind = next((kind for kind in dojoir.MOVES if kind.name == name), None)
     if kind is None:
         try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dojoir
+from dojoir import runtime
 from dojoir.cli.hints import nearest
 from dojoir.cli.options import Options
 from dojoir.cli.streams import say
+from dojoir.passes import load_passes, named_pass
 
 
 def optimized(options: Options, kernel: dojoir.Kernel) -> dojoir.Trace:
@@ -27,7 +29,7 @@ def optimized(options: Options, kernel: dojoir.Kernel) -> dojoir.Trace:
         measure=options.measure,
     )
     if known is not None and known.best(kernel, options.target, dict(options.sizes), options.threads) is None:
-        threads = dojoir.thread_count(options.threads)
+        threads = runtime.thread_count(options.threads)
         at = ", ".join(f"{name}={size}" for name, size in options.sizes) or "no sizes"
         say(f"{options.db} has nothing for {kernel.name} on {options.target}, {threads} threads, at {at}")
     if options.why:
@@ -37,7 +39,7 @@ def optimized(options: Options, kernel: dojoir.Kernel) -> dojoir.Trace:
 
 def own_structures(options: Options) -> list[dojoir.Pass]:
     """The passes of `--load` that `--structure` names. Raises ArgumentError for a name that no file has."""
-    loaded = {name: found for path in options.load for name, found in dojoir.load_passes(path).items()}
+    loaded = {name: found for path in options.load for name, found in load_passes(path).items()}
     for name in options.structure:
         if name not in loaded:
             message = f"no file of --load has a pass '{name}'{nearest(name, loaded)}; they have {', '.join(loaded)}"
@@ -48,7 +50,7 @@ def own_structures(options: Options) -> list[dojoir.Pass]:
 def optimize_pass(options: Options) -> dojoir.Pass:
     """The same as a pass of a pipeline."""
 
-    @dojoir.named_pass
+    @named_pass
     def optimize(trace: dojoir.Trace) -> None:
         """Makes the moves of the stored schedule that fits the kernel, the sizes of -s and the machine best, else
         those of default_schedule: -O as a step of a pipeline. What a schedule is for is known by the name of the

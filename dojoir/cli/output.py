@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-import dojoir
 from dojoir.cli.screen import for_terminal, is_terminal
 from dojoir.cli.streams import without_control, write_stdout
+from dojoir.support.files import write_file
 
 
 def write_result(text: str, output: str | None, kind: str = "plain") -> None:
@@ -16,4 +16,4 @@ def write_result(text: str, output: str | None, kind: str = "plain") -> None:
         text = without_control(text)
         write_stdout(for_terminal(text, kind) if is_terminal(sys.stdout) else text)
     else:
-        dojoir.write_file(output, text)
+        write_file(output, text)

@@ -13,11 +13,12 @@ from dataclasses import replace
 
 import dojoir
 from dojoir.cli.streams import say
+from dojoir.errors import Diagnostic
 
 FINE, INPUT, USAGE, DIFFERS, TOOLCHAIN, TIME_LIMIT, BUG = 0, 1, 2, 3, 4, 5, 70
 
 
-def report(error: dojoir.DojoError, as_json: bool, further: Sequence[dojoir.Diagnostic] = ()) -> int:
+def report(error: dojoir.DojoError, as_json: bool, further: Sequence[Diagnostic] = ()) -> int:
     """Prints an error to stderr, and what else is wrong with the same text; returns the exit status for it."""
     error = _in_the_shell(error)
     first = error.verdict if isinstance(error, dojoir.IllegalMove) else error.diagnostic

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import dojoir
 from dojoir.cli.options import Options
 from dojoir.cli.report import FINE
+from dojoir.support.files import write_file
 
 Array = NDArray[Any]
 
@@ -23,13 +24,13 @@ def run_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
     kernel = trace.kernel
     given = read_inputs(kernel, options.inputs)
     sizes = dict(options.sizes)
-    inputs = dojoir.random_inputs(kernel, given, seed=options.seed, sizes=sizes)
+    inputs = dojoir.testing.random_inputs(kernel, given, seed=options.seed, sizes=sizes)
     compiled = dojoir.compile(
         kernel, options.target, cpu=options.cpu, threads=options.threads, emulated=options.emulated
     )
     outputs = compiled.run(inputs, **sizes)
     if options.output is not None:
-        dojoir.write_file(options.output, _packed(outputs))
+        write_file(options.output, _packed(outputs))
     if options.json:
         return json.dumps({name: _facts(array) for name, array in outputs.items()}) + "\n", FINE
     return "".join(f"{_line(name, array)}\n" for name, array in outputs.items()), FINE

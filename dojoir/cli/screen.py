@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
-import dojoir
-
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
     from rich.console import Console
@@ -87,7 +85,9 @@ def _styled(text: str, kind: str, width: int) -> Text:
 
 def _lexer(kind: str) -> str | Lexer:
     if kind == "dojo":
-        return dojoir.highlight.DojoLexer()
+        from dojoir.highlight import DojoLexer
+
+        return DojoLexer()
     return LEXERS.get(kind.partition("@")[0], "c")
 
 

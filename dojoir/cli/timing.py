@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import dojoir
+from dojoir import runtime
 from dojoir.cli.bounds import bound_facts, bound_lines
 from dojoir.cli.options import Options
 from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.running import read_inputs
+from dojoir.support.seconds import format_seconds
 
 MOST_BYTES = 1 << 28
 """The most memory that sizes chosen here make the arguments take: well past the caches."""
@@ -52,7 +54,7 @@ def time_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
     """Times the kernel in turn with what it was before the moves, and with NumPy where it is of the library."""
     sizes = {**default_sizes(trace.kernel, dict(options.sizes)), **dict(options.sizes)}
     names = [_after_moves(len(trace.moves))] if trace.moves else ["as written"]
-    contestants: list[dojoir.Contestant] = [trace.kernel]
+    contestants: list[runtime.Contestant] = [trace.kernel]
     if trace.moves:
         names.append("as written")
         contestants.append(trace.start)
@@ -104,7 +106,7 @@ def default_sizes(kernel: dojoir.Kernel, given: dict[str, int]) -> dict[str, int
     raise dojoir.ArgumentError(f"no sizes to time {kernel.name} at were found: give {missing}", "size-missing")
 
 
-def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, dojoir.Measurement]]) -> str:
+def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, runtime.Measurement]]) -> str:
     """The times in at most 80 columns, and a warning where one is not known well. The speed-up is over the
     kernel as written, with its interval."""
     first, base = rows[0][1], dict(rows)["as written"]
@@ -114,13 +116,13 @@ def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, dojoir.Measur
     noisy = []
     for label, row in rows:
         spread = (row.high - row.low) / 2 / row.seconds
-        ratio = dojoir.ratio_of(base, row)
+        ratio = runtime.ratio_of(base, row)
         if spread > NOISY:
             noisy.append(f"{label} (±{spread:.0%})")
         lines.append(
             [
                 label,
-                dojoir.format_seconds(row.seconds),
+                format_seconds(row.seconds),
                 f"{spread:.1%}" if row.repeats > 1 else "n = 1",
                 f"{row.gbytes:.3g}",
                 f"{row.all_gops if without_flops else row.gflops:.3g}",
@@ -145,8 +147,8 @@ def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, dojoir.Measur
     return text
 
 
-def _facts(row: dojoir.Measurement, first: dojoir.Measurement, written: dojoir.Measurement) -> dict[str, object]:
-    ratio, gain = dojoir.ratio_of(row, first), dojoir.ratio_of(written, row)
+def _facts(row: runtime.Measurement, first: runtime.Measurement, written: runtime.Measurement) -> dict[str, object]:
+    ratio, gain = runtime.ratio_of(row, first), runtime.ratio_of(written, row)
     return {
         "seconds": row.seconds,
         "low": row.low,

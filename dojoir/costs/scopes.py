@@ -1,4 +1,4 @@
-"""The cost of each scope of a kernel at given sizes, from its text alone: as exact as `dojoir.features`."""
+"""The cost of each scope of a kernel at given sizes, from its text alone: as exact as `dojoir.search.features`."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import dojoir
 from dojoir.data.forms import Chat, Later, Message, Pair, Step, Timing
 from dojoir.data.trees import TIMED
+from dojoir.support.seconds import format_seconds
 
 SYSTEM = (
     "You schedule numerical kernels in dojoir. A state is a kernel as text; each move is proved to keep its "
@@ -68,7 +69,7 @@ def question(group: Sequence[Step], moves: Sequence[str]) -> tuple[Message, Mess
     sizes = ", ".join(f"{one.name} = {one.value}" for one in step.sizes)
     seconds = step.timing_before.seconds
     is_static = step.protocol == "static"
-    known = "not timed" if seconds is None else dojoir.format_seconds(seconds)
+    known = "not timed" if seconds is None else format_seconds(seconds)
     card = [f"time now: {known}{' (estimated)' if is_static and seconds is not None else ''}",
             f"bytes of the arrays: {step.profile.bytes}"]  # fmt: skip
     if seconds and not is_static:

@@ -13,6 +13,7 @@ import dojoir
 from dojoir.data.exporting import read_about, read_episodes, read_steps
 from dojoir.data.forms import Dataset, Episode, Step
 from dojoir.data.splitting import shape
+from dojoir.support.public import public
 
 SAMPLE = 500
 """How many steps are proved again where nothing is said."""
@@ -41,7 +42,7 @@ class Found:
         return "\n".join([head, *self.wrong])
 
 
-@dojoir.public
+@public
 def check(
     folder: str | Path, sample: int = SAMPLE, seed: int = 0, progress: Callable[[int], object] = lambda _: None
 ) -> Found:

@@ -31,6 +31,8 @@ from dojoir.evidence.bundle import STATES
 from dojoir.evidence.forms import from_text, to_data, to_text
 from dojoir.evidence.reading import Bundle, every, read_text
 from dojoir.evidence.writing import UNFINISHED
+from dojoir.support.files import write_file
+from dojoir.support.public import public
 
 Say = Callable[[str], object]
 
@@ -105,7 +107,7 @@ def bundles_in(places: Sequence[Path]) -> tuple[list[Bundle], list[str]]:
     return sorted(found.values(), key=lambda one: (one.run.name, str(one.folder))), wrong
 
 
-@dojoir.public
+@public
 def export(
     places: Sequence[str | Path],
     folder: str | Path,
@@ -170,11 +172,11 @@ def export(
         tuple(sources), filters.told(), tuple(sorted(versions)), tuple(sorted(machines)), found["duplicates"],
         tuple(left_out),
     )  # fmt: skip
-    dojoir.write_file(folder / ABOUT, to_text(about))
+    write_file(folder / ABOUT, to_text(about))
     return about
 
 
-@dojoir.public
+@public
 def read_about(folder: str | Path) -> Dataset:
     """The record of a data set, `dataset.json`. Raises ArgumentError, `no-dataset` where there is none,
     `bad-record`, and `newer-record` for one of a newer version."""
@@ -207,7 +209,7 @@ def read_episodes(folder: str | Path) -> Iterator[Episode]:
         yield from_text(Episode, line, f"{path}:{number}")
 
 
-@dojoir.public
+@public
 def _path(folder: str | Path) -> Path:
     return Path(folder)
 
@@ -271,7 +273,7 @@ def _check_folder(folder: Path) -> bool:
 def _written(path: Path, lines: Iterable[str]) -> File:
     given = [*lines]
     data = "".join(f"{line}\n" for line in given).encode()
-    dojoir.write_file(path, data)
+    write_file(path, data)
     return File(len(given), len(data), hashlib.sha256(data).hexdigest())
 
 

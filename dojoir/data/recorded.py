@@ -10,6 +10,7 @@ from typing import Any, SupportsFloat, SupportsInt
 import dojoir
 from dojoir.evidence.writing import Writer, fresh_name, store_of
 from dojoir.search.needs import needed
+from dojoir.support.public import public
 
 needed("gymnasium", "agents", "a recorded game")
 
@@ -28,7 +29,7 @@ Key = tuple[str, tuple[tuple[str, int], ...]]
 """The hash of a kernel, and the sizes that it is played at."""
 
 
-@dojoir.public
+@public
 def _given(runs: str | Path, name: str) -> tuple[Path, str]:
     return Path(runs), name
 

@@ -13,6 +13,7 @@ from functools import cache
 import dojoir
 from dojoir.data.forms import Split
 from dojoir.records.likeness import lines
+from dojoir.support.public import public
 from dojoir.tasks import own_tasks
 
 DEV, HELD_OUT = 10, 10
@@ -38,7 +39,7 @@ def of_tasks() -> dict[str, Split]:
     return found
 
 
-@dojoir.public
+@public
 def split_of(kernel: dojoir.Kernel) -> Split:
     """The split of what begins at a kernel."""
     return splits_of([kernel])[kernel.hash]

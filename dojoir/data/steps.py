@@ -136,7 +136,7 @@ def _text(kernel: dojoir.Kernel) -> str:
 
 
 def _features(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> Mapping[str, float]:
-    return {name: float(value) for name, value in dojoir.features(kernel, sizes).items()}
+    return {name: float(value) for name, value in dojoir.search.features(kernel, sizes).items()}
 
 
 def _work(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> Profile:

@@ -13,6 +13,7 @@ from typing import Any
 import dojoir
 from dojoir.editor.hover import hover
 from dojoir.editor.of_text import errors_of, formatted, message_of
+from dojoir.errors import Diagnostic
 from dojoir.search.needs import needed
 
 PAUSE = 0.2
@@ -90,7 +91,7 @@ def serve() -> None:
     language_server().start_io()
 
 
-def _diagnostic(types: Any, document: Any, error: dojoir.Diagnostic) -> Any:
+def _diagnostic(types: Any, document: Any, error: Diagnostic) -> Any:
     """An error for an editor. One without a place stands on the first line; the places of its notes are related."""
     related = [
         types.DiagnosticRelatedInformation(

@@ -15,6 +15,7 @@ import dojoir
 from dojoir.evidence import bundle
 from dojoir.evidence.claims import Check, Proof, Prover
 from dojoir.evidence.reading import Bundle, decoded, read_bytes, read_run
+from dojoir.support.files import write_file
 
 MOST_BYTES = 1 << 30
 """How many bytes all files of an archive may have together."""
@@ -34,7 +35,7 @@ def export(given: Bundle, path: Path) -> Path:
     if wrong:
         raise dojoir.ArgumentError(f"{run.name} is not what its record says: {wrong[0]}", "changed-run")
     names = [bundle.RUN, *(one.name for one in run.files)]
-    dojoir.write_file(path, packed({name: (given.folder / name).read_bytes() for name in names}))
+    write_file(path, packed({name: (given.folder / name).read_bytes() for name in names}))
     return path
 
 

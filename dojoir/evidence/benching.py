@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import dojoir
+from dojoir import runtime
 from dojoir.evidence.figures import (
     ITSELF,
     Bench,
@@ -31,7 +32,7 @@ SECONDS = 10.0
 
 TIME_LIMIT = 600.0
 
-Measure = Callable[..., dojoir.Together]
+Measure = Callable[..., runtime.Together]
 """The timer of contestants in turn, as `dojoir.measure_together` does."""
 
 BESIDE = ("text", "optimize", "numpy", "torch")
@@ -108,7 +109,7 @@ def bench_of(
     ))  # fmt: skip
 
 
-def raced(tuned: dojoir.Tuned, target: str, threads: int) -> Bench | None:
+def raced(tuned: dojoir.search.Tuned, target: str, threads: int) -> Bench | None:
     """The bench of the last races of a search: those in which its answer took part. None where there are none."""
     kernel, found, protocol = tuned.trace.kernel, list[Shape](), ""
     for name, gain in (("text", tuned.ratio), ("optimize", tuned.ratio_to_optimize)):
@@ -120,7 +121,7 @@ def raced(tuned: dojoir.Tuned, target: str, threads: int) -> Bench | None:
 
 
 def shape(
-    sizes: Mapping[str, int], names: Sequence[str], together: dojoir.Together, left_out: Mapping[str, str]
+    sizes: Mapping[str, int], names: Sequence[str], together: runtime.Together, left_out: Mapping[str, str]
 ) -> Shape:
     """The result of timing the kernel, which comes first, and others by name."""
     own, *rest = together.measurements
@@ -137,7 +138,7 @@ def shape(
     )  # fmt: skip
 
 
-def _times(row: dojoir.Measurement) -> Times:
+def _times(row: runtime.Measurement) -> Times:
     return timed(row.name, row.samples, None, row.difference if math.isfinite(row.difference) else None)
 
 

@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.evidence.bundle import (
     BENCH,
     CODE,
@@ -204,7 +205,7 @@ def _source(given: Bundle) -> Check:
     if source is None:
         return "undecided", "the bundle has no source"
     wrong = other_source(source[1], dojoir.emit(given.trace.kernel, run.target), source[0])
-    here = dojoir.processor()
+    here = runtime.processor()
     if wrong and run.target == "llvm" and run.code is not None and run.code.processor != here:
         return "unavailable", f"it was written for {run.code.processor}, and this is {here}"
     return ("fail", wrong) if wrong else ("pass", "")

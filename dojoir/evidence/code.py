@@ -6,6 +6,7 @@ import hashlib
 from importlib.metadata import version
 
 import dojoir
+from dojoir import runtime
 from dojoir.evidence.bundle import Code
 
 
@@ -25,4 +26,4 @@ def code_and_text(kernel: dojoir.Kernel, target: str) -> tuple[Code, str] | None
     except dojoir.DojoError:
         return None
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Code(f"llvmlite {version('llvmlite')}", cpu or dojoir.processor(), digest), text
+    return Code(f"llvmlite {version('llvmlite')}", cpu or runtime.processor(), digest), text

@@ -11,6 +11,7 @@ import dojoir
 from dojoir.evidence.figures import Bench, Shape
 from dojoir.evidence.reading import Bundle
 from dojoir.evidence.replay import incomparable
+from dojoir.support.seconds import format_seconds
 
 Relation = Literal["the same result", "the same kernel", "parent", "child", "another kernel"]
 Correctness = Literal["recovered", "regressed", "passes", "fails", "unknown"]
@@ -53,7 +54,7 @@ class Compared:
             lines.append(f"  times are incomparable: {self.incomparable}")
         for one in self.times:
             sizes = ", ".join(f"{name}={value}" for name, value in one.sizes.items())
-            seconds = f"{dojoir.format_seconds(one.before)} to {dojoir.format_seconds(one.after)}"
+            seconds = f"{format_seconds(one.before)} to {format_seconds(one.after)}"
             lines.append(f"  {sizes}: {seconds}, {one.median:.3g}x ({one.low:.3g} to {one.high:.3g}) as fast")
         return "\n".join([*lines, *(f"  {line}" for line in self.moves)])
 

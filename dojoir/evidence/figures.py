@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import dojoir
+from dojoir import runtime
 from dojoir.evidence.bundle import Gained
 
 Status = Literal["ok", "failed", "unavailable"]
@@ -160,13 +161,13 @@ class Bench:
         return geometric(self.speedups(name))
 
 
-def measured(name: str, samples: Sequence[float], ceiling: Ceiling | None = None) -> dojoir.Measurement:
+def measured(name: str, samples: Sequence[float], ceiling: Ceiling | None = None) -> runtime.Measurement:
     """Samples as a measurement, from which its figures follow. Raises ArgumentError, `bad-record`, for a sample
     that is no time."""
     if not samples or not all(0 < one < math.inf for one in samples):
         raise dojoir.ArgumentError(f"{name} has a sample that is no time, or none", "bad-record")
     work = ceiling or Ceiling(0, 0, 0)
-    return dojoir.Measurement(
+    return runtime.Measurement(
         name, "", {}, 1, True, tuple(samples), CONFIDENCE, work.flops, work.bytes, work.memory, work.arithmetic,
         integer=work.integer, integer_ceiling=work.integers,
     )  # fmt: skip
@@ -179,7 +180,7 @@ def timed(name: str, samples: Sequence[float], own: Sequence[float] | None, diff
     if own is not None:
         if len(own) != len(samples) and 1 not in (len(own), len(samples)):
             raise dojoir.ArgumentError(f"{name} has not as many samples as the kernel beside it", "bad-record")
-        found = dojoir.ratio_of(row, measured("the kernel", own))
+        found = runtime.ratio_of(row, measured("the kernel", own))
         ratio = Interval(found.median, found.low, found.high)
     first, third = row.quartiles
     return Times(name, row.seconds, row.low, row.high, first, third, row.repeats, row.samples, ratio, difference)

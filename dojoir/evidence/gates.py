@@ -213,7 +213,7 @@ def deterministic(asked: Asked) -> Judged:
     """The same bits in five calls on fresh buffers; other numbers of threads are reported."""
     others = [1] if asked.threads > 1 else []
     for sizes in asked.shapes:
-        found = dojoir.repeats(
+        found = dojoir.testing.repeats(
             asked.trace.kernel, asked.target, sizes=sizes, threads=[asked.threads, *others], calls=CALLS,
             seed=asked.seed % (1 << 31), time_limit=asked.time_limit,
         )  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dojoir
+from dojoir.support.seconds import format_seconds
 
 Honesty = Callable[[dojoir.Trace, str, Sequence[Mapping[str, int]], int, int], tuple[str | None, tuple[str, ...]]]
 """Why a kernel is not honest, None if nothing was found, and what else is to be told."""
@@ -32,7 +33,9 @@ def honesty(
     """Raises as `Evaluator` does."""
     sizes = small_sizes(trace.start)
     if sizes is not None:
-        ignored = dojoir.ignored_inputs(trace.kernel, trace.start, target, sizes=sizes, seed=seed % (1 << 31))
+        ignored = dojoir.testing.ignored_inputs(
+            trace.kernel, trace.start, target, sizes=sizes, seed=seed % (1 << 31)
+        )
         for name, outputs in ignored.items():
             return f"{', '.join(outputs)} should follow {name}, and does not", ()
     notes: list[str] = []
@@ -106,12 +109,10 @@ def faster_than(seconds: float, moved: int, flops: int, memory: float, arithmeti
     rate, of = (memory, "memory") if moved > OUT_OF_CACHE * cache else (nearest, "the nearest cache")
     if seconds * SLACK * rate * 1e9 < moved:
         gbytes = moved / seconds / 1e9
-        return f"{moved} bytes in {dojoir.format_seconds(seconds)} are {gbytes:.0f} GB/s, and {of} gives {rate:.0f}"
+        return f"{moved} bytes in {format_seconds(seconds)} are {gbytes:.0f} GB/s, and {of} gives {rate:.0f}"
     if seconds * SLACK * arithmetic * 1e9 < flops:
         reached = flops / seconds / 1e9
-        return (
-            f"{flops} operations in {dojoir.format_seconds(seconds)} are {reached:.0f} GFLOP/s of {arithmetic:.0f}"
-        )
+        return f"{flops} operations in {format_seconds(seconds)} are {reached:.0f} GFLOP/s of {arithmetic:.0f}"
     return None
 
 

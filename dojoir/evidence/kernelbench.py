@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.evidence.benching import SAMPLES, SECONDS, TIME_LIMIT, Measure
 from dojoir.evidence.benching import shape as shape_of
 from dojoir.evidence.figures import ITSELF, Bench, Correct, Report, Shape, Status, computed
@@ -128,7 +129,7 @@ def bench_problem(
     shape, protocol = Shape({}, "failed", reason), ""
     if correct == "pass":
         names = ["dojoir", ITSELF, *beside]
-        contestants: list[dojoir.Contestant] = [dojoir.parse(_CARRIER)]
+        contestants: list[runtime.Contestant] = [dojoir.parse(_CARRIER)]
         contestants += [_contestant(problem, name, target, threads) for name in names]
         try:
             together = measure(
@@ -148,19 +149,19 @@ def bench_problem(
     ))  # fmt: skip
 
 
-def _shape(names: Sequence[str], together: dojoir.Together) -> Shape:
+def _shape(names: Sequence[str], together: runtime.Together) -> Shape:
     """The result of timing a carrier, what dojoir makes, and others by name."""
     gone = {number - 1: reason for number, reason in together.left_out.items()}
     if 0 in gone:
         return Shape({}, "failed", gone[0])
-    found = shape_of({}, names[1:], dojoir.Together(together.measurements[1:], gone), {})
+    found = shape_of({}, names[1:], runtime.Together(together.measurements[1:], gone), {})
     return replace(found, ceiling=None)
 
 
-def _contestant(problem: Problem, name: str, target: str, threads: int) -> dojoir.PythonCode:
+def _contestant(problem: Problem, name: str, target: str, threads: int) -> runtime.PythonCode:
     way = "dojoir" if name == ITSELF else name
     call = f"bound({str(problem.path.resolve())!r}, {way!r}, {target!r}, {threads}, y)"
-    return dojoir.PythonCode("_call()", f"from dojoir.evidence.kernelbench import bound\n_call = {call}", name)
+    return runtime.PythonCode("_call()", f"from dojoir.evidence.kernelbench import bound\n_call = {call}", name)
 
 
 def bound(path: str, way: str, target: str, threads: int, y: Any) -> Callable[[], object]:

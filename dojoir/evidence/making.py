@@ -20,6 +20,8 @@ from dojoir.evidence.benching import raced
 from dojoir.evidence.bundle import BENCH, GATES, RUN
 from dojoir.evidence.gates import Gates
 from dojoir.evidence.writing import Writer, resumed, store_of
+from dojoir.passes import Versions
+from dojoir.support.files import write_file
 
 FORMAT, VERSION = "dojoir-made", 1
 MANIFEST, TABLE, RUNS = "library.json", "library.md", "runs"
@@ -34,7 +36,7 @@ Gated = Callable[[dojoir.Trace, str, Mapping[str, int], int], Gates]
 LONGEST = 60
 """How many characters the name of a wish has at most."""
 
-Tune = Callable[..., dojoir.Tuned]
+Tune = Callable[..., dojoir.search.Tuned]
 Say = Callable[[str], object]
 
 
@@ -211,12 +213,12 @@ def _searched(wish: Wish, folder: Path, settings: Mapping[str, Any], tune: Tune,
     return _written(wish, tuned, folder, {} if gates is None else {one.name: one.status for one in gates.gates})
 
 
-def _written(wish: Wish, tuned: dojoir.Tuned, folder: Path, gates: Mapping[str, str]) -> Made:
+def _written(wish: Wish, tuned: dojoir.search.Tuned, folder: Path, gates: Mapping[str, str]) -> Made:
     """Writes what a search came to."""
     trace, plain = tuned.trace, wish.target.partition("@")[0]
     files = [f"traces/{wish.name}.json", f"sources/{wish.name}.{ENDINGS.get(plain, 'c')}"]
     trace.save(folder / files[0])
-    dojoir.write_file(folder / files[1], dojoir.emit(trace.kernel, wish.target))
+    write_file(folder / files[1], dojoir.emit(trace.kernel, wish.target))
     if trace.moves and all(status == "pass" for status in gates.values()):
         when = [f"{name} == {value}" for name, value in sorted(wish.sizes.items())]
         path = dojoir.schedules.store(trace, plain, folder / "schedules", when=when)
@@ -259,7 +261,7 @@ def _versions(wishes: Sequence[Wish], folder: Path) -> Any:
     if len(traces) == 1:
         return traces[0]
     lines = [", ".join(f"{name} == {value}" for name, value in sorted(wish.sizes.items())) for wish in wishes]
-    return dojoir.Versions([*zip(traces[1:], ([line] for line in lines[1:]), strict=True), traces[0]])
+    return Versions([*zip(traces[1:], ([line] for line in lines[1:]), strict=True), traces[0]])
 
 
 # -- the folder --------------------------------------------------------------------------------------------
@@ -325,8 +327,8 @@ def _is_whole(folder: Path, one: Made) -> bool:
 
 
 def _save(shelf: Shelf) -> None:
-    dojoir.write_file(shelf.folder / MANIFEST, json.dumps(shelf.to_json(), indent=1) + "\n")
-    dojoir.write_file(shelf.folder / TABLE, f"{shelf}\n")
+    write_file(shelf.folder / MANIFEST, json.dumps(shelf.to_json(), indent=1) + "\n")
+    write_file(shelf.folder / TABLE, f"{shelf}\n")
 
 
 def _digest(path: Path) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 import dojoir
+from dojoir import runtime
 
 PEERS = ("text", "optimize", "default", "c", "numpy", "torch", "compile")
 """The text as it was written; what `optimize` and `default_schedule` make of it; the text through a C compiler;
@@ -60,7 +61,7 @@ def peer(
     sizes: Mapping[str, int],
     threads: int,
     torch: TorchFunction | None = None,
-) -> dojoir.Contestant | Absent:
+) -> runtime.Contestant | Absent:
     """The peer of a kernel of this name; `start` is the text it was made of. Raises ArgumentError,
     `unknown-peer`."""
     try:
@@ -81,7 +82,7 @@ def _peer(
     sizes: Mapping[str, int],
     threads: int,
     torch: TorchFunction | None,
-) -> dojoir.Contestant | Absent:
+) -> runtime.Contestant | Absent:
     match name:
         case "text":
             return start
@@ -92,7 +93,7 @@ def _peer(
         case "c":
             if dojoir.machine_for(target).warp:
                 return Absent("C runs on the CPU, and what it is beside on a GPU")
-            return dojoir.ForTarget(start, "c")
+            return runtime.ForTarget(start, "c")
         case "numpy":
             if dojoir.machine_for(target).warp:
                 return Absent("NumPy runs on the CPU, and what it is beside on a GPU")
@@ -104,7 +105,7 @@ def _peer(
     raise AssertionError(name)
 
 
-def _torch(name: str, start: dojoir.Kernel, given: TorchFunction | None) -> dojoir.PythonCode | Absent:
+def _torch(name: str, start: dojoir.Kernel, given: TorchFunction | None) -> runtime.PythonCode | Absent:
     """The call of a PyTorch function on the arrays of a kernel: of `given`, or of the library kernel's own."""
     path, function = ("", start.name) if given is None else (given.path, given.name)
     if given is None and not dojoir.kernels.has_torch_version(start):
@@ -112,7 +113,7 @@ def _torch(name: str, start: dojoir.Kernel, given: TorchFunction | None) -> dojo
     taken = [buffer.name for buffer in start.arguments if buffer.role != "out"]
     given_out = [buffer.name for buffer in start.arguments if buffer.role != "in"]
     call = f"bound({path!r}, {function!r}, dict(globals()), {taken!r}, {given_out!r}, {name == 'compile'})"
-    return dojoir.PythonCode(
+    return runtime.PythonCode(
         "_call()", setup=f"from dojoir.evidence.torch_call import bound\n_call = {call}", name=name
     )
 
@@ -125,9 +126,9 @@ def contestants(
     sizes: Mapping[str, int],
     threads: int,
     torch: TorchFunction | None,
-) -> tuple[dict[str, dojoir.Contestant], dict[str, str]]:
+) -> tuple[dict[str, runtime.Contestant], dict[str, str]]:
     """The peers of these names, and why others are left out."""
-    there: dict[str, dojoir.Contestant] = {}
+    there: dict[str, runtime.Contestant] = {}
     left_out: dict[str, str] = {}
     for name in dict.fromkeys(names):
         found = peer(name, kernel, start, target, sizes, threads, torch)

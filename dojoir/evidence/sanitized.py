@@ -57,7 +57,7 @@ def main() -> None:
     """Makes the call that stdin describes."""
     job = json.loads(sys.stdin.read())
     kernel = dojoir.parse(job["text"])
-    inputs = dojoir.random_inputs(kernel, seed=job["seed"], **job["sizes"])
+    inputs = dojoir.testing.random_inputs(kernel, seed=job["seed"], **job["sizes"])
     dojoir.compile(kernel, "cuda").run(inputs, **job["sizes"])
 
 

@@ -10,6 +10,7 @@ from dojoir.evidence import bundle
 from dojoir.evidence.page.view import spans_of
 from dojoir.evidence.reading import Bundle, State
 from dojoir.evidence.told import bench_lines
+from dojoir.support.seconds import format_seconds
 
 SECTIONS = ("text", "moves", "diff", "source", "asm", "bench", "gates", "states", "lineage")
 
@@ -106,7 +107,7 @@ def _gates(given: Bundle) -> str:
 def _states(given: Bundle) -> str:
     return "\n".join(
         f"{one.hash[:12]}  {(one.parent or '')[:12]:<12}  {one.status:<13} "
-        f"{dojoir.format_seconds(one.seconds) if one.seconds else '':>9}  {one.move or 'the start'}"
+        f"{format_seconds(one.seconds) if one.seconds else '':>9}  {one.move or 'the start'}"
         for one in given.states
     )
 
@@ -146,7 +147,7 @@ def _gain(one: State, known: Mapping[str, State]) -> str:
         at = known.get(at.parent or "")
     told = f"  {one.status}" if one.status and one.status != "ok" else ""
     if one.seconds:
-        told += f"  {dojoir.format_seconds(one.seconds)}"
+        told += f"  {format_seconds(one.seconds)}"
         if at is not None and at.seconds:
             told += f", {at.seconds / one.seconds:.2f}x"
     return told

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import dojoir
 from dojoir.evidence.figures import Bench, Shape, Times, fast_p, geometric
+from dojoir.support.seconds import format_seconds
 
 NOISY = 0.05
 """The noise above which a warning is due, as a share."""
@@ -68,10 +68,10 @@ def _shape(bench: Bench, shape: Shape) -> list[str]:
 
 
 def _row(one: Times, ratio: str) -> list[str]:
-    quartiles = f"{dojoir.format_seconds(one.first_quartile)} to {dojoir.format_seconds(one.third_quartile)}"
+    quartiles = f"{format_seconds(one.first_quartile)} to {format_seconds(one.third_quartile)}"
     differs = "" if one.ratio is None else "not comparable" if one.difference is None else f"{one.difference:.1e}"
     return [
-        one.name, dojoir.format_seconds(one.seconds), quartiles if one.count > 1 else "one call", f"{one.count}",
+        one.name, format_seconds(one.seconds), quartiles if one.count > 1 else "one call", f"{one.count}",
         ratio, differs,
     ]  # fmt: skip
 
@@ -83,7 +83,7 @@ def problem_table(benches: Sequence[Bench]) -> str:
     rows = [["problem", "right", "time", *names]]
     for bench in benches:
         (shape,) = bench.shapes
-        own = "" if shape.own is None else dojoir.format_seconds(shape.own.seconds)
+        own = "" if shape.own is None else format_seconds(shape.own.seconds)
         cells = [f"{one.ratio.median:.3g}x" if (one := shape.peer(n)) and one.ratio else "" for n in names]
         rows.append([bench.kernel, "yes" if bench.correct == "pass" else "no", own, *cells])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

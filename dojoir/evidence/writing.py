@@ -30,6 +30,7 @@ from dojoir.evidence.code import code_and_text
 from dojoir.evidence.forms import to_text
 from dojoir.records import Database, RunLines
 from dojoir.records.contexts import this_machine
+from dojoir.support.files import write_file
 
 RUNS = "runs"
 """The folder of bundles where none is named."""
@@ -38,7 +39,7 @@ STORE = "runs.db"
 """The database in a folder of bundles, where no other is named."""
 
 UNFINISHED = ".new-"
-"""How the name of a file begins whose writing was killed (`dojoir.write_file`)."""
+"""How the name of a file begins whose writing was killed (`dojoir.support.files.write_file`)."""
 
 _NAME = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
 
@@ -183,7 +184,7 @@ class Writer:
 
     def text(self, name: str, text: str) -> None:
         """Writes a file beside the record, whole."""
-        dojoir.write_file(self.folder / name, text)
+        write_file(self.folder / name, text)
 
     def data(self, name: str, value: Any) -> None:
         """Writes data as JSON."""

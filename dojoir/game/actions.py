@@ -17,13 +17,15 @@ import numpy as np
 import dojoir
 from dojoir.game.choices import Choice, choices
 from dojoir.game.encoders import MOVE_SIZE, Rows, move_row, pass_row
+from dojoir.ir.text import canonical_text
 from dojoir.search import WEIGHTS
 
 WAYS: Mapping[str, int] = {"legal": 512, "drawn": 6, "candidates": 512, "choices": 160}
 """The ways of actions, each with the capacity that an environment has by default."""
 
 SOON = 20_000
-"""Steps of the checker within which a candidate must be shown to be legal to be made, as for `dojoir.draw`."""
+"""Steps of the checker within which a candidate must be shown to be legal to be made, as for
+`dojoir.search.draw`."""
 
 _KEPT = 2000
 """Of how many states the actions are kept."""
@@ -103,7 +105,7 @@ class Legal(_Keeps):
 
     def moves(self, kernel: dojoir.Kernel) -> tuple[dojoir.Move, ...]:
         """All legal moves, in stable order."""
-        text = dojoir.canonical_text(kernel)
+        text = canonical_text(kernel)
         found = self._kept.get(text)
         return found if found is not None else self._keep(text, tuple(self._listed(kernel)))
 
@@ -133,7 +135,7 @@ class Drawn(_Keeps):
         moves = self._kept.get(key)
         if moves is None:
             rng = Random(f"{seed} {kernel.hash}")
-            drawn = dojoir.draw(kernel, rng, room, self.target, self.weights, listed=True)
+            drawn = dojoir.search.draw(kernel, rng, room, self.target, self.weights, listed=True)
             moves = self._keep(key, tuple(sorted(drawn, key=str)))
         return moves, NOT_COUNTED if len(moves) == room else 0
 

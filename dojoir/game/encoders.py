@@ -17,6 +17,7 @@ import numpy as np
 
 import dojoir
 from dojoir.game.arguments import number
+from dojoir.ir.text import canonical_text
 from dojoir.search.needs import needed
 
 SIZE = 512
@@ -61,11 +62,9 @@ def hashed(features: Iterable[str], size: int) -> Vector:
 
 def words(text: str) -> list[str]:
     """The words of a text by the lexer of kernels, without white space and comments."""
-    return [
-        value
-        for kind, value in dojoir.highlight.DojoLexer().get_tokens(text)
-        if value.strip() and "Comment" not in str(kind)
-    ]
+    from dojoir.highlight import DojoLexer
+
+    return [value for kind, value in DojoLexer().get_tokens(text) if value.strip() and "Comment" not in str(kind)]
 
 
 def runs_of(found: list[str]) -> Iterator[str]:
@@ -104,7 +103,7 @@ class HashEncoder:
         """The vector of a kernel, of length 1. Labels and names of iterators do not count."""
         found = self._kept.get(kernel.hash)
         if found is None:
-            text = dojoir.canonical_text(kernel)
+            text = canonical_text(kernel)
             found = hashed([*runs_of(words(text)), *tree_paths(text)], self._size)
             found.flags.writeable = False
             if len(self._kept) >= 10_000:
@@ -140,7 +139,7 @@ class ModelEncoder:
 
     def encode(self, kernel: dojoir.Kernel) -> Vector:
         """The vector of a kernel, of length 1; what is beyond the longest text of the model does not count."""
-        text = dojoir.canonical_text(kernel)
+        text = canonical_text(kernel)
         given: Any = self._tokens(text, return_tensors="pt", truncation=True, max_length=self._longest)
         with self._torch.no_grad():
             states = self._model(
@@ -233,7 +232,7 @@ def lines_of(kernel: dojoir.Kernel) -> dict[tuple[int, ...], str]:
     """The line of each node, as the canonical text has it."""
     found: dict[tuple[int, ...], str] = {}
     way: list[int] = []
-    for line in dojoir.canonical_text(kernel).partition("\n\n")[2].splitlines():
+    for line in canonical_text(kernel).partition("\n\n")[2].splitlines():
         body = line.lstrip("| ")
         depth = line[: len(line) - len(body)].count("|")
         way[depth:] = [way[depth] + 1 if len(way) > depth else 0]

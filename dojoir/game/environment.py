@@ -31,6 +31,7 @@ from dojoir.game.scoring import Evaluates, Scorer
 from dojoir.game.suite import Suite
 from dojoir.search.budget import Ledger
 from dojoir.search.needs import needed
+from dojoir.support.seconds import format_seconds
 
 needed("gymnasium", "agents", "the environment")
 
@@ -310,7 +311,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         if self.trace is None:
             raise _no_episode()
         last = f", last {self.trace.moves[-1]}" if self.trace.moves else ""
-        seconds = dojoir.format_seconds(self.evaluation.seconds) if self.evaluation.seconds else "-"
+        seconds = format_seconds(self.evaluation.seconds) if self.evaluation.seconds else "-"
         speed = f"{math.exp(self.value):.3g} times as fast as the start"
         head = f"# {len(self.trace.moves)} moves{last}: {seconds}, {self.evaluation.status}, {speed}\n"
         return head + str(self.trace.kernel)

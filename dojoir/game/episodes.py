@@ -8,6 +8,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.game.arguments import shown, wrong
 
 WORST = -10.0
@@ -20,7 +21,7 @@ max: what the best so far gained. All are logarithms of ratios of times."""
 STOP, UNDO = "stop", "undo"
 
 
-def value_of(evaluation: dojoir.Evaluation, first: float) -> float:
+def value_of(evaluation: runtime.Evaluation, first: float) -> float:
     """The logarithm of how many times as fast as a start of `first` seconds a state is."""
     if evaluation.status not in ("ok", "cut") or not evaluation.seconds:
         return WORST
@@ -136,7 +137,7 @@ class Validation:
         return "\n".join(self.wrong) if self.wrong else f"{self.steps} steps agree"
 
 
-Score = Callable[[dojoir.Trace, Mapping[str, int]], dojoir.Evaluation]
+Score = Callable[[dojoir.Trace, Mapping[str, int]], runtime.Evaluation]
 
 
 def validated(episode: Episode, score: Score, tolerance: float) -> Validation:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import dojoir
+from dojoir.ir.text import canonical_text
 from dojoir.search.needs import needed
 
 WORDS = 2000
@@ -22,13 +23,13 @@ def walks(names: Sequence[str], count: int, rng: Random, length: int = 6) -> lis
     found: list[str] = []
     while len(found) < count:
         trace = dojoir.Trace(dojoir.kernels.load(rng.choice(list(names))))
-        found.append(dojoir.canonical_text(trace.kernel))
+        found.append(canonical_text(trace.kernel))
         for _ in range(length):
-            drawn = dojoir.draw(trace.kernel, rng, 1, "llvm")
+            drawn = dojoir.search.draw(trace.kernel, rng, 1, "llvm")
             if not drawn:
                 break
             trace.apply(drawn[0])
-            found.append(dojoir.canonical_text(trace.kernel))
+            found.append(canonical_text(trace.kernel))
     return found[:count]
 
 

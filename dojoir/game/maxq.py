@@ -23,6 +23,7 @@ from dojoir.game.arena import Arena, Position
 from dojoir.game.arguments import number, real, word
 from dojoir.game.encoders import Vector
 from dojoir.search.needs import needed
+from dojoir.support.files import write_file
 
 torch: Any = needed("torch", "learn", "Max-Q")
 
@@ -242,7 +243,7 @@ class MaxQ:
             tensors |= {f"optimizer.{place}.{name}": torch.as_tensor(value) for name, value in state.items()}
         about = {"format": FORMAT, "settings": json.dumps(self.settings), "steps": str(self.steps)}
         data: bytes = save({name: value.clone().contiguous() for name, value in tensors.items()}, about)
-        dojoir.write_file(path, data)
+        write_file(path, data)
 
     @staticmethod
     def load(path: str | PathLike[str]) -> MaxQ:

@@ -17,8 +17,8 @@ LONGEST = 8192
 """How many bytes of a text are seen."""
 
 WAYS = ("text", "features", "embedding", "moves")
-"""text: the kernel as UTF-8, zeros after its end. features: `dojoir.features`, each number x as the logarithm
-sign(x) log2(1 + |x|). embedding: the vector of an encoder. moves: a row of numbers for each action."""
+"""text: the kernel as UTF-8, zeros after its end. features: `dojoir.search.features`, each number x as the
+logarithm sign(x) log2(1 + |x|). embedding: the vector of an encoder. moves: a row of numbers for each action."""
 
 MOST = 128.0
 """The bound of a feature: more than the logarithm of any."""
@@ -72,7 +72,7 @@ class Observer:
 
 def feature_values(kernel: dojoir.Kernel, sizes: Mapping[str, int], target: str) -> dict[str, float]:
     """The features of a kernel as logarithms, each between -MOST and MOST."""
-    found = dojoir.features(kernel, sizes)
+    found = dojoir.search.features(kernel, sizes)
     return {
         name: max(-MOST, min(MOST, math.copysign(math.log2(1 + abs(value)), value)))
         for name, value in found.items()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import dojoir
+from dojoir import runtime
 from dojoir.game.arguments import shown, word, wrong
 from dojoir.game.given import database_of
 from dojoir.records import evaluation_of
@@ -23,7 +24,7 @@ class Evaluates(Protocol):
 
     def evaluate(
         self, kernels: Iterable[dojoir.Kernel], best: dojoir.Kernel | None = None
-    ) -> Iterator[dojoir.Evaluation]: ...
+    ) -> Iterator[runtime.Evaluation]: ...
 
 
 class Scorer:
@@ -53,14 +54,14 @@ class Scorer:
             given,
         )
         self._open: dict[tuple[str, tuple[tuple[str, int], ...]], Any] = {}
-        self._known: dict[tuple[Any, ...], dojoir.Evaluation] = {}
+        self._known: dict[tuple[Any, ...], runtime.Evaluation] = {}
 
     @property
     def protocol(self) -> str:
         """The name of the way of timing, for the database."""
         return "static" if self.timer == "static" else dojoir.Evaluator.PROTOCOL
 
-    def known(self, trace: dojoir.Trace, sizes: Sizes) -> dojoir.Evaluation | None:
+    def known(self, trace: dojoir.Trace, sizes: Sizes) -> runtime.Evaluation | None:
         """The evaluation of the last kernel of a trace, where there was one before."""
         key = (trace.start.hash, tuple(sorted(sizes.items())), trace.kernel.hash)
         if key not in self._known and self.db is not None:
@@ -72,7 +73,7 @@ class Scorer:
                 self._known[key] = evaluation_of(found)
         return self._known.get(key)
 
-    def score(self, trace: dojoir.Trace, sizes: Sizes) -> dojoir.Evaluation:
+    def score(self, trace: dojoir.Trace, sizes: Sizes) -> runtime.Evaluation:
         """The evaluation of the last kernel of a trace. Raises ToolchainError or RunError where nothing can be
         built or run here at all."""
         found = self.known(trace, sizes)
@@ -89,7 +90,7 @@ class Scorer:
                 )  # fmt: skip
         return found
 
-    def evaluated(self, trace: dojoir.Trace, sizes: Sizes) -> dojoir.Evaluation:
+    def evaluated(self, trace: dojoir.Trace, sizes: Sizes) -> runtime.Evaluation:
         """The evaluation of the last kernel of a trace, asked anew."""
         found = [*self._evaluator(trace.start, trace.kernel, sizes).evaluate([trace.kernel])]
         if len(found) != 1:

@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 
 import dojoir
+from dojoir import runtime
 from dojoir.game.arena import KernelPosition, is_last
 from dojoir.game.encoders import encoder
 from dojoir.game.maxq import MaxQ
@@ -73,7 +74,7 @@ class MaxQStrategy:
         longer = None if action == 0 else position.after(action)
         return longer is None or longer.kernel.hash not in self.seen
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+    def tell(self, evaluations: Sequence[runtime.Evaluation]) -> None:
         """It has learned before; a state that failed ends its episode."""
         if evaluations and evaluations[-1].status not in ("ok", "cut"):
             self.trace = None

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.game.arguments import number, word, wrong
 from dojoir.game.environment import KernelEnv, gymnasium
 from dojoir.game.given import database_of
@@ -65,9 +66,9 @@ class _Remote(Scorer):
         super().__init__(target, timer=timer, threads=threads, db=db)
         self._served = served
 
-    def evaluated(self, trace: dojoir.Trace, sizes: Mapping[str, int]) -> dojoir.Evaluation:
+    def evaluated(self, trace: dojoir.Trace, sizes: Mapping[str, int]) -> runtime.Evaluation:
         moves = [str(move) for move in trace.moves]
-        return dojoir.Evaluation.from_json(self._served.evaluate(dojoir.to_text(trace.start), moves, dict(sizes)))
+        return runtime.Evaluation.from_json(self._served.evaluate(dojoir.to_text(trace.start), moves, dict(sizes)))
 
     def close(self) -> None:
         """The process that holds the evaluators ends with what shares them."""

@@ -142,7 +142,8 @@ class Kernel:
     source: Source | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        """The text with its labels, which parses back to an equal kernel; `dojoir.canonical_text` has none."""
+        """The text with its labels, which parses back to an equal kernel; `dojoir.ir.text.canonical_text` has
+        none."""
         from dojoir.ir.text import to_text
 
         return to_text(self, labels=True)

@@ -32,9 +32,9 @@ COUNTS = (
     "op min=",
 )
 SHARES = ("accesses still", "accesses next", "accesses strided", "accesses gathered")
-"""The features (`dojoir.features`) that are compared: counts as they are, and the classes of strides of accesses
-as shares of all accesses, which SCALE makes comparable with counts. Every function that a kernel calls is a count
-too."""
+"""The features (`dojoir.search.features`) that are compared: counts as they are, and the classes of strides of
+accesses as shares of all accesses, which SCALE makes comparable with counts. Every function that a kernel calls
+is a count too."""
 
 SCALE = 4.0
 
@@ -50,9 +50,9 @@ class Tried:
     """A stored schedule of another kernel, made on the one that was asked about, with the names of its arguments
     in the place of the other's: `made` of `moves` are legal there one after another. The others are left out, and
     `refused` says why the first of them is. `ratio` is the time of what `default_schedule` makes over the time of
-    what is made here, as `dojoir.estimate` has both from the texts; None where nothing was made. `text` are the
-    moves, to be pasted. One that is `finished` goes on with `default_schedule`, which does what the other's moves
-    have left."""
+    what is made here, as `dojoir.search.estimate` has both from the texts; None where nothing was made. `text`
+    are the moves, to be pasted. One that is `finished` goes on with `default_schedule`, which does what the
+    other's moves have left."""
 
     name: str
     made: int
@@ -94,7 +94,7 @@ class Like:
 def structure_of(kernel: dojoir.Kernel, sizes: Mapping[str, int] | None = None) -> dict[str, float]:
     """The numbers of a kernel's structure, at some sizes (chosen where none are given); none is negative. Raises
     ArgumentError, `size-missing`, where no sizes fit its facts."""
-    found = dojoir.features(kernel, dict(chosen_sizes(kernel, 1 << 12) if sizes is None else sizes))
+    found = dojoir.search.features(kernel, dict(chosen_sizes(kernel, 1 << 12) if sizes is None else sizes))
     numbers = {name: float(found.get(name, 0.0)) for name in COUNTS}
     accessed = sum(found.get(name, 0.0) for name in SHARES)
     numbers |= {name: SCALE * found.get(name, 0.0) / accessed if accessed else 0.0 for name in SHARES}
@@ -163,8 +163,8 @@ def _tried(
     trace, made, refused = _made(dojoir.Trace(kernel), elements)
 
     def found(trace: dojoir.Trace, finished: bool) -> Tried:
-        after = dojoir.estimate(trace.kernel, dict(sizes), target, 1) if trace.moves else 0.0
-        ratio = dojoir.estimate(usual(kernel, target), dict(sizes), target, 1) / after if after else None
+        after = dojoir.search.estimate(trace.kernel, dict(sizes), target, 1) if trace.moves else 0.0
+        ratio = dojoir.search.estimate(usual(kernel, target), dict(sizes), target, 1) / after if after else None
         moves = "; ".join(str(move) for move in trace.moves)
         return Tried(name, made, len(elements), refused, ratio, moves, finished)
 

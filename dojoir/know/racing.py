@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.know.likeness import Like, usual
 
 MOST, AT_ONCE = 10, 5
@@ -79,7 +80,7 @@ def _distinct(
 
 def _ratios(
     base: dojoir.Kernel, kernels: Sequence[dojoir.Kernel], sizes: Mapping[str, int], target: str, threads: int
-) -> list[dojoir.Ratio]:
+) -> list[runtime.Ratio]:
     """How many times as fast as the base each is, timed in turn."""
     timed = dojoir.measure_together([base, *kernels], target, threads=threads, sizes=dict(sizes)).measurements
-    return [dojoir.ratio_of(timed[0], one) for one in timed[1:]]
+    return [runtime.ratio_of(timed[0], one) for one in timed[1:]]

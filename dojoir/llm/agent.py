@@ -12,6 +12,7 @@ from typing import Any
 
 import dojoir
 from dojoir.evidence.bundle import CHAT
+from dojoir.ir.text import canonical_text
 from dojoir.llm.models.asking import Asker, Prices
 from dojoir.llm.models.chat import VERSION, Begun, Chat
 from dojoir.llm.models.exchange import Message, ModelError, Question, Tool
@@ -62,7 +63,7 @@ class Player:
         given = desk.task.given
         system = f"{SYSTEM}\nThis time no plans are asked for.\n"
         begun = Begun(
-            VERSION, dojoir.canonical_text(desk.kernel), given.target, (given.sizes,), given.threads, self.name,
+            VERSION, canonical_text(desk.kernel), given.target, (given.sizes,), given.threads, self.name,
             system, (given.moves,),
         )  # fmt: skip
         settings = self.settings

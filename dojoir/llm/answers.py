@@ -26,9 +26,9 @@ def explained(kernel: dojoir.Kernel, move: str) -> dict[str, Any]:
 def planned(
     trace: dojoir.Trace, sizes: Mapping[str, int], target: str, threads: int, most: int, stop: object = False
 ) -> dict[str, Any]:
-    """Passes and structures that can be applied to a state, at most `most`, the best first by `dojoir.estimate`,
-    until `stop` is true; `left` is how many were not looked at."""
-    now = dojoir.estimate(trace.kernel, dict(sizes), target, threads)
+    """Passes and structures that can be applied to a state, at most `most`, the best first by
+    `dojoir.search.estimate`, until `stop` is true; `left` is how many were not looked at."""
+    now = dojoir.search.estimate(trace.kernel, dict(sizes), target, threads)
     found: list[tuple[float, str]] = []
     could = choices(target, threads)
     tried = 0
@@ -38,7 +38,7 @@ def planned(
         tried += 1
         longer = made(trace, choice, target) if choice.is_about(trace.kernel) else ""
         if not isinstance(longer, str):
-            seconds = dojoir.estimate(longer.kernel, dict(sizes), target, threads)
+            seconds = dojoir.search.estimate(longer.kernel, dict(sizes), target, threads)
             found.append((now / seconds if seconds else 1.0, str(choice)))
     found.sort(key=lambda one: (-one[0], one[1]))
     chosen = [{"apply": text, "about_times_as_fast": round(ratio, 4)} for ratio, text in found[:most]]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import dojoir
 from dojoir.cli.chunks import read_input
+from dojoir.support.files import write_file
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
@@ -43,5 +44,5 @@ class Folder:
 
     def write(self, name: str, text: str) -> str:
         """Writes a file whole or not at all; its name. Raises ArgumentError, `outside-folder`, `cannot-write`."""
-        dojoir.write_file(self.place(name), text)
+        write_file(self.place(name), text)
         return name

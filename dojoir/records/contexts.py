@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import dojoir
+from dojoir import runtime
 
 Sizes = Mapping[str, int] | Sequence[Mapping[str, int]]
 """The sizes of one timing, or of several that count together."""
@@ -46,7 +47,7 @@ def here(target: str, sizes: Sizes | None, threads: int | None, protocol: str, k
     """The context of this machine. Of `sizes`, those that the kernel does not fix count."""
     name, facts = this_machine(target)
     at = sizes_text(kernel, sizes or {})
-    return Context(name, facts, target, at, dojoir.thread_count(threads), protocol, versions_here())
+    return Context(name, facts, target, at, runtime.thread_count(threads), protocol, versions_here())
 
 
 @cache
@@ -59,7 +60,7 @@ def this_machine(target: str) -> tuple[str, str]:
         "system": platform.system(),
         "architecture": platform.machine(),
         "cores": os.cpu_count(),
-        "processor": dojoir.processor(),
+        "processor": runtime.processor(),
         "machine": {name: int(value) for name, value in machine.facts.items()},
     }
     return machine.name, json.dumps(facts, sort_keys=True)

@@ -31,6 +31,7 @@ from dojoir.records.schema import (
     states,
     verifications,
 )
+from dojoir.support.public import public
 
 VARIABLE = "DOJOIR_DB"
 """The URL of the database where none is named."""
@@ -51,7 +52,7 @@ class Database:
     database of a newer version (`newer-database`). Raises ToolchainError where a package is missing, and RunError,
     `database-lost`, wherever the database cannot be reached, read or written."""
 
-    @dojoir.public
+    @public
     def __init__(self, url: str | os.PathLike[str] | None = None) -> None:
         given = url if url is not None else os.environ.get(VARIABLE, "")
         if not os.fspath(given):
@@ -105,7 +106,7 @@ class Database:
             yield connection
 
     # -- writing -----------------------------------------------------------------------------------------
-    @dojoir.public
+    @public
     def record(
         self,
         trace: dojoir.Trace,
@@ -221,7 +222,7 @@ class Database:
         return int(found)
 
     # -- runs --------------------------------------------------------------------------------------------
-    @dojoir.public
+    @public
     def begin(self, kernel: dojoir.Kernel, settings: Mapping[str, Any], name: str | None = None) -> str:
         """Begins a run, with the settings that it is resumed by, and gives its name; a run of this name that is
         there goes on. Raises ArgumentError, `another-run`, where that is of another kernel."""
@@ -236,7 +237,7 @@ class Database:
                 raise dojoir.ArgumentError(f"the run {name} is of another kernel than {kernel.name}", "another-run")
         return name
 
-    @dojoir.public
+    @public
     def end(self, run: str, stopped: str, best: dojoir.Trace | None = None) -> None:
         """Writes why a run has stopped, and what came out of it."""
         with self.writing() as connection:
@@ -247,7 +248,7 @@ class Database:
             values = {"ended": time.time(), "stopped": stopped, "best": state}
             connection.execute(runs.update().where(runs.c.id == row).values(**values))
 
-    @dojoir.public
+    @public
     def settings(self, run: str) -> dict[str, Any]:
         """The settings of a run. Raises ArgumentError, `unknown-run`."""
         with self.reading() as connection:
@@ -258,7 +259,7 @@ class Database:
             given: dict[str, Any] = json.loads(found)
         return given
 
-    @dojoir.public
+    @public
     def outcome(self, run: str) -> dojoir.Trace | None:
         """The outcome of a run, each move checked again; None for one that has not ended, or that there is not.
         Raises as `trace`."""
@@ -266,7 +267,7 @@ class Database:
             found = connection.execute(sql.select(runs.c.best).where(runs.c.name == run)).scalar()
         return None if found is None else self.trace(int(found))
 
-    @dojoir.public
+    @public
     def results(self, run: str) -> list[Known]:
         """The results that a run has written, in the order in which it did. Raises ArgumentError,
         `unknown-run`."""
@@ -275,14 +276,14 @@ class Database:
             chosen = result_columns().where(builds.c.run == row).order_by(builds.c.id)
             return [as_known(found) for found in connection.execute(chosen)]
 
-    @dojoir.public
+    @public
     def drew(self, run: str, trace: dojoir.Trace, moves: Sequence[tuple[str, str]], listed: bool = False) -> None:
         """Writes what was drawn at the last kernel of a trace in a run. Each move as text with its verdict,
         `legal`, the code of a refusal, or `refused`; `listed` says that it is a full list of what is legal.
         Nothing is written twice. Raises as `record` does, and `unknown-run`."""
         write_draws(self, run, trace, moves, listed)
 
-    @dojoir.public
+    @public
     def drawn(self, run: str) -> dict[str, list[tuple[str, str]]]:
         """The moves that a run drew, by the hash of the state. Raises ArgumentError, `unknown-run`."""
         return read_draws(self, run)
@@ -295,7 +296,7 @@ class Database:
         return int(found)
 
     # -- reading -----------------------------------------------------------------------------------------
-    @dojoir.public
+    @public
     def known(
         self,
         kernel: dojoir.Kernel,
@@ -322,7 +323,7 @@ class Database:
             found = connection.execute(chosen.order_by(builds.c.id.desc()).limit(1)).first()
         return None if found is None else as_known(found)
 
-    @dojoir.public
+    @public
     def best(
         self,
         kernel: dojoir.Kernel,
@@ -346,7 +347,7 @@ class Database:
                     return trace
         return None
 
-    @dojoir.public
+    @public
     def faster(
         self,
         kernel: dojoir.Kernel,
@@ -359,7 +360,7 @@ class Database:
         without a database."""
         return self.best(kernel, target, sizes, threads, than=than)
 
-    @dojoir.public
+    @public
     def hints(self, kernel: dojoir.Kernel, target: str = "llvm", count: int = 4) -> list[dojoir.Trace]:
         """Traces of a kernel that were the fastest anywhere, at any sizes: where to start, and no results. Moves
         that are not legal any more, and what comes after them, are left out."""
@@ -371,7 +372,7 @@ class Database:
                     found.append(trace)
         return found[:count]
 
-    @dojoir.public
+    @public
     def relatives(self, kernel: dojoir.Kernel, target: str = "llvm", count: int = 4) -> list[dojoir.Trace]:
         """The fastest traces of other kernels that are built alike, the most alike first, one for each: their moves
         may do something for this one. Of traces that are not legal any more, none."""
@@ -384,7 +385,7 @@ class Database:
                     found.append(self.trace(row.state))
         return found[:count]
 
-    @dojoir.public
+    @public
     def trace(self, state: int) -> dojoir.Trace:
         """The trace that leads to a state, each move checked again. Raises ArgumentError, `unknown-state`, and what
         `Trace.apply` raises where a move is no longer legal."""
@@ -396,13 +397,13 @@ class Database:
             raise dojoir.ArgumentError("the moves of this state now give another kernel", "stale-trace")
         return trace
 
-    @dojoir.public
+    @public
     def top(self, kernel: str | None = None, *, count: int = 10, target: str | None = None) -> list[Ranked]:
         """The fastest states of a kernel, by its name or hash (of all kernels by default). The first `count` of
         each context, contexts in the order of their best, so that only what may be compared stands together."""
         return fastest(self, kernel, count, target)
 
-    @dojoir.public
+    @public
     def stats(self) -> dict[str, int]:
         """How many rows each table has."""
         tables = (machines, kernels, states, contexts, runs, builds, verifications, measurements, draws)

@@ -27,7 +27,7 @@ LONGEST = {"target": 100, "digest": 128}
 """How many characters a database holds of some texts."""
 
 STATUSES = ("ok", "wrong", "crashed", "hung", "memory", "build-failed", "cut", "lost")
-"""Those of `dojoir.Evaluation`."""
+"""Those of `dojoir.runtime.Evaluation`."""
 
 TIMED = ("ok", "cut")
 """The statuses of what has a time."""

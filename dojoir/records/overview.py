@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import dojoir
 from dojoir.records.engine import sql
 from dojoir.records.schema import builds, contexts, kernels, machines, measurements, runs, states, verifications
+from dojoir.support.seconds import format_seconds
 
 if TYPE_CHECKING:
     from dojoir.records.database import Database
@@ -73,8 +74,8 @@ class StateResult:
     def __str__(self) -> str:
         time = ""
         if self.seconds is not None:
-            low, high = (dojoir.format_seconds(one) for one in (self.low or 0, self.high or 0))
-            time = f"{dojoir.format_seconds(self.seconds)} ({low} to {high}), "
+            low, high = (format_seconds(one) for one in (self.low or 0, self.high or 0))
+            time = f"{format_seconds(self.seconds)} ({low} to {high}), "
         cases = f"{self.cases} cases verified, " if self.cases else ""
         where = f"{self.machine} {self.target}, {self.threads} threads, {self.sizes}, {self.protocol}"
         told = f"{', read in' * self.imported}{f', run {self.run}' if self.run else ''}"

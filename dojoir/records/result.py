@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import dojoir
+from dojoir import runtime
+from dojoir.support.seconds import format_seconds
 
 
 class Result(Protocol):
-    """The result of an evaluation, by the names that `dojoir.Evaluation` has."""
+    """The result of an evaluation, by the names that `dojoir.runtime.Evaluation` has."""
 
     @property
     def hash(self) -> str: ...
@@ -81,7 +82,7 @@ def samples_from(text: str) -> tuple[tuple[float, ...], tuple[int, ...]]:
 def figures_of(parts: Sequence[Sequence[float]]) -> tuple[float, float, float]:
     """The time that follows from the samples at each size, and the ends of its interval: medians of 95% confidence,
     the geometric mean over the sizes."""
-    rows = [dojoir.Measurement("", "", {}, 1, True, tuple(part), 0.95, 0, 0, None, None) for part in parts]
+    rows = [runtime.Measurement("", "", {}, 1, True, tuple(part), 0.95, 0, 0, None, None) for part in parts]
     ends = ([getattr(row, name) for row in rows] for name in ("seconds", "low", "high"))
     first, low, high = (math.exp(sum(map(math.log, each)) / len(each)) for each in ends)
     return first, low, high
@@ -105,9 +106,9 @@ def unfounded(result: Result, several: bool = False) -> str:
            f"{told[0]:.6g} s ({told[1]:.6g} to {told[2]:.6g})"  # fmt: skip
 
 
-def evaluation_of(known: Known) -> dojoir.Evaluation:
+def evaluation_of(known: Known) -> runtime.Evaluation:
     """The data of a state in a database, as an evaluator gives it."""
-    return dojoir.Evaluation(
+    return runtime.Evaluation(
         known.hash, known.status, known.seconds, known.interval, known.samples, known.cases, known.digest,
         known.stages, known.reason, counts=known.counts,
     )  # fmt: skip
@@ -140,4 +141,4 @@ class Ranked:
     def __str__(self) -> str:
         where = f"{self.machine} {self.target}, {self.threads} threads, {self.sizes}"
         told = ", read in" if self.imported else ""
-        return f"{dojoir.format_seconds(self.seconds):>10}  {self.moves:3} moves  {self.hash[:12]}  {where}{told}"
+        return f"{format_seconds(self.seconds):>10}  {self.moves:3} moves  {self.hash[:12]}  {where}{told}"

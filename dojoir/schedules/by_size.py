@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import dojoir
+from dojoir import runtime
+from dojoir.passes import Version, Versions
 from dojoir.schedules.choice import SMALL, by_rank, by_rule, default_for, emitted, on_one_core
 from dojoir.schedules.file import Schedule, given_schedules, own_schedules
+from dojoir.support.public import public
 
 MOST_LINES = 64
 """How many boxes of sizes the condition that a kernel is small has at most."""
@@ -18,7 +21,7 @@ FACTORS = (2, 4, 16, 256)
 """How far apart the corners of such boxes are: the first for which there are few enough."""
 
 
-@dojoir.public
+@public
 def versions(
     kernel: dojoir.Kernel,
     target: str = "llvm",
@@ -26,15 +29,15 @@ def versions(
     threads: int | None = None,
     folders: Sequence[str | os.PathLike[str]] = (),
     cpu: str | None = None,
-) -> dojoir.Versions:
+) -> Versions:
     """The choice of `optimize` for all sizes: its stored schedules, each with its condition on sizes (`# when:`),
     and a schedule for all other sizes. One version without other threads serves sizes that have too little work
     for them. `dojoir.compile` makes one callable of them. Raises as `optimize` does."""
     machine = dojoir.machine_for(target, cpu)
     plain = target.partition("@")[0]
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
-    known = {"threads": dojoir.thread_count(threads), **fixed}
-    found: list[dojoir.Version | dojoir.Trace | tuple[dojoir.Trace, Sequence[str]]] = []
+    known = {"threads": runtime.thread_count(threads), **fixed}
+    found: list[Version | dojoir.Trace | tuple[dojoir.Trace, Sequence[str]]] = []
 
     taken: set[str] = set()
 
@@ -55,21 +58,21 @@ def versions(
 
     for given, lines in fitting(given_schedules(kernel.name, folders)):
         if add(given.on(kernel), lines):
-            return dojoir.Versions(found)
+            return Versions(found)
     default = default_for(machine, threads=known["threads"])
     if machine.kind == "cpu" and known["threads"] > 1 and (small := _small(kernel)):
         alone = on_one_core(default.on(kernel))
         if add(alone, small):
-            return dojoir.Versions(found)
+            return Versions(found)
     stored = own_schedules(kernel.name)
     if machine.kind == "gpu":
         stored = [one for one in stored if "gpu" in one.needs]
     for own, lines in fitting(stored):
         with suppress(dojoir.DojoError):  # sizes that are fixed may leave a place of a move without a scope
             if add(emitted(own.on(kernel), plain, machine), lines):
-                return dojoir.Versions(found)
+                return Versions(found)
     add(by_rule(kernel, plain, machine, None, known["threads"]), [""])
-    return dojoir.Versions(found)
+    return Versions(found)
 
 
 def _small(kernel: dojoir.Kernel) -> tuple[str, ...]:

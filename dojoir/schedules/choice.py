@@ -11,9 +11,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 import dojoir
+from dojoir import runtime
 from dojoir.schedules.file import VARIABLE, Schedule, given_schedules, own_schedules
 from dojoir.schedules.measured import bench, fastest
 from dojoir.schedules.structures import for_planner, on_nests
+from dojoir.support.public import public
+from dojoir.support.seconds import format_seconds
 
 if TYPE_CHECKING:
     from dojoir.passes.schedule.plan.planner import Tried
@@ -51,13 +54,13 @@ class Choice:
         name = f"schedule {self.schedule.path}" if self.schedule is not None else "default_schedule"
         name = f"{', '.join(self.structures)}, else {name}" if self.structures else name
         name = "the fastest of the database" if self.found else name
-        times = ", ".join(f"{option} {dojoir.format_seconds(seconds)}" for option, seconds in self.timed)
+        times = ", ".join(f"{option} {format_seconds(seconds)}" for option, seconds in self.timed)
         end = f"; timed: {times}" if times else ""
         name = self.name or name
         return f"{self.trace.start.name}: {name}, {len(self.trace.moves)} moves, for {self.machine}{end}"
 
 
-@dojoir.public
+@public
 def optimize(
     kernel: dojoir.Kernel | dojoir.Trace,
     target: str = "llvm",
@@ -143,14 +146,14 @@ def optimize(
         trace = made()
     else:
         facts = sorted(machine.facts.items()), machine.caches, sorted(machine.features)
-        known = dojoir.thread_count(threads), sorted((sizes or {}).items())
+        known = runtime.thread_count(threads), sorted((sizes or {}).items())
         made_for = f"optimize {target!r} {known!r} {machine.name!r} {facts!r}"
         trace = dojoir.Trace.kept(kernel, made_for, made)
     trace.machine = machine
     return trace
 
 
-@dojoir.public
+@public
 def choose(
     kernel: dojoir.Kernel,
     target: str = "llvm",
@@ -200,7 +203,7 @@ def _measured(
             from dojoir.passes.schedule.plan.planner import Planner  # not where each way says its seconds
 
             return Planner(machine, sizes).cost(trace)
-        return dojoir.estimate(trace.kernel, on.sizes, on.target, dojoir.thread_count(threads))
+        return dojoir.search.estimate(trace.kernel, on.sizes, on.target, runtime.thread_count(threads))
 
     best = None if db is None or cpu is not None else db.best(kernel, target, sizes, threads)
     known: list[Way] = []
@@ -275,7 +278,7 @@ def ways(
     time."""
     target = target.partition("@")[0]
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
-    known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
+    known = {"threads": runtime.thread_count(threads), **fixed, **(sizes or {})}
     for one in _fitting(given_schedules(kernel.name, folders), kernel, target, known, machine):
         yield Way(f"schedule {one.path}", partial(one.on, kernel), one, given=True)
     if machine.kind == "cpu" and structures:
@@ -405,7 +408,7 @@ def on_one_core(trace: dojoir.Trace) -> dojoir.Trace:
     return trace
 
 
-@dojoir.public
+@public
 def is_small(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> bool:
     """Whether all sizes are known, and other threads are of no use at them."""
     if not all(name in sizes for name in kernel.runtime_sizes):

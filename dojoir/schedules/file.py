@@ -34,6 +34,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import dojoir
+from dojoir.ir.size_condition import SizeCondition
+from dojoir.support.public import public
 
 VARIABLE = "DOJOIR_SCHEDULES"
 """Folders to search before those that come with dojoir, separated as in PATH."""
@@ -88,7 +90,7 @@ class Schedule:
         found: list[str] = []
         for line in self.when or ((),):
             left = [condition for condition in line if not holds(condition, known)]
-            if all(dojoir.SizeCondition.parse(condition).name in open_sizes for condition in left):
+            if all(SizeCondition.parse(condition).name in open_sizes for condition in left):
                 found.append(", ".join(left))
         return ("",) if "" in found else tuple(found) or None
 
@@ -116,7 +118,7 @@ class Schedule:
         return trace
 
 
-@dojoir.public
+@public
 def schedules(name: str, folders: Iterable[str | os.PathLike[str]] = ()) -> list[Schedule]:
     """The stored schedules for kernels of a name: those of `folders` and of the variable DOJOIR_SCHEDULES, then
     those that come with dojoir. They are in the order in which `optimize` looks at them where none was tuned on
@@ -199,7 +201,7 @@ def _conditions_in(line: str) -> list[str]:
 def check_condition(place: str, condition: str) -> None:
     """Raises ArgumentError where a text is no condition."""
     try:
-        dojoir.SizeCondition.parse(condition)
+        SizeCondition.parse(condition)
     except dojoir.ArgumentError as error:
         raise dojoir.ArgumentError(f"{place}: {error.diagnostic.message}", "bad-schedule") from None
 
@@ -222,7 +224,7 @@ def _check_need(path: str, need: str) -> None:
 def _fact(need: str) -> str:
     """The fact of a machine that a need is about."""
     try:
-        return dojoir.SizeCondition.parse(need).name
+        return SizeCondition.parse(need).name
     except dojoir.ArgumentError:
         return need
 
@@ -237,7 +239,7 @@ def _check_passes(path: str, text: str) -> None:
 
 def holds(condition: str, facts: Mapping[str, int]) -> bool:
     """Whether a condition is known to be met."""
-    return bool(dojoir.SizeCondition.parse(condition).holds(facts))
+    return bool(SizeCondition.parse(condition).holds(facts))
 
 
 def _is_met(need: str, machine: dojoir.Machine) -> bool:

@@ -11,6 +11,7 @@ from math import inf
 from typing import Generic, Protocol, TypeVar
 
 import dojoir
+from dojoir import runtime
 
 NEAR = 1.3
 """How many times the seconds of the first way another may take, by the model, to be timed beside it."""
@@ -91,7 +92,7 @@ class Bench:
         if report.reason is not None:
             raise dojoir.RunError(report.reason, "verification-failed")
 
-    def in_turn(self, kernels: Sequence[dojoir.Kernel]) -> list[dojoir.Measurement | None]:
+    def in_turn(self, kernels: Sequence[dojoir.Kernel]) -> list[runtime.Measurement | None]:
         """The times of kernels in turn in one run; None for one that cannot be run at these sizes by itself. Raises
         DojoError where no kernel can, or all can, but not together."""
         try:
@@ -109,7 +110,7 @@ class Bench:
             return True
         return False
 
-    def _together(self, kernels: Sequence[dojoir.Kernel], seconds: float) -> dojoir.Together:
+    def _together(self, kernels: Sequence[dojoir.Kernel], seconds: float) -> runtime.Together:
         return dojoir.measure_together(
             kernels,
             self.target,
@@ -137,7 +138,7 @@ def bench(
     known = {name: sizes[name] for name in kernel.runtime_sizes}
     kernel.specialize(**known)  # says which fact they break
     where = target if cpu is None or "@" in target else f"{target}@{cpu}"
-    dojoir.Evaluator(kernel, where, known, threads=dojoir.thread_count(threads))  # says why it does not run here
+    dojoir.Evaluator(kernel, where, known, threads=runtime.thread_count(threads))  # says why it does not run here
     return Bench(kernel, where, known, threads)
 
 
@@ -162,7 +163,7 @@ def fastest(ways: Iterable[W], on: Bench, model: Model) -> Fastest[W]:
     run = [(one, time) for one, time in times if time is not None]
     best, least = run[0]
     for one, time in run[1:]:
-        if dojoir.ratio_of(least, time).low > 1:
+        if runtime.ratio_of(least, time).low > 1:
             best, least = one, time
     return Fastest(best.way, best.trace, tuple((one.way.name, time.seconds) for one, time in run))
 

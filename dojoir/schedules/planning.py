@@ -11,7 +11,9 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 import dojoir
+from dojoir import runtime
 from dojoir.schedules.choice import Way, check_sizes, emitted, ways
+from dojoir.support.public import public
 
 _OPTIONS = ("", "option", "model", "moves", "why not")
 _TRIED = ("form", "nest", "structure", "model", "why not")
@@ -105,7 +107,7 @@ class Plan:
         return [(t.form, t.nest, t.structure, _time(t.seconds), _first(t.refusal)) for t in self.tried]
 
 
-@dojoir.public
+@public
 def plan(
     kernel: dojoir.Kernel,
     target: str = "llvm",
@@ -119,10 +121,10 @@ def plan(
     """The options of `optimize`: the stored schedules that fit, what the rules make, and the text as it stands.
 
     For a CPU the rules are structures in their roles (`default_schedule`), and an option is also what they make
-    without one of these: of some texts that is faster, and `optimize(measure=True)` and `tune` find out. Where all
-    sizes are known, the seconds are those of `dojoir.estimate`, no more than an order of schedules. One of these
-    options, or the text as it stands, comes before the usual one where it is clearly faster by them. `Plan.tried`
-    has the seconds of the kernel once each structure was made.
+    without one of these: of some texts that is faster, and `optimize(measure=True)` and `tune` find out. Where
+    all sizes are known, the seconds are those of `dojoir.search.estimate`, no more than an order of schedules.
+    One of these options, or the text as it stands, comes before the usual one where it is clearly faster by them.
+    `Plan.tried` has the seconds of the kernel once each structure was made.
 
     For a GPU the rules are a planner. Its options are the forms of the kernel (which nests are fused, or made
     several), each with the structures of its nests that the model of the machine says are fastest. `Plan.tried`
@@ -149,7 +151,7 @@ def plan(
     if machine.kind == "cpu":
         where = target if cpu is None or "@" in target else f"{target}@{cpu}"
         known = {name: value for name, value in (sizes or {}).items() if name in kernel.runtime_sizes}
-        options = tuple(_costed(option, known, where, dojoir.thread_count(threads)) for option in options)
+        options = tuple(_costed(option, known, where, runtime.thread_count(threads)) for option in options)
     least = None
     if machine.kind == "gpu":
         from dojoir.passes.schedule.plan.planner import floor  # not where a schedule is kept
@@ -174,7 +176,7 @@ def _costed(option: Option, sizes: Mapping[str, int], target: str, threads: int)
     if option.refusal or not all(name in sizes for name in option.trace.kernel.runtime_sizes):
         return option
     with suppress(dojoir.ArgumentError):
-        return replace(option, seconds=dojoir.estimate(option.trace.kernel, sizes, target, threads))
+        return replace(option, seconds=dojoir.search.estimate(option.trace.kernel, sizes, target, threads))
     return option
 
 

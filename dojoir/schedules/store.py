@@ -9,9 +9,11 @@ from pathlib import Path
 
 import dojoir
 from dojoir.schedules.file import Schedule, check_condition, condition_words, read_schedule
+from dojoir.support.files import write_file
+from dojoir.support.public import public
 
 
-@dojoir.public
+@public
 def store(
     trace: dojoir.Trace, target: str, folder: str | os.PathLike[str], *, when: Sequence[str] = (), note: str = ""
 ) -> Path:
@@ -32,11 +34,11 @@ def store(
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise dojoir.ArgumentError(f"cannot write {str(path)!r}: {reason}", "cannot-write") from None
-    dojoir.write_file(path, text)
+    write_file(path, text)
     return path
 
 
-@dojoir.public
+@public
 def stored(
     kernel: dojoir.Kernel, target: str, folder: str | os.PathLike[str], *, when: Sequence[str] = ()
 ) -> Schedule | None:

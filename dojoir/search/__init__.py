@@ -5,6 +5,9 @@ left to find is speed. A strategy is a class with `ask(n)`, which gives up to `n
 `tell(evaluations)`, which takes what became of them; it is made with a `Play`.
 """
 
+from dojoir.costs.cycles import estimate
+from dojoir.costs.features import features
+from dojoir.passes.engine.drawing import draw
 from dojoir.search.budget import Budget
 from dojoir.search.play import WEIGHTS, Play
 from dojoir.search.registry import STRATEGIES, Strategy
@@ -12,4 +15,17 @@ from dojoir.search.static import Static
 from dojoir.search.tuned import Gain, Tuned
 from dojoir.search.tuning import tune
 
-__all__ = ["STRATEGIES", "WEIGHTS", "Budget", "Gain", "Play", "Static", "Strategy", "Tuned", "tune"]
+__all__ = [
+    "STRATEGIES",
+    "WEIGHTS",
+    "Budget",
+    "Gain",
+    "Play",
+    "Static",
+    "Strategy",
+    "Tuned",
+    "draw",
+    "estimate",
+    "features",
+    "tune",
+]

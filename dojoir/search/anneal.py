@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 import dojoir
+from dojoir import runtime
 from dojoir.search.play import Play
 
 
@@ -34,7 +35,7 @@ class Anneal:
             self.asked += [(number, one) for one in near]
         return [trace for _, trace in self.asked]
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation], traces: Sequence[dojoir.Trace]) -> None:
+    def tell(self, evaluations: Sequence[runtime.Evaluation], traces: Sequence[dojoir.Trace]) -> None:
         """Each chain stays or goes on."""
         told = {trace.kernel.hash for trace in traces}
         for number, trace in self.asked:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import dojoir
+from dojoir import runtime
 from dojoir.search.play import Play
 
 Family = frozenset[tuple[str, int]]
@@ -57,7 +58,7 @@ class Beam:
         self.round += asked
         return asked
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+    def tell(self, evaluations: Sequence[runtime.Evaluation]) -> None:
         """With the last of a round, the beam is chosen anew."""
         if not self.waiting:
             self._chosen()

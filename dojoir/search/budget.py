@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from statistics import median
 
 import dojoir
+from dojoir import runtime
 
 RESERVED, RESERVED_SHARE, MOST_RESERVED = 8.0, 0.07, 0.35
 """The reserve of a budget of seconds for the checks of the answer: a number of seconds and a share of the budget,
@@ -157,7 +158,7 @@ class Ledger:
         limit = self.budget.moves
         return most if limit is None else max(0, min(most, limit - self.moves))
 
-    def note(self, evaluation: dojoir.Evaluation) -> None:
+    def note(self, evaluation: runtime.Evaluation) -> None:
         """Counts a state."""
         self.states += 1
         self.builds += 1

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.search.budget import OF_MODELS
 from dojoir.search.idle import without_idle
 from dojoir.search.play import Play
@@ -47,7 +48,7 @@ FAR = 0.15
 def close(
     play: Play,
     evaluator: Any,
-    states: Sequence[dojoir.Evaluation],
+    states: Sequence[runtime.Evaluation],
     traces: Mapping[str, dojoir.Trace],
     stopped: str,
     timer: str,
@@ -263,7 +264,7 @@ def _gain(
         )
     except dojoir.DojoError:
         return None
-    found = dojoir.ratio_of(together.measurements[1], together.measurements[0])
+    found = runtime.ratio_of(together.measurements[1], together.measurements[0])
     return Gain(found.median, found.low, found.high, (Race(answer.kernel.hash, dict(sizes), together),))
 
 

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.records import Context
 from dojoir.search.needs import needed
 from dojoir.search.station import about, answer
@@ -147,7 +148,7 @@ class Cluster:
     # -- evaluating --------------------------------------------------------------------------------------
     def evaluate(
         self, kernels: Iterable[dojoir.Kernel], best: dojoir.Kernel | None = None
-    ) -> Iterator[dojoir.Evaluation]:
+    ) -> Iterator[runtime.Evaluation]:
         """The result of each kernel, as it is known, as `Evaluator.evaluate` gives it. `ratio` is there wherever
         something was timed: to `best`, or else to the start."""
         rival = None if best is None else dojoir.to_text(best)
@@ -189,12 +190,12 @@ class _Round:
     again: list[dojoir.Kernel] = field(default_factory=list)
     tries: dict[str, int] = field(default_factory=dict)
     busy: dict[Any, _Batch] = field(default_factory=dict)
-    given_up: list[dojoir.Evaluation] = field(default_factory=list)
+    given_up: list[runtime.Evaluation] = field(default_factory=list)
 
-    def results(self) -> Iterator[dojoir.Evaluation]:
+    def results(self) -> Iterator[runtime.Evaluation]:
         """The result of each kernel."""
         for found in self.answers():
-            yield from (dojoir.Evaluation.from_json(one) for one in found.get("states", ()))
+            yield from (runtime.Evaluation.from_json(one) for one in found.get("states", ()))
             yield from self.given_up
             self.given_up.clear()
         yield from self.given_up
@@ -266,7 +267,7 @@ class _Round:
             if self.tries[kernel.hash] < TRIES:
                 self.again.append(kernel)
             else:
-                self.given_up.append(dojoir.Evaluation(kernel.hash, "lost", reason=reason))
+                self.given_up.append(runtime.Evaluation(kernel.hash, "lost", reason=reason))
 
     def _nobody(self) -> str:
         known = "; ".join(self.cluster.notes) or f"start one with dojoir worker {self.cluster.address}"

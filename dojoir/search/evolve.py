@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import dojoir
+from dojoir import runtime
 from dojoir.search.play import Play
 
 
@@ -31,7 +32,7 @@ class Evolve:
             self.asked.append(child)
         return self.asked
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+    def tell(self, evaluations: Sequence[runtime.Evaluation]) -> None:
         """Children that ran join; the slowest go."""
         for trace in self.asked:
             if self.play.speed(trace) > 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import dojoir
+from dojoir import runtime
 from dojoir.search.play import Play
 
 
@@ -24,7 +25,7 @@ class Greedy:
         self.asked = self.play.children(self.at, min(n, 4))
         return self.asked
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+    def tell(self, evaluations: Sequence[runtime.Evaluation]) -> None:
         """Moves to the fastest neighbour, where that gains."""
         for trace in self.asked:
             self.seen.setdefault(trace.kernel.hash, trace)

@@ -6,6 +6,7 @@ import contextlib
 import time
 
 import dojoir
+from dojoir.ir.text import canonical_text
 from dojoir.search.variation import prefix
 
 COMMENTS = (";", "//")
@@ -16,7 +17,7 @@ def code_of(kernel: dojoir.Kernel, target: str) -> str | None:
     """The source for a target without its comments and the names that labels give; None where it cannot be
     emitted."""
     with contextlib.suppress(dojoir.DojoError):
-        lines = dojoir.emit(dojoir.parse(dojoir.canonical_text(kernel)), target).splitlines()
+        lines = dojoir.emit(dojoir.parse(canonical_text(kernel)), target).splitlines()
         return "\n".join(line for line in lines if not line.lstrip().startswith(COMMENTS))
     return None
 

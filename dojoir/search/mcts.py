@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import dojoir
+from dojoir import runtime
 from dojoir.search.play import Play
 
 
@@ -61,7 +62,7 @@ class Mcts:
             self.asked.append(child)
         return [node.trace for node in self.asked]
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+    def tell(self, evaluations: Sequence[runtime.Evaluation]) -> None:
         """Values go up the tree; what failed is no longer gone into."""
         for node in self.asked:
             speed = self.play.speed(node.trace)

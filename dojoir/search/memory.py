@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.records import Context, evaluation_of
 
 MOST_HINTS = 3
@@ -64,9 +65,9 @@ class Remembering:
 
     def evaluate(
         self, kernels: Iterable[dojoir.Kernel], best: dojoir.Kernel | None = None
-    ) -> Iterator[dojoir.Evaluation]:
+    ) -> Iterator[runtime.Evaluation]:
         """The results of the evaluator, and those that are known without it."""
-        ready: list[dojoir.Evaluation] = []
+        ready: list[runtime.Evaluation] = []
 
         def unknown() -> Iterator[dojoir.Kernel]:
             for kernel in kernels:
@@ -82,7 +83,7 @@ class Remembering:
             yield evaluation
         yield from ready
 
-    def _known(self, hash: str) -> dojoir.Evaluation | None:
+    def _known(self, hash: str) -> runtime.Evaluation | None:
         if self.lost or self.contexts is not None:
             return None
         try:
@@ -97,7 +98,7 @@ class Remembering:
             return None
         return evaluation_of(found)
 
-    def note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation, of_run: bool = True) -> None:
+    def note(self, trace: dojoir.Trace, evaluation: runtime.Evaluation, of_run: bool = True) -> None:
         """Writes what was found out of a state, unless the database has it; as one of the run, or beside it."""
         if not self.lost and self.from_memory.get(evaluation.hash) != evaluation.status:
             context = {} if self.contexts is None else {"context": self.contexts.get(evaluation.hash)}

@@ -1,8 +1,8 @@
 """A model of cost: which of the states that were drawn are likely to be fast, before one of them is built.
 
-It learns from `dojoir.features` and the speeds that the search has measured so far: by gradient-boosted trees
-(J. H. Friedman, "Greedy function approximation: a gradient boosting machine", 2001) of scikit-learn, or by a
-model of the user's own.
+It learns from `dojoir.search.features` and the speeds that the search has measured so far: by gradient-boosted
+trees (J. H. Friedman, "Greedy function approximation: a gradient boosting machine", 2001) of scikit-learn, or by
+a model of the user's own.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Model:
         return [
             math.log1p(value) if value > 64 else value
             for one in self.sizes
-            for value in dojoir.features(kernel, one).values()
+            for value in dojoir.search.features(kernel, one).values()
         ]
 
     def tell(self, kernel: dojoir.Kernel, speed: float) -> None:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 import dojoir
+from dojoir import runtime
 from dojoir.search.actions import drawn
 from dojoir.search.budget import Ledger
 from dojoir.search.model import AHEAD, Model
@@ -91,7 +92,7 @@ class Play:
             found.append((str(move), "legal" if legal else "refused"))
 
         drew = self.drew
-        moves = dojoir.draw(
+        moves = dojoir.search.draw(
             trace.kernel, self.rng, count, self.target, self.weights, told=None if drew is None else told
         )  # fmt: skip
         if drew is not None and found:
@@ -139,8 +140,8 @@ class Play:
         self.ledger.moves += found is not None
         return found
 
-    def speed(self, state: dojoir.Trace | dojoir.Evaluation | str) -> float:
+    def speed(self, state: dojoir.Trace | runtime.Evaluation | str) -> float:
         """How many times as fast as the start a state is; 0 where it failed, was not timed, or was not tried."""
         if isinstance(state, str):
             return self.speeds.get(state, 0.0)
-        return self.speeds.get(state.hash if isinstance(state, dojoir.Evaluation) else state.kernel.hash, 0.0)
+        return self.speeds.get(state.hash if isinstance(state, runtime.Evaluation) else state.kernel.hash, 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import dojoir
+from dojoir import runtime
 from dojoir.search.play import Play
 
 
@@ -30,5 +31,5 @@ class RandomWalk:
                 self.at, self.made = self.play.rng.choice(self.play.starts), 0
         return found
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+    def tell(self, evaluations: Sequence[runtime.Evaluation]) -> None:
         """Where a blind walk goes does not depend on what it finds."""

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 
 import dojoir
+from dojoir import runtime
 
 
 class Static:
     """Stands for an `Evaluator` where nothing is to be built or run: for tests, and to train on. Every kernel is
-    `ok` with the seconds of `dojoir.estimate`, the geometric mean over the sizes."""
+    `ok` with the seconds of `dojoir.search.estimate`, the geometric mean over the sizes."""
 
     def __init__(
         self, target: str, sizes: Mapping[str, int] | Sequence[Mapping[str, int]], threads: int = 1
@@ -36,7 +37,7 @@ class Static:
 
     def evaluate(
         self, kernels: Iterable[dojoir.Kernel], best: dojoir.Kernel | None = None
-    ) -> Iterator[dojoir.Evaluation]:
+    ) -> Iterator[runtime.Evaluation]:
         """The estimate of each kernel, as `Evaluator.evaluate` gives what was measured."""
         rival = None if best is None else self._each(best)
         for kernel in kernels:
@@ -44,7 +45,7 @@ class Static:
             seconds = _geometric(each)
             ratios = () if rival is None else tuple(b / a for a, b in zip(each, rival, strict=True))
             ratio = _geometric(ratios) if ratios else None
-            yield dojoir.Evaluation(
+            yield runtime.Evaluation(
                 kernel.hash,
                 "ok",
                 seconds,
@@ -56,7 +57,7 @@ class Static:
             )
 
     def _each(self, kernel: dojoir.Kernel) -> list[float]:
-        return [max(dojoir.estimate(kernel, one, self.target, self.threads), 1e-12) for one in self.sizes]
+        return [max(dojoir.search.estimate(kernel, one, self.target, self.threads), 1e-12) for one in self.sizes]
 
 
 def _geometric(values: Sequence[float]) -> float:

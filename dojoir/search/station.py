@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.records.contexts import here
 from dojoir.search.static import Static
 
@@ -42,7 +43,7 @@ class Station:
         self.device, self.pid = device, pid
         self.evaluator: Any = None
         self.context = ""
-        self.timed: dict[str, dojoir.Evaluation] = {}
+        self.timed: dict[str, runtime.Evaluation] = {}
 
     def answer(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """An order has what ANSWERED names, `version`, `states` or `noise`, and `best` where there is one. The
@@ -90,7 +91,7 @@ class Station:
             self.evaluator.close()
         self.evaluator, self.context = None, ""
 
-    def _evaluated(self, kernels: list[dojoir.Kernel], rival: dojoir.Kernel) -> Iterator[dojoir.Evaluation]:
+    def _evaluated(self, kernels: list[dojoir.Kernel], rival: dojoir.Kernel) -> Iterator[runtime.Evaluation]:
         """Each with a ratio to the rival as it runs on this machine: seconds of one machine say nothing on
         another."""
         if rival.hash not in self.timed:
@@ -100,7 +101,7 @@ class Station:
             yield beside(found, self.timed[rival.hash])
 
 
-def beside(found: dojoir.Evaluation, rival: dojoir.Evaluation) -> dojoir.Evaluation:
+def beside(found: runtime.Evaluation, rival: runtime.Evaluation) -> runtime.Evaluation:
     """An evaluation with the ratio to another of the same machine, where both were timed and it has none from a
     race."""
     if found.ratio is not None or not found.seconds or not rival.seconds:

@@ -122,7 +122,7 @@ def by_estimate(play: Play) -> Racing:
     """A race of estimates."""
 
     def race(one: dojoir.Trace, other: dojoir.Trace, sizes: Mapping[str, int], threads: int) -> Gain:
-        first, second = (dojoir.estimate(t.kernel, sizes, play.target, threads) for t in (one, other))
+        first, second = (dojoir.search.estimate(t.kernel, sizes, play.target, threads) for t in (one, other))
         ratio = max(second, 1e-12) / max(first, 1e-12)
         return Gain(ratio, ratio, ratio)
 

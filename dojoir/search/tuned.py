@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import dojoir
+from dojoir import runtime
 
 WIDE = 3.0
 """How many times the low end of an interval its high end may be for it to say anything."""
@@ -17,7 +18,7 @@ class Race:
 
     hash: str
     sizes: Mapping[str, int]
-    together: dojoir.Together
+    together: runtime.Together
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Tuned:
     ratio: Gain | None
     ratio_to_optimize: Gain | None
     stopped: str
-    states: tuple[dojoir.Evaluation, ...]
+    states: tuple[runtime.Evaluation, ...]
     spent: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

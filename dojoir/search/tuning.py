@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.search.budget import Budget, Ledger
 from dojoir.search.closing import close
 from dojoir.search.cluster import Cluster
@@ -21,6 +22,7 @@ from dojoir.search.registry import MakesStrategy, Strategy, made, strategy_named
 from dojoir.search.static import Static
 from dojoir.search.storing import check_store
 from dojoir.search.tuned import Tuned
+from dojoir.support.public import public
 
 BATCH = 8
 """How many traces are asked for at a time."""
@@ -34,11 +36,11 @@ IDLE = 40
 """After how many batches without a state that is new a search has nothing more to find."""
 
 Sizes = Mapping[str, int] | Sequence[Mapping[str, int]]
-Progress = Callable[[dojoir.Evaluation, dojoir.Trace, float], object]
+Progress = Callable[[runtime.Evaluation, dojoir.Trace, float], object]
 """Is called with each evaluation, its trace, and the speed of the best so far."""
 
 
-@dojoir.public
+@public
 def tune(
     kernel: dojoir.Kernel,
     target: str = "llvm",
@@ -67,15 +69,15 @@ def tune(
     `file.py:class`, or a class of one's own, which is made with a `Play` and the `options`. `start` are traces of
     the kernel to begin with, the first of which speeds are counted from; by default its text as it is,
     `default_schedule`, and for a CPU at most two of the same without one structure that may be as fast by the
-    estimate. All of them are evaluated before anything is drawn. With several `sizes` the score is the
-    geometric mean of the ratios, and what is slower at one of them is no improvement. A state whose code is longer
-    than an `Evaluator` takes, and than that of any start by a quarter, is not built.
-    `timer="static"` ranks by `dojoir.estimate` and runs nothing. `cost_model="trees"` draws more than it tries,
-    and chooses by a model of the speeds so far (scikit-learn). An object with `fit(rows, speeds)` and
-    `predict(rows)`, or `module:class` of one, is a model of one's own. Rows are features, as `dojoir.features` has
-    them, speeds logarithms of how many times as fast as the start a state is. `cluster` is the
-    address of a Dask scheduler. States are evaluated by the workers that `dojoir worker` has joined to it, each of
-    which times what it compares itself. What a run on a cluster measured is written, but not taken over by another.
+    estimate. All of them are evaluated before anything is drawn. With several `sizes` the score is the geometric
+    mean of the ratios, and what is slower at one of them is no improvement. A state whose code is longer than an
+    `Evaluator` takes, and than that of any start by a quarter, is not built. `timer="static"` ranks by
+    `dojoir.search.estimate` and runs nothing. `cost_model="trees"` draws more than it tries, and chooses by a
+    model of the speeds so far (scikit-learn). An object with `fit(rows, speeds)` and `predict(rows)`, or
+    `module:class` of one, is a model of one's own. Rows are features, as `dojoir.search.features` has them,
+    speeds logarithms of how many times as fast as the start a state is. `cluster` is the address of a Dask
+    scheduler. States are evaluated by the workers that `dojoir worker` has joined to it, each of which times what
+    it compares itself. What a run on a cluster measured is written, but not taken over by another.
 
     `db` is a `dojoir.records.Database` or its URL. Each state is written to it as soon as it is known, the fastest
     traces that it has of the kernel are among the starts. So are the first moves of those of kernels that are
@@ -212,7 +214,7 @@ def _near(play: Play, default: dojoir.Trace) -> list[dojoir.Trace]:
     if dojoir.machine_for(play.target).kind != "cpu":
         return []
     sizes = play.sizes[0]
-    most = NEAR * dojoir.estimate(default.kernel, sizes, play.target, play.threads)
+    most = NEAR * dojoir.search.estimate(default.kernel, sizes, play.target, play.threads)
     options = dojoir.plan(play.kernel, play.target, sizes=sizes, threads=play.threads).options
     near = [one for one in options if one.without and one.seconds is not None and one.seconds <= most]
     return [one.trace for one in sorted(near, key=lambda one: one.seconds or 0.0)[:MOST_NEAR]]
@@ -246,11 +248,11 @@ class _Search:
         self.play, self.evaluator, self.progress, self.list_moves = play, evaluator, progress, list_moves
         self.traces: dict[str, dojoir.Trace] = {}
         self.done = 0
-        self.states: list[dojoir.Evaluation] = []
-        self.known: dict[str, dojoir.Evaluation] = {}
+        self.states: list[runtime.Evaluation] = []
+        self.known: dict[str, runtime.Evaluation] = {}
         self.begun = False
         self.by_code: dict[str, float] = {}
-        self.best: dojoir.Evaluation | None = None
+        self.best: runtime.Evaluation | None = None
         self.told = 1.0
         """How many times as fast as the start the best is: not through each best before it, whose luck would add
         up, but timed in turn with the fastest start."""
@@ -338,7 +340,7 @@ class _Search:
                 raise _StrategyFailed(f"the strategy handed over a trace that is not safe: {one.unchecked}")
         return [one.copy() for one in given]
 
-    def evaluate(self, traces: Sequence[dojoir.Trace], are_starts: bool = False) -> list[dojoir.Evaluation]:
+    def evaluate(self, traces: Sequence[dojoir.Trace], are_starts: bool = False) -> list[runtime.Evaluation]:
         """The results of some traces, in order; fewer where the budget ends before them. Seconds are no reason to
         leave out a start."""
         new: dict[str, dojoir.Trace] = {}
@@ -381,11 +383,11 @@ class _Search:
 
     def _evaluated(
         self, kernels: Iterator[dojoir.Kernel], rival: dojoir.Trace | None
-    ) -> Generator[dojoir.Evaluation, None, None]:
+    ) -> Generator[runtime.Evaluation, None, None]:
         """The results of the evaluator; closed where they are not all taken, so that it can be asked again."""
         yield from self.evaluator.evaluate(kernels, None if rival is None else rival.kernel)
 
-    def _note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation, rival: dojoir.Trace | None) -> None:
+    def _note(self, trace: dojoir.Trace, evaluation: runtime.Evaluation, rival: dojoir.Trace | None) -> None:
         play = self.play
         play.ledger.note(evaluation)
         self.states.append(evaluation)
@@ -407,7 +409,7 @@ class _Search:
         if self.progress is not None:
             self.progress(evaluation, trace, self.told)
 
-    def _speed(self, evaluation: dojoir.Evaluation, rival: dojoir.Trace | None) -> float:
+    def _speed(self, evaluation: runtime.Evaluation, rival: dojoir.Trace | None) -> float:
         """How many times as fast as the start: through the kernel that it was raced against, if it was."""
         if evaluation.status not in ("ok", "cut") or not evaluation.seconds:
             return 0.0
@@ -435,7 +437,7 @@ class _Search:
         found = [*timing.evaluate([one.kernel], other.kernel)]
         return found[0].ratio if found and found[0].ok else None
 
-    def _improves(self, evaluation: dojoir.Evaluation, speed: float) -> bool:
+    def _improves(self, evaluation: runtime.Evaluation, speed: float) -> bool:
         if self.best is None:
             return True
         against = evaluation.ratio_interval

@@ -17,11 +17,12 @@ import dojoir
 from dojoir.search import STRATEGIES
 from dojoir.search.named import named
 from dojoir.search.registry import strategy_named
+from dojoir.support.public import public
 from dojoir.tasks.desk import Desk
 from dojoir.tasks.task import Answer, replayed, without
 
 BOUNDS = ("bytes", "FMA", "overhead", "imbalance", "occupancy", "spills", "gathers", "latency", "instructions")
-"""The words of `dojoir.Bottleneck`."""
+"""The words of `dojoir.runtime.Bottleneck`."""
 
 NO_OPTIONS: Mapping[str, object] = MappingProxyType({})
 
@@ -119,7 +120,7 @@ def _no_answer(message: str) -> dojoir.ArgumentError:
     return dojoir.ArgumentError(f"the agent's answer is not valid: {message}", "bad-agent")
 
 
-@dojoir.public
+@public
 def agent_named(name: str, seed: int = 0, options: Mapping[str, object] = NO_OPTIONS) -> Agent:
     """The agent of a name: a strategy (`random`, `beam`, …), `maxq:PATH`, a language model (`llm:…`, which takes
     the `options` of that strategy), or `FILE.py`, `FILE.py:NAME`. In a file it is `Agent`, `agent` or `play` where

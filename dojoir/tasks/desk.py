@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.records import Database, evaluation_of
 from dojoir.search import Static
 from dojoir.search.budget import Ledger
@@ -73,7 +74,7 @@ class Desk:
         self.best = dojoir.Trace(task.kernel)
         self._database, self._run, self._note, self._list_moves = database, run, note, list_moves
         self._evaluator: Any = None
-        self._known: dict[str, dojoir.Evaluation] = {}
+        self._known: dict[str, runtime.Evaluation] = {}
         self._fastest: float | None = None
         self.statuses: dict[str, int] = {}
 
@@ -95,7 +96,7 @@ class Desk:
             self._database.drew(self._run, at, [(move, "legal" if verdict else verdict.code)])
         return verdict
 
-    def evaluate(self, traces: Sequence[dojoir.Trace]) -> list[dojoir.Evaluation]:
+    def evaluate(self, traces: Sequence[dojoir.Trace]) -> list[runtime.Evaluation]:
         """The evaluations of some traces of the given kernel, in order; fewer where the budget ends before them.
         One that was asked before costs nothing. Raises ArgumentError for what is no trace, one of another kernel,
         or an unsafe one."""
@@ -114,11 +115,11 @@ class Desk:
             found.append(self._known[trace.kernel.hash])
         return found
 
-    def tune(self, strategy: str | Callable[..., object], **options: object) -> dojoir.Tuned:
+    def tune(self, strategy: str | Callable[..., object], **options: object) -> dojoir.search.Tuned:
         """A search from the given text with what is left of the budget, that begins with nothing that others know.
         Raises as `dojoir.tune` does."""
 
-        def count(evaluation: dojoir.Evaluation, trace: dojoir.Trace, best: float) -> None:
+        def count(evaluation: runtime.Evaluation, trace: dojoir.Trace, best: float) -> None:
             self._count(evaluation)
             self._note()
 
@@ -143,7 +144,7 @@ class Desk:
         self.best = tuned.trace
         return tuned
 
-    def profile(self, trace: dojoir.Trace) -> dojoir.Card | None:
+    def profile(self, trace: dojoir.Trace) -> runtime.Card | None:
         """The card of the kernel of a trace, which says what bounds it; None under the timer `static`. Raises as
         `dojoir.profile` does."""
         if self.timer == "static":
@@ -179,7 +180,7 @@ class Desk:
         self._note()
 
     # -- what it does ------------------------------------------------------------------------------------------
-    def _asked(self, trace: dojoir.Trace) -> dojoir.Evaluation:
+    def _asked(self, trace: dojoir.Trace) -> runtime.Evaluation:
         given = self.task.given
         about: dict[str, Any] = {"sizes": [dict(given.sizes)], "threads": given.threads}
         if self._evaluator is None:
@@ -194,7 +195,7 @@ class Desk:
         about["protocol"] = "static" if self.timer == "static" else dojoir.Evaluator.PROTOCOL
         known = self._database.known(self.kernel, trace.kernel.hash, given.target, **about)
         if known is None:
-            found: dojoir.Evaluation = next(iter(self._evaluator.evaluate([trace.kernel])))
+            found: runtime.Evaluation = next(iter(self._evaluator.evaluate([trace.kernel])))
             self._database.record(trace, found, given.target, **about, run=self._run)
         else:
             found = evaluation_of(known)
@@ -204,7 +205,7 @@ class Desk:
             self._fastest, self.best = found.seconds, trace
         return found
 
-    def _count(self, found: dojoir.Evaluation) -> None:
+    def _count(self, found: runtime.Evaluation) -> None:
         self.ledger.note(found)
         self.statuses[found.status] = self.statuses.get(found.status, 0) + 1
 

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import dojoir
+from dojoir import runtime
 from dojoir.evidence.benching import bench_of, shape
 from dojoir.evidence.bundle import Gained, Verdict
 from dojoir.evidence.figures import Bench, gains
 from dojoir.evidence.gates import Asked, Gate, Gates, gate
 from dojoir.search import Static
+from dojoir.support.public import public
 from dojoir.tasks.task import EVIDENCE_GATES, TIMED, Answer, Task, replayed, without
 
 SECONDS = 2.0
@@ -24,7 +26,7 @@ LARGEST = 1 << 30
 """How many bytes more than those of the given text the arrays of an answered text may have, at the sizes of the
 task: the gates hold them in memory, more than once."""
 
-Measures = Callable[..., dojoir.Together]
+Measures = Callable[..., runtime.Together]
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Case:
 Said = tuple[Verdict, str]
 
 
-@dojoir.public
+@public
 def judge(case: Case) -> Judgement:
     """The verdict of each gate of a task on an answer. Raises nothing for an answer that is wrong: the gate says
     so."""
@@ -245,7 +247,7 @@ def speeds_without(task: Task, timer: str, seed: int = 0) -> dict[int, Gained]:
         if refused is None:
             traces[number] = trace
     sizes, threads, target = dict(task.given.sizes), task.given.threads, task.given.target
-    found: dict[str, dojoir.Evaluation] = {}
+    found: dict[str, runtime.Evaluation] = {}
     with (
         Static(target, sizes, threads)
         if timer == "static"
@@ -313,7 +315,7 @@ def _time(case: Case) -> None:
     if case.timer == "static":
 
         def estimate(kernel: dojoir.Kernel) -> float:
-            return max(dojoir.estimate(kernel, case.sizes, case.target, threads), 1e-12)
+            return max(dojoir.search.estimate(kernel, case.sizes, case.target, threads), 1e-12)
 
         ratios = {name: estimate(other) / estimate(own) for name, other in others.items()}
         case.gained += [Gained(name, ratio, ratio, ratio) for name, ratio in ratios.items()]

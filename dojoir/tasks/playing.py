@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import dojoir
+from dojoir import runtime
 from dojoir.evidence.bundle import BENCH, GATES, RUN
 from dojoir.evidence.forms import from_text, to_data, to_text
 from dojoir.evidence.reading import read_text
 from dojoir.evidence.writing import RUNS, UNFINISHED, Writer, resumed, store_of, versions
+from dojoir.support.files import write_file
+from dojoir.support.public import public
 from dojoir.tasks.agents import Agent, answer_of
 from dojoir.tasks.desk import NO_LIMIT, Desk
 from dojoir.tasks.judging import SECONDS, Case, Judgement, judge
@@ -36,7 +39,7 @@ def digest_of(task: Task) -> str:
     return hashlib.sha256(json.dumps(to_data(task), sort_keys=True).encode()).hexdigest()[:16]
 
 
-@dojoir.public
+@public
 def rollout(
     agent: Agent,
     name: str,
@@ -67,7 +70,7 @@ def rollout(
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     rows: dict[str, Row] = {row.task: row for row in known}
-    found = Rollout(VERSION, name, timer, seed, settings, dojoir.processor(), versions(), known)
+    found = Rollout(VERSION, name, timer, seed, settings, runtime.processor(), versions(), known)
     _save(folder, found)
     for number, task in enumerate(tasks, 1):
         before = rows.get(task.name)
@@ -182,5 +185,5 @@ def _rows_there(folder: Path, settings: Mapping[str, Any]) -> tuple[Row, ...]:
 
 
 def _save(folder: Path, found: Rollout) -> None:
-    dojoir.write_file(folder / REPORT, to_text(found))
-    dojoir.write_file(folder / TABLE, table(found))
+    write_file(folder / REPORT, to_text(found))
+    write_file(folder / TABLE, table(found))

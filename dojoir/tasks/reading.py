@@ -13,13 +13,14 @@ from typing import Any
 import dojoir
 from dojoir.evidence.forms import from_data
 from dojoir.evidence.reading import read_text
+from dojoir.support.public import public
 from dojoir.tasks.task import KINDS, SPLITS, Task, wrong
 
 LARGEST = 1 << 20
 """How many bytes a file of a task may have."""
 
 
-@dojoir.public
+@public
 def read_task(path: str | Path) -> Task:
     """The task in a file. Raises ArgumentError, `cannot-read`, `not-text`, or `bad-task` with the place and what
     should stand there."""
@@ -27,7 +28,7 @@ def read_task(path: str | Path) -> Task:
     return task_of(text, str(path))
 
 
-@dojoir.public
+@public
 def task_of(text: str, name: str = "<task>") -> Task:
     """The task in a text of TOML. Raises ArgumentError, `bad-task`."""
     try:
@@ -61,7 +62,7 @@ def own_tasks() -> tuple[Task, ...]:
     return tuple(sorted(found, key=lambda task: task.name))
 
 
-@dojoir.public
+@public
 def find_tasks(names: Sequence[str], kind: str | None = None) -> tuple[Task, ...]:
     """The tasks that some names stand for, each once. A split (`train`, `dev`, `held-out`), a kind, `all`, the name
     of a task, or the path of a file or a folder of them; of a kind only, where one is given. Raises ArgumentError,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import dojoir
 from dojoir.evidence.bundle import Gained
 from dojoir.evidence.figures import geometric
 from dojoir.evidence.gates import Gate
+from dojoir.support.public import public
 
 VERSION = 1
 
@@ -81,7 +81,7 @@ class Rollout:
         return sum(row.status == "solved" for row in self.rows)
 
 
-@dojoir.public
+@public
 def summary(found: Rollout) -> dict[str, Any]:
     """The figures over all tasks, and over each kind: solved, the geometric mean of the gains of those that ask
     for a kernel, seconds, states."""
@@ -109,7 +109,7 @@ def summary(found: Rollout) -> dict[str, Any]:
     return {"all": of([*found.rows]), **by_kind}
 
 
-@dojoir.public
+@public
 def table(found: Rollout) -> str:
     """The rows as a table of Markdown, with the sums below."""
     head = ["task", "status", "gain", "share of the ceiling", "seconds", "states", "why not"]

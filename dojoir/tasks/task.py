@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import dojoir
+from dojoir.support.public import public
 
 Kind = Literal["optimise", "diagnose", "debug", "reformulate"]
 Split = Literal["train", "dev", "held-out"]
@@ -124,8 +125,8 @@ class Task:
 @dataclass(frozen=True)
 class Answer:
     """The answer of an agent. `moves` are those from the given kernel, or from `text`, where a reformulated text
-    is answered; `move` is the number of a given move, from 0, and `bound` a word of `dojoir.Bottleneck`. `note`
-    is kept in the report."""
+    is answered; `move` is the number of a given move, from 0, and `bound` a word of `dojoir.runtime.Bottleneck`.
+    `note` is kept in the report."""
 
     moves: tuple[str, ...] = ()
     text: str = ""
@@ -211,7 +212,7 @@ def _of_text(task: Task) -> tuple[str, str] | None:
     return None
 
 
-@dojoir.public
+@public
 def question(task: Task) -> dict[str, Any]:
     """A task as plain data for an agent: all of it."""
     from dojoir.evidence.forms import to_data

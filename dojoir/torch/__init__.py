@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dojoir
+from dojoir.passes import Versions
 
 if TYPE_CHECKING:
     from dojoir.torch.imported import Imported
@@ -19,9 +20,9 @@ __all__ = ["backend", "from_module", "onnx_table", "op"]
 
 
 def op(
-    kernel: dojoir.Kernel | dojoir.Trace | dojoir.Versions,
+    kernel: dojoir.Kernel | dojoir.Trace | Versions,
     name: str,
-    backward: dojoir.Kernel | dojoir.Trace | dojoir.Versions | Callable[..., Any] | str | None = None,
+    backward: dojoir.Kernel | dojoir.Trace | Versions | Callable[..., Any] | str | None = None,
     *,
     threads: int | None = None,
     cuda: dojoir.Kernel | dojoir.Trace | None = None,
@@ -29,8 +30,9 @@ def op(
     autocast: object = None,
     schedule: str | None = "auto",
 ) -> Operator:
-    """A kernel, what a trace made of one, or versions of one by size (`dojoir.versions`), as the operator `name`
-    of PyTorch (`"namespace::name"`), which is returned: `y = softmax(x)`, and `torch.ops.namespace.name` too.
+    """A kernel, what a trace made of one, or versions of one by size (`dojoir.schedules.versions`), as the
+    operator `name` of PyTorch (`"namespace::name"`), which is returned: `y = softmax(x)`, and
+    `torch.ops.namespace.name` too.
 
     It takes what the kernel takes (`in` and `inout`), in declared order or by name, and the sizes that no shape
     gives, by name. It returns each `out` and `inout` as a new tensor, several as a tuple. Where every result is

@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 import torch
 
 import dojoir
+from dojoir.passes import Versions
 
 GRID = frozenset({"gx", "gy", "gz"})
 """The marks of scopes whose iterations are blocks of a GPU."""
 
 
-Given: TypeAlias = dojoir.Kernel | dojoir.Trace | dojoir.Versions
+Given: TypeAlias = dojoir.Kernel | dojoir.Trace | Versions
 
 
 class OnDevice:
@@ -51,7 +52,7 @@ def last(given: Given) -> dojoir.Kernel:
     return given if isinstance(given, dojoir.Kernel) else given.kernel
 
 
-def to_compile(given: Given) -> dojoir.Kernel | dojoir.Versions:
+def to_compile(given: Given) -> dojoir.Kernel | Versions:
     """The input of compilation for a processor: the kernel, the one that a trace leads to, or all versions."""
     return given.kernel if isinstance(given, dojoir.Trace) else given
 

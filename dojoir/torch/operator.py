@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import dojoir
+from dojoir.passes import Versions
 from dojoir.torch import derivatives
 from dojoir.torch.auto import Auto
 from dojoir.torch.batches import over_batch
@@ -111,7 +112,7 @@ def _rules(form: Form, backward: object, threads: int | None, schedule: object) 
         found = Auto(form, threads, register)
         _ = found.gradients  # what has no gradient is said now
         return found.rules()
-    if not isinstance(backward, dojoir.Kernel | dojoir.Trace | dojoir.Versions):
+    if not isinstance(backward, dojoir.Kernel | dojoir.Trace | Versions):
         if callable(backward):
             return gradients_of(form, form.name, backward)
         raise dojoir.ArgumentError(
@@ -124,7 +125,7 @@ def _rules(form: Form, backward: object, threads: int | None, schedule: object) 
 
 
 def _given(given: object, what: str) -> Given:
-    if isinstance(given, dojoir.Kernel | dojoir.Trace | dojoir.Versions):
+    if isinstance(given, dojoir.Kernel | dojoir.Trace | Versions):
         return given
     raise dojoir.ArgumentError(
         f"{what} takes a kernel, a trace or versions of one, not {type(given).__name__}: dojoir.parse makes a "

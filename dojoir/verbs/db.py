@@ -10,6 +10,7 @@ import dojoir
 from dojoir.cli.chunks import read_lines
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
+from dojoir.support.files import write_file
 from dojoir.verbs.arguments.given import check_writable, database_of, database_there
 
 
@@ -94,7 +95,7 @@ def export(options: argparse.Namespace) -> int:
 
     with database_there(options) as database:
         if options.output and options.output != "-":
-            dojoir.write_file(options.output, "".join(f"{line}\n" for line in export_lines(database)))
+            write_file(options.output, "".join(f"{line}\n" for line in export_lines(database)))
         else:
             for line in export_lines(database):
                 write_result(f"{line}\n", None)

@@ -44,6 +44,15 @@ examples:
   dojoir worker tcp://10.0.0.1:8786 --device cuda:0
 """
 
+GROUPS = {
+    "make": "tune learn library",
+    "measure": "bench gate profile compare",
+    "keep": "runs show view replay export check db dataset know",
+    "play": "play tasks rollout",
+    "serve": "worker mcp lsp",
+}
+"""The verbs by what they are for, as `--help` shows them."""
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -71,13 +80,14 @@ def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
     made = _Parser(
         prog="dojoir",
+        usage="dojoir [-h] [--version] VERB ...",
         description="Tunes kernels, and what goes with it. dojoir-opt reads, rewrites and checks them.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     made.add_argument("--version", action="version", version=f"dojoir {dojoir.__version__}")
-    verbs = made.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = made.add_subparsers(prog="dojoir", metavar="VERB", required=True, help=argparse.SUPPRESS)
     _tune(verbs)
     _play(verbs)
     _learn(verbs)
@@ -91,6 +101,9 @@ def parser() -> argparse.ArgumentParser:
     mcp_options.add(verbs, _verb)
     lsp = _verb(verbs, "lsp", "serves an editor: Language Server Protocol on stdio", "lsp:lsp")
     lsp.add_argument("--stdio", action="store_true", help="as it always does; editors give it")
+    about = {verb.dest: verb.help for verb in verbs._choices_actions}
+    for title, names in GROUPS.items():
+        made.add_argument_group(title, "\n".join(f"{name:9}{about[name]}" for name in names.split()))
     return made
 
 

@@ -8,9 +8,12 @@ import sys
 from collections.abc import Iterator
 
 import dojoir
+from dojoir import runtime
 from dojoir.cli.output import write_result
 from dojoir.cli.report import report
 from dojoir.cli.screen import progress
+from dojoir.support.files import write_file
+from dojoir.support.seconds import format_seconds
 from dojoir.verbs.arguments.given import check_writable, kernel_of, sizes_of
 
 HELP = """\
@@ -127,7 +130,7 @@ class _Game:
             )
         check_writable(name)
         if name.endswith(".dojo"):
-            dojoir.write_file(name, self.show())
+            write_file(name, self.show())
             return f"{name}: the kernel after {len(self.trace.moves)} moves\n"
         self.trace.save(name)
         return f"{name}: {len(self.trace.moves)} moves; dojoir-opt --replay {name} makes them again\n"
@@ -150,22 +153,22 @@ class _Game:
         return self.listed[1]
 
     def _estimate(self, kernel: dojoir.Kernel) -> float:
-        return dojoir.estimate(kernel, self.sizes, self.options.target, self.options.threads)
+        return dojoir.search.estimate(kernel, self.sizes, self.options.target, self.options.threads)
 
     def _timed(self) -> str:
         start, now = self.trace.start, self.trace.kernel
         if self.options.timer == "static":
             first, seconds = self._estimate(start), self._estimate(now)
-            about = f"an estimate: {dojoir.format_seconds(seconds)}, {first / seconds:.2f}x as fast as the start"
+            about = f"an estimate: {format_seconds(seconds)}, {first / seconds:.2f}x as fast as the start"
             return f"{about}\n"
         with progress("timing"):
             together = dojoir.measure_together(
                 [now, start], self.options.target, threads=self.options.threads, sizes=self.sizes
             )
-        ratio = dojoir.ratio_of(together.measurements[1], together.measurements[0])
+        ratio = runtime.ratio_of(together.measurements[1], together.measurements[0])
         seconds = together.measurements[0].seconds
         interval = dojoir.search.Gain(ratio.median, ratio.low, ratio.high)
-        return f"{dojoir.format_seconds(seconds)}, {interval} as fast as the start\n"
+        return f"{format_seconds(seconds)}, {interval} as fast as the start\n"
 
     def _hint(self) -> str:
         moves = self._legal()

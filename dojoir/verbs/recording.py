@@ -84,7 +84,7 @@ def bundled(
     say(f"run {writer.run.name} in {options.runs_folder}")
 
 
-def finished(writer: Writer, tuned: dojoir.Tuned, options: argparse.Namespace) -> None:
+def finished(writer: Writer, tuned: dojoir.search.Tuned, options: argparse.Namespace) -> None:
     """Writes what a search came to: its answer, the card of it, what was gained."""
     from dojoir.evidence.benching import raced
     from dojoir.evidence.bundle import BENCH, PROFILE

@@ -9,6 +9,7 @@ from pathlib import Path
 import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
+from dojoir.support.files import write_file
 from dojoir.verbs.arguments.given import check_writable
 from dojoir.verbs.subject import run_folder, trace_of
 
@@ -95,7 +96,7 @@ def view(options: argparse.Namespace) -> int:
         made = view_of_trace(trace_of(name, options.runs_folder, unsafe=True), options.target)
     else:
         made = view_of_run(find(name, runs))
-    dojoir.write_file(options.output, page(made))
+    write_file(options.output, page(made))
     said = {"page": options.output, "moves": len(made.steps) - 1, "states": len(made.states)}
     text = f"{options.output}: {len(made.steps) - 1} moves, {len(made.states)} states\n"
     write_result(json.dumps({"view": said}) + "\n" if options.json else text, None)

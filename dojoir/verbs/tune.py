@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.cli.output import write_result
 from dojoir.cli.report import report
 from dojoir.cli.streams import say
+from dojoir.support.files import write_file
 from dojoir.verbs.arguments import model_options
 from dojoir.verbs.arguments.given import check_writable, database_of, kernel_of, sizes_of, told
 from dojoir.verbs.recording import bundled, finished, store_of
@@ -58,7 +60,7 @@ def _tuned(
     strategy: Any,
     database: Any,
     writer: Writer | None,
-) -> dojoir.Tuned:
+) -> dojoir.search.Tuned:
     return dojoir.tune(
         kernel,
         options.target,
@@ -80,7 +82,7 @@ def _tuned(
     )
 
 
-def _used(options: argparse.Namespace, name: str, tuned: dojoir.Tuned) -> str:
+def _used(options: argparse.Namespace, name: str, tuned: dojoir.search.Tuned) -> str:
     """The line that says how what was recorded in a database is used."""
     seen = f"recorded in {name}: dojoir db show {tuned.trace.kernel.hash[:12]}, db top and db runs show it"
     if options.timer == "static":
@@ -94,7 +96,7 @@ def _written(options: argparse.Namespace, trace: dojoir.Trace) -> int:
     status = 0
     writers = (
         (options.save_trace, trace.save),
-        (options.output, lambda path: dojoir.write_file(path, str(trace.kernel))),
+        (options.output, lambda path: write_file(path, str(trace.kernel))),
     )
     for path, write in writers:
         if path:
@@ -144,7 +146,7 @@ class _Progress:
         self.as_json, self.count, self.best, self.writer = as_json, 0, 0.0, writer
         self.moves, self.clock, self.begun, self.said = 0, clock, clock(), clock()
 
-    def __call__(self, evaluation: dojoir.Evaluation, trace: dojoir.Trace, speed: float) -> None:
+    def __call__(self, evaluation: runtime.Evaluation, trace: dojoir.Trace, speed: float) -> None:
         self.count += 1
         if self.writer is not None:
             self.writer.states()
@@ -174,13 +176,13 @@ class _Progress:
         say(json.dumps({"progress": about}) if self.as_json else line)
 
 
-def _told(tuned: dojoir.Tuned) -> str:
+def _told(tuned: dojoir.search.Tuned) -> str:
     moves = "".join(f"{move}\n" for move in tuned.trace.moves)
     head = "".join(f"# {line}\n" for line in str(tuned).splitlines())
     return head + moves
 
 
-def _facts(tuned: dojoir.Tuned) -> dict[str, Any]:
+def _facts(tuned: dojoir.search.Tuned) -> dict[str, Any]:
     def gain(one: dojoir.search.Gain | None) -> dict[str, float | None] | None:
         if one is None:
             return None

@@ -41,10 +41,10 @@ class Version:
 class Versions:
     """The versions of a kernel: a call takes the first that fits its sizes, and the last fits all.
 
-    `Versions([(trace, "N >= 64, M % 16 == 0"), other])` makes them by hand: traces that start from one
-    kernel, each with its condition or several of them, of which one has to hold; the last without.
-    `dojoir.versions(kernel, target)` gives those that are known. `dojoir.compile`, `dojoir.write_library` and
-    `dojoir.torch.op` take them."""
+    `Versions([(trace, "N >= 64, M % 16 == 0"), other])` makes them by hand: traces that start from one kernel,
+    each with its condition or several of them, of which one has to hold; the last without.
+    `dojoir.schedules.versions(kernel, target)` gives those that are known. `dojoir.compile`,
+    `dojoir.write_library` and `dojoir.torch.op` take them."""
 
     __slots__ = ("__dict__", "versions")
 

@@ -13,9 +13,9 @@ from dojoir.support.public import public
 
 @public
 def load_passes(path: str | os.PathLike[str]) -> dict[str, Pass]:
-    """Runs a Python file and gives the passes that it defines, by name: its functions under `@dojoir.named_pass`,
-    and other `Pass` values. Raises ArgumentError for a file that cannot be read, fails, defines no pass, or one
-    with a name that is taken."""
+    """Runs a Python file and gives the passes that it defines, by name: its functions under
+    `@dojoir.passes.named_pass`, and other `Pass` values. Raises ArgumentError for a file that cannot be read,
+    fails, defines no pass, or one with a name that is taken."""
     name = os.fspath(path)
     try:
         found = runpy.run_path(name, run_name="<passes>")
@@ -27,7 +27,7 @@ def load_passes(path: str | os.PathLike[str]) -> dict[str, Pass]:
         raise ArgumentError(f"{name} failed: {type(error).__name__}: {error}", "bad-passes") from error
     passes = {value.name: value for value in found.values() if isinstance(value, Pass)}
     if not passes:
-        raise ArgumentError(f"{name} defines no pass: put @dojoir.named_pass before a function", "bad-passes")
+        raise ArgumentError(f"{name} defines no pass: put @named_pass before a function", "bad-passes")
     for taken in passes.keys() & {*PASSES, *COMBINATORS}:
         if passes[taken] != PASSES.get(taken):
             raise ArgumentError(f"{name} defines the pass {taken}, which there is already", "bad-passes")

@@ -49,8 +49,8 @@ def compile(
     runs on the CPU instead, slowly, on NumPy arrays. What a GPU lets pass (a race, a barrier that not all threads
     reach, an access out of bounds) is a RunError. Each call checks that no two elements of a `distinct` argument
     are equal; `checked=False` leaves that out, for callers who know it, and what is compiled says so in
-    `unproved`. Of a `dojoir.Trace`, the last kernel is compiled; of `dojoir.Versions`, each call's sizes pick the
-    one that runs.
+    `unproved`. Of a `dojoir.Trace`, the last kernel is compiled; of `dojoir.passes.Versions`, each call's sizes
+    pick the one that runs.
 
     Raises KernelError where the kernel is wrong (`dojoir.prove`), ToolchainError where there is no compiler or it
     fails, or where this machine cannot run the code, ArgumentError for a target or number of threads that there is

@@ -34,7 +34,8 @@ class OfSizes(Protocol):
 
 
 class Versioned(Protocol):
-    """The versions of a kernel, such as `dojoir.Versions`: the first that fits is taken, and the last fits all."""
+    """The versions of a kernel, such as `dojoir.passes.Versions`: the first that fits is taken, and the last fits
+    all."""
 
     @property
     def start(self) -> Kernel: ...

@@ -86,13 +86,14 @@ def write_library(
 ) -> Library:
     """Writes the library `name` into `folder`, whole or not at all; a library that was there before is replaced.
 
-    `kernels` are traces, or versions of one by size (`dojoir.versions`): then the function of the kernel calls the
-    first that fits. `target` is one that gives C. With `check` each kernel is verified first against the kernel
-    that its trace starts from. A kernel for which `sizes` has an entry, by its name, is timed at those sizes. The
-    folder gets `NAME.h`, one `.c` for each kernel, `libNAME.so`, `CMakeLists.txt`, `NAME.pc`, `manifest.json` and
-    `demo.c`. For a GPU (`cuda`, `hip`) it gets `NAME.h`, a `.cu` or `.hip` for each kernel with its function
-    `run_NAME`, a demo with the line that builds it, and `manifest.json`, which has the line for a shared library.
-    Nothing of it is compiled. Its kernels are checked on the GPU, or on the CPU with `emulated`.
+    `kernels` are traces, or versions of one by size (`dojoir.schedules.versions`): then the function of the
+    kernel calls the first that fits. `target` is one that gives C. With `check` each kernel is verified first
+    against the kernel that its trace starts from. A kernel for which `sizes` has an entry, by its name, is timed
+    at those sizes. The folder gets `NAME.h`, one `.c` for each kernel, `libNAME.so`, `CMakeLists.txt`, `NAME.pc`,
+    `manifest.json` and `demo.c`. For a GPU (`cuda`, `hip`) it gets `NAME.h`, a `.cu` or `.hip` for each kernel
+    with its function `run_NAME`, a demo with the line that builds it, and `manifest.json`, which has the line for
+    a shared library. Nothing of it is compiled. Its kernels are checked on the GPU, or on the CPU with
+    `emulated`.
 
     Raises ArgumentError for a name that C cannot use, for two kernels with one symbol, for a folder that holds
     something else and for a target that gives no C. Raises RunError for a kernel that is not verified,

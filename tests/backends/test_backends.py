@@ -24,7 +24,7 @@ import numpy as np
 import dojoir
 from dojoir.runtime.call.layout import place, storage_bytes
 
-BACKEND = dojoir.Backend(
+BACKEND = dojoir.backends.backend.Backend(
     "python",
     "Python, for reading",
     emit="dojoir_python:emit",

@@ -15,9 +15,10 @@ from machine_code import PROCESSORS, PRODUCTS, WIDE, assembly, innermost_loops
 import dojoir
 from dojoir import schedules
 from dojoir.backends import host
-from dojoir.backends.machine import Machine
+from dojoir.backends.machine import Machine, Rates
 from dojoir.backends.processors import PROCESSORS as KNOWN
 from dojoir.costs.launches import floor_seconds
+from dojoir.runtime import processor
 
 OTHERS = ("softmax", "relu", "layernorm", "dot", "transpose")
 
@@ -195,7 +196,7 @@ def test_code_for_a_lesser_processor_runs_here() -> None:
 
 def test_the_variable_names_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOJOIR_CPU", "znver3")
-    assert dojoir.machine_for("llvm").name == dojoir.processor() == "znver3"
+    assert dojoir.machine_for("llvm").name == processor() == "znver3"
     monkeypatch.setenv("DOJOIR_CPU", "znver33")
     with pytest.raises(dojoir.ArgumentError, match="did you mean 'znver3'"):
         dojoir.machine_for("llvm")
@@ -228,13 +229,13 @@ def test_a_gpu_is_a_machine() -> None:
 @pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), float("inf")])
 def test_rates_are_positive_and_finite(wrong: float) -> None:
     with pytest.raises(dojoir.ArgumentError, match="memory of the rates of a machine is a positive number"):
-        dojoir.Rates(memory=wrong)
+        Rates(memory=wrong)
 
 
 def test_a_plan_is_by_the_rates_of_its_machine() -> None:
     kernel = dojoir.kernels.load("relu").specialize(N=1 << 24)
     gpu = dojoir.machine_for("cuda")
-    slow = dataclasses.replace(gpu, rates=dojoir.Rates(memory=gpu.rates.memory / 4))
+    slow = dataclasses.replace(gpu, rates=Rates(memory=gpu.rates.memory / 4))
     assert 3 < floor_seconds(kernel, slow, {}) / floor_seconds(kernel, gpu, {}) < 4
 
 

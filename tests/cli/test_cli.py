@@ -15,6 +15,7 @@ from forked import dojoir_opt
 import dojoir
 from dojoir.cli import main
 from dojoir.proof import check as checker
+from dojoir.proof.checker_mode import check_with
 from dojoir.proof.claim import Claim
 from dojoir.proof.verdict import Verdict
 
@@ -256,7 +257,7 @@ def test_check_with_asks_the_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert main([*arguments, "--check-with", way]) == 0
         assert len(asked) == claims
     with pytest.raises(dojoir.ArgumentError, match="shortcuts or core"):
-        dojoir.check_with("luck")
+        check_with("luck")
 
 
 def test_lists(shell: Shell) -> None:

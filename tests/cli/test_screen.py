@@ -16,6 +16,8 @@ from test_cli import Shell
 
 import dojoir
 from dojoir.cli import screen
+from dojoir.runtime import Bottleneck, Evaluation
+from dojoir.support.seconds import format_seconds
 
 SOFTMAX = dojoir.kernels.load("softmax")
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -109,7 +111,7 @@ def test_a_cell_of_a_list_names_each_move_once() -> None:
 def test_cells_of_measurements_hold_what_is_printed() -> None:
     both = dojoir.measure_together([SOFTMAX, "y[:] = x"], N=4, M=4, threads=1, budget=0.1, with_ceilings=False)
     one = both.measurements[0]
-    assert dojoir.format_seconds(one.seconds) in words_of(one._repr_html_())
+    assert format_seconds(one.seconds) in words_of(one._repr_html_())
     assert all(str(ratio) in words_of(both._repr_html_()) for ratio in both.ratios)
     report = dojoir.verify(dojoir.kernels.load("relu"), seeds=1)
     assert words_of(report._repr_html_()) == str(report)
@@ -133,7 +135,7 @@ def test_costs_bottlenecks_and_plans_are_short_and_tables() -> None:
     assert repr(cost).startswith("<Cost of softmax: flops = ") and len(repr(cost)) < 200
     formulas = [line.partition(" = ")[2] for line in str(cost).splitlines()]
     assert formulas and all(formula in words_of(cost._repr_html_()) for formula in formulas)
-    bound = dojoir.Bottleneck("spills", "30% of the 9 instructions of the loop go to the stack")
+    bound = Bottleneck("spills", "30% of the 9 instructions of the loop go to the stack")
     assert repr(bound) == f"<Bottleneck {bound}>"
     assert bound.why in words_of(bound._repr_html_()) and "unmark, split, stage" in words_of(bound._repr_html_())
     plan = dojoir.plan(dojoir.kernels.load("relu"), "cuda", sizes={"N": 1 << 20})
@@ -150,14 +152,12 @@ def test_evaluations_and_what_was_tuned_are_short_and_tables() -> None:
     assert re.fullmatch(r"<Tuned relu: \d+ moves, \d+ states, [0-9.]+x.* as fast as the start>", repr(tuned))
     cell = words_of(tuned._repr_html_())
     assert str(tuned.trace.kernel) in cell and tuned.stopped in cell and str(tuned.ratio) in cell
-    failed = dojoir.Evaluation(
-        "a" * 64, "build-failed", reason=f"no code: {'x' * 200}\nmore", stages={"build": 2.0}
-    )
+    failed = Evaluation("a" * 64, "build-failed", reason=f"no code: {'x' * 200}\nmore", stages={"build": 2.0})
     assert (
         repr(failed).startswith("<Evaluation aaaaaaaaaaaa: build-failed, no code: xxx") and len(repr(failed)) < 140
     )
     assert failed.reason in words_of(failed._repr_html_()) and "build2 s" in words_of(failed._repr_html_())
-    fine = dojoir.Evaluation("b" * 64, "ok", 1e-3, (9e-4, 2e-3), cases=3, ratio=1.5)
+    fine = Evaluation("b" * 64, "ok", 1e-3, (9e-4, 2e-3), cases=3, ratio=1.5)
     assert repr(fine) == "<Evaluation bbbbbbbbbbbb: ok, 1 ms (900 us to 2 ms), 1.50x as fast as the best>"
 
 

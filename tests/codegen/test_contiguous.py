@@ -189,7 +189,7 @@ def test_results_are_the_same(name: str) -> None:
         given = {size: n for size, n in given.items() if size in kernel.runtime_sizes}
         if given.get("H") == 1 and "H - 1" in dojoir.to_text(kernel):
             continue
-        inputs = dojoir.random_inputs(kernel, seed=seed, **given)
+        inputs = dojoir.testing.random_inputs(kernel, seed=seed, **given)
         expected = dojoir.interpret(kernel, inputs, **given)
         laid_out = {name: run.empty(name, **given) if array.ndim else array for name, array in inputs.items()}
         for name, array in inputs.items():

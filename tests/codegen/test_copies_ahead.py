@@ -124,7 +124,7 @@ NOT = {
 def test_what_is_read_ahead_is_right(name: str, target: str) -> None:
     kernel = dojoir.parse((AHEAD | NOT)[name])
     assert ("_ahead" in dojoir.emit(kernel, target)) == (name in AHEAD)
-    given = dojoir.random_inputs(kernel, sizes={"K": 4} if kernel.runtime_sizes else {}, seed=1)
+    given = dojoir.testing.random_inputs(kernel, sizes={"K": 4} if kernel.runtime_sizes else {}, seed=1)
     expected = dojoir.interpret(kernel, given)
     found = dojoir.compile(kernel, target, emulated=True).run(given)
     for array, value in expected.items():

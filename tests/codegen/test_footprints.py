@@ -65,20 +65,20 @@ def test_kernels_of_the_library_keep_to_theirs(name: str, target: str) -> None:
     kernel = dojoir.kernels.load(name)
     sizes = dict.fromkeys(kernel.runtime_sizes, 5)
     scheduled = dojoir.optimize(kernel, target).kernel
-    assert not list(strays(scheduled, sizes, dojoir.random_inputs(kernel, seed=0, **sizes), [target]))
+    assert not list(strays(scheduled, sizes, dojoir.testing.random_inputs(kernel, seed=0, **sizes), [target]))
 
 
 def test_a_sum_that_is_written_back_where_nothing_ran_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reductions, "where_touched", lambda *_: None)
     kernel = dojoir.parse("kernel planted(N)\nin x: f32[N]\ninout y: f32[N]\n\nN // 8\n| y[0] += x[{0}]\n")
-    inputs = dojoir.random_inputs(kernel, seed=0, N=5)
+    inputs = dojoir.testing.random_inputs(kernel, seed=0, N=5)
     found = list(strays(kernel, {"N": 5}, inputs, ["c"]))
     assert any("is written at" in wrong for wrong in found) and any("is read at" in wrong for wrong in found)
 
 
 def test_a_fused_accumulation_reads_its_target() -> None:
     kernel = dojoir.parse("kernel f(N)\nin x: f32[N]\ninout y: f32[N]\n\nN\n| y[{0}] = fma(x[{0}], 2.0, y[{0}])\n")
-    inputs = dojoir.random_inputs(kernel, seed=0, N=5)
+    inputs = dojoir.testing.random_inputs(kernel, seed=0, N=5)
     assert not list(strays(kernel, {"N": 5}, inputs, ["llvm", "c", "cuda"]))
 
 

@@ -24,14 +24,14 @@ def test_rows_at_data_are_moved_by_wide_accesses(target: str) -> None:
     text = dojoir.emit(kernel, target)
     assert text.count("= at[") == 1
     assert "*(float4 *)&y[" in text or "*(f32x4 *)&y[" in text
-    given = dojoir.random_inputs(kernel, N=5, S=9, seed=1)
+    given = dojoir.testing.random_inputs(kernel, N=5, S=9, seed=1)
     found = dojoir.compile(kernel, target, emulated=True).run(given)
     np.testing.assert_array_equal(found["y"], dojoir.interpret(kernel, given)["y"])
 
 
 def test_an_index_that_is_out_of_range_is_found() -> None:
     kernel = dojoir.parse(ROWS)
-    given = dojoir.random_inputs(kernel, N=5, S=9, seed=1)
+    given = dojoir.testing.random_inputs(kernel, N=5, S=9, seed=1)
     given["at"][3] = 9
     with pytest.raises(dojoir.DojoError, match="y"):
         dojoir.compile(kernel, "cuda", emulated=True).run(given)
@@ -49,7 +49,7 @@ N : gx
 | | | y[{0}, {2}] = x[at[{0}, 4]]
 | | | at[{0}, {2}] = 3
 """)
-    given = dojoir.random_inputs(kernel, N=5, seed=1)
+    given = dojoir.testing.random_inputs(kernel, N=5, seed=1)
     found = dojoir.compile(kernel, "cuda", emulated=True).run(given)
     expected = dojoir.interpret(kernel, given)
     np.testing.assert_array_equal(found["y"], expected["y"])

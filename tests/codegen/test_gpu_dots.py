@@ -78,6 +78,6 @@ def test_other_sums_are_none(old: str, new: str) -> None:
     assert old in text
     kernel = dojoir.parse(text.replace(old, new))
     assert "dot4_" not in dojoir.emit(kernel, "cuda")
-    given = dojoir.random_inputs(kernel, {}, seed=1)
+    given = dojoir.testing.random_inputs(kernel, {}, seed=1)
     found = dojoir.compile(kernel, "cuda", emulated=True).run(given)
     np.testing.assert_array_equal(found["c"], dojoir.interpret(kernel, given)["c"])

@@ -97,7 +97,7 @@ def test_one_block_needs_no_atomic_of_any_type(op: str) -> None:
 )
 def test_totals_of_types_without_atomics_are_right(dtype: str, op: str) -> None:
     kernel = total(dtype, op)
-    given = dojoir.random_inputs(kernel, {}, seed=3, N=9000)
+    given = dojoir.testing.random_inputs(kernel, {}, seed=3, N=9000)
     expected = dojoir.interpret(kernel, given, N=9000)["s"]
     found = run(kernel, given, {"N": 9000}, "cuda", "backward")["s"]
     assert agree(kernel, {"s": expected}, {"s": found}, exact=False) is None
@@ -125,7 +125,7 @@ def test_what_is_a_blocks_own_needs_no_atomic_beside_what_blocks_share() -> None
 def test_blocks_accumulate_what_there_is_no_instruction_for(target: str, dtype: str, op: str) -> None:
     kernel = dojoir.parse(f"kernel total(N)\nin x: {dtype}[N]\ninout s: {dtype}\n\nN : gx\n| s {op} x[{{0}}]\n")
     dojoir.prove(kernel)
-    given = dojoir.random_inputs(kernel, {}, seed=3, N=37)
+    given = dojoir.testing.random_inputs(kernel, {}, seed=3, N=37)
     expected = dojoir.interpret(kernel, given, N=37)
     assert agree(kernel, expected, run(kernel, given, {"N": 37}, target, "backward"), exact=False) is None
 

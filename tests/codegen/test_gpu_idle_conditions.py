@@ -31,7 +31,7 @@ N
 
 
 def runs_right(kernel: dojoir.Kernel, text: dojoir.Kernel, target: str, **sizes: int) -> None:
-    given = dojoir.random_inputs(text, {}, seed=1, **sizes)
+    given = dojoir.testing.random_inputs(text, {}, seed=1, **sizes)
     expected = dojoir.interpret(text, given, **sizes)
     found = dojoir.compile(kernel, target, emulated=True).run(given, **sizes)
     for name, value in expected.items():

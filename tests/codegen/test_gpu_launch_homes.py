@@ -38,7 +38,7 @@ def test_a_temporary_of_one_launch_is_declared_in_it(name: str, storage: str) ->
     """Before, `KeyError: 't'`: it was declared where host code is, outside of the loops that run in order."""
     kernel = dojoir.parse(BUFFERS.format(shape="", storage=storage) + BODIES[name])
     dojoir.prove(kernel)
-    given = dojoir.random_inputs(kernel, seed=1)
+    given = dojoir.testing.random_inputs(kernel, seed=1)
     found, expected = run(kernel, given, {}), dojoir.interpret(kernel, given)
     np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-6)
 
@@ -65,7 +65,7 @@ def test_what_a_launch_leaves_for_the_next_is_refused(name: str, storage: str) -
     assert refused.value.diagnostic.code == "crosses-launches"
     assert "place(t, heap)" in str(refused.value)
     heap = dojoir.parse(BUFFERS.format(shape=shape, storage="heap") + body)
-    given = dojoir.random_inputs(heap, seed=1)
+    given = dojoir.testing.random_inputs(heap, seed=1)
     np.testing.assert_allclose(run(heap, given, {})["y"], dojoir.interpret(heap, given)["y"], rtol=1e-6)
 
 

@@ -122,7 +122,7 @@ def test_the_harness_agrees(text: str) -> None:
     kernel = dojoir.parse(text)
     program = gpu_program(kernel, "cuda")
     sizes = dict.fromkeys(kernel.runtime_sizes, 3)
-    given = dojoir.random_inputs(kernel, {}, seed=1, **sizes)
+    given = dojoir.testing.random_inputs(kernel, {}, seed=1, **sizes)
     for order in ORDERS:
         run(kernel, given, sizes, order=order, program=program)
     for name in {array.name for array in (*program.program.arguments, *program.workspace)}:

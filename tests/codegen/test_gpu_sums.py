@@ -83,7 +83,7 @@ tmp s: {t}[64] reg
 
 
 def ones(kernel: dojoir.Kernel, sizes: dict[str, int]) -> dict[str, Any]:
-    given = dojoir.random_inputs(kernel, {}, seed=1, **sizes)
+    given = dojoir.testing.random_inputs(kernel, {}, seed=1, **sizes)
     return {name: np.full_like(array, ONES[kernel.buffer(name).dtype.name]) for name, array in given.items()}
 
 
@@ -156,7 +156,7 @@ def test_under_strict_the_order_stays(form: str) -> None:
     text = FORMS[form].format(t="f32").replace("\nin ", "\nfp strict\nin ", 1)
     kernel = dojoir.parse(text)
     sizes = {name: {"N": 3000, "M": 3}[name] for name in kernel.runtime_sizes}
-    given = dojoir.random_inputs(kernel, {}, seed=1, **sizes)
+    given = dojoir.testing.random_inputs(kernel, {}, seed=1, **sizes)
     expected = dojoir.interpret(kernel, given, **sizes)["y"]
     np.testing.assert_array_equal(run(kernel, given, sizes)["y"], expected)
     assert "double" not in dojoir.emit(kernel, "cuda").partition("_kernel(")[2]

@@ -70,7 +70,7 @@ def sizes_of(kernel: dojoir.Kernel) -> list[dict[str, int]]:
 def strayed(kernel: dojoir.Kernel, target: str) -> list[str]:
     found = []
     for sizes in sizes_of(kernel):
-        inputs = dojoir.random_inputs(kernel, seed=1, **sizes)
+        inputs = dojoir.testing.random_inputs(kernel, seed=1, **sizes)
         found += strays(kernel, sizes, inputs, [target])
     return found
 

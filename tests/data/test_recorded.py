@@ -9,6 +9,7 @@ import pytest
 
 import dojoir
 from dojoir.evidence.reading import every, read
+from dojoir.runtime import Evaluation
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 pytest.importorskip("gymnasium", reason="needs the extra agents")
@@ -47,7 +48,7 @@ def test_a_game_leaves_runs_that_are_data(tmp_path: Path) -> None:
     assert all(step.timing.status == "ok" and step.protocol == "static" for step in steps)
 
 
-def searched(database: Database, **options: object) -> dojoir.Tuned:
+def searched(database: Database, **options: object) -> dojoir.search.Tuned:
     kernel = dojoir.kernels.load("bias_relu")
     return dojoir.tune(
         kernel, sizes=SIZES, timer="static", strategy="beam", budget=dojoir.Budget(states=14), db=database,
@@ -99,7 +100,7 @@ def test_without_hints_a_search_begins_with_nothing(tmp_path: Path) -> None:
     with Database(tmp_path / "a.db") as database:
         kernel = dojoir.kernels.load("bias_relu")
         best = dojoir.Trace(kernel).then("vectorize(@j)")
-        evaluation = dojoir.Evaluation(best.kernel.hash, "ok", 1e-9, (1e-9, 1e-9), cases=1)
+        evaluation = Evaluation(best.kernel.hash, "ok", 1e-9, (1e-9, 1e-9), cases=1)
         database.record(best, evaluation, sizes=[SIZES], threads=1, protocol="static")
         for hints in (True, False):
             tuned = dojoir.tune(

@@ -11,6 +11,7 @@ from synthetic import Clock
 import dojoir
 from dojoir.evidence import Bench, Interval, Shape, TorchFunction, bench, fast_p
 from dojoir.evidence.told import bench_lines, result_lines
+from dojoir.runtime import Together
 from dojoir.verbs import main
 
 RELU = dojoir.Trace(dojoir.kernels.load("relu"))
@@ -45,7 +46,7 @@ def test_a_ratio_above_one_says_that_the_kernel_is_faster() -> None:
 def test_shapes_have_a_geometric_mean_and_one_that_fails_is_there() -> None:
     clock = clock_of({"text": 4e-3})
 
-    def measure(*given: object, **more: object) -> dojoir.Together:
+    def measure(*given: object, **more: object) -> Together:
         if more["sizes"] == {"N": 13}:
             raise dojoir.RunError("the measurement crashed (SIGSEGV)", "crash")
         return clock(*given, **more)

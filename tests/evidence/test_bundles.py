@@ -26,6 +26,7 @@ from dojoir.evidence.forms import schema, to_data
 from dojoir.evidence.reading import Bundle, every, find, read, read_run
 from dojoir.evidence.writing import fresh_name, store_of
 from dojoir.records import Database, import_lines
+from dojoir.runtime import processor
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 
@@ -51,7 +52,7 @@ def test_a_bundle_has_what_its_record_lists(searched: Bundle) -> None:
 def test_it_does_not_tell_where_its_author_lives(tmp_path: Path) -> None:
     given = bench_bundle(tmp_path, traced())
     text = given.text("machine.json") or ""
-    assert json.loads(text)["processor"] == dojoir.processor()
+    assert json.loads(text)["processor"] == processor()
     whole = "".join(path.read_text() for path in given.folder.iterdir())
     assert sys.prefix not in whole and os.path.expanduser("~") not in whole.replace(str(tmp_path), "")
 

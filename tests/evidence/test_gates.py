@@ -139,8 +139,8 @@ def test_what_cannot_be_had_here_is_unavailable_and_passes_nothing(monkeypatch: 
     def missing(*given: object, **more: object) -> None:
         raise dojoir.ToolchainError("there is no GPU here", "no-device")
 
-    for name in ("compile", "verify", "repeats", "ignored_inputs"):
-        monkeypatch.setattr(dojoir, name, missing)
+    for module, name in (("", "compile"), ("", "verify"), (".testing", "repeats"), (".testing", "ignored_inputs")):
+        monkeypatch.setattr(f"dojoir{module}.{name}", missing)
     trace = dojoir.Trace(SCALED).then("split(0, 16)")
     found = asked(trace, {"N": 64})
     assert [one.status for one in found.gates] == ["pass", *["unavailable"] * 4, "pass"] and not found.ok

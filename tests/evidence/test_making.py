@@ -69,7 +69,7 @@ def test_it_writes_what_it_says(tmp_path: Path) -> None:
 def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     asked: list[str] = []
 
-    def tune(kernel: dojoir.Kernel, target: str, **more: Any) -> dojoir.Tuned:
+    def tune(kernel: dojoir.Kernel, target: str, **more: Any) -> dojoir.search.Tuned:
         asked.append(kernel.name)
         if asked == ["relu", "add"]:
             raise KeyboardInterrupt
@@ -94,7 +94,7 @@ def test_what_was_damaged_is_made_again(tmp_path: Path) -> None:
 
 
 def test_what_fails_does_not_stop_the_others_and_is_in_no_library(tmp_path: Path) -> None:
-    def tune(kernel: dojoir.Kernel, target: str, **more: Any) -> dojoir.Tuned:
+    def tune(kernel: dojoir.Kernel, target: str, **more: Any) -> dojoir.search.Tuned:
         if target == "cuda":
             raise dojoir.ToolchainError("no GPU is here", "no-device")
         if kernel.name == "add":

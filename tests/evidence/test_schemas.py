@@ -19,12 +19,13 @@ from dojoir.evidence.bundle import Run
 from dojoir.evidence.figures import Bench
 from dojoir.evidence.forms import schema
 from dojoir.evidence.gates import Gates
+from dojoir.runtime import Card
 from dojoir.tasks.report import Rollout
 from dojoir.tasks.task import Task
 
 FOLDER = Path(dojoir.__file__).parent / "cli"
 KINDS = {
-    "run": Run, "bench": Bench, "gates": Gates, "profile": dojoir.Card, "task": Task, "rollout": Rollout,
+    "run": Run, "bench": Bench, "gates": Gates, "profile": Card, "task": Task, "rollout": Rollout,
     "dataset": Dataset, "step": Step, "episode": Episode, "chat": Chat, "pair": Pair,
 }  # fmt: skip
 

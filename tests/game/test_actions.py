@@ -100,7 +100,7 @@ def test_what_is_drawn_is_legal_and_as_many_as_fit() -> None:
 def test_a_draw_from_the_list_has_nothing_else() -> None:
     kernel = dojoir.kernels.load("relu")
     listed = dojoir.moves(kernel, "llvm")
-    found = dojoir.draw(kernel, Random(0), 10_000, "llvm", listed=True)
+    found = dojoir.search.draw(kernel, Random(0), 10_000, "llvm", listed=True)
     assert sorted(map(str, found)) == sorted(map(str, listed))
 
 

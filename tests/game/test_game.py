@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import dojoir
+from dojoir.ir.text import canonical_text
+from dojoir.runtime import Evaluation
 
 pytest.importorskip("gymnasium", reason="needs the extra agents")
 
@@ -109,13 +111,13 @@ def test_rewards_are_logarithms_of_ratios_of_times(reward: str) -> None:
     one = env(reward=reward, capacity=512)
     one.reset(seed=0)
     kernel = dojoir.kernels.load("relu")
-    times = [dojoir.estimate(kernel, SIZES, "llvm", 1)]
+    times = [dojoir.search.estimate(kernel, SIZES, "llvm", 1)]
     rewards = []
     for _ in range(3):
         moves = [one.meaning(a) for a in range(512)]
         wanted = next((move for move in MOVES if move in moves), "reverse_scope(0)")
         assert one.trace is not None
-        times.append(dojoir.estimate(dojoir.apply(one.trace.kernel, wanted), SIZES, "llvm", 1))
+        times.append(dojoir.search.estimate(dojoir.apply(one.trace.kernel, wanted), SIZES, "llvm", 1))
         rewards.append(one.step(moves.index(wanted))[1])
     rewards.append(one.step(0)[1])
     values = [math.log(times[0] / after) for after in times]
@@ -185,7 +187,7 @@ def test_what_cannot_be_run_is_the_worst() -> None:
         def evaluate(self, kernels: Any, best: object = None) -> Any:
             for kernel in kernels:
                 first = kernel == dojoir.kernels.load("relu")
-                yield dojoir.Evaluation(kernel.hash, "ok" if first else "crashed", 1.0 if first else None)
+                yield Evaluation(kernel.hash, "ok" if first else "crashed", 1.0 if first else None)
 
     one = env(reward="state", evaluator=Broken())
     one.reset(seed=0)
@@ -295,7 +297,7 @@ def test_the_hash_of_a_kernel_is_the_same_in_every_process() -> None:
 def test_labels_do_not_count_and_moves_do() -> None:
     kernel = dojoir.kernels.load("softmax")
     encode = HashEncoder().encode
-    plain = dojoir.parse(dojoir.canonical_text(kernel))
+    plain = dojoir.parse(canonical_text(kernel))
     np.testing.assert_array_equal(encode(kernel), encode(plain))
     after = encode(dojoir.apply(kernel, "split(0, 8)"))
     assert 0.2 < float(after @ encode(kernel)) < 0.999

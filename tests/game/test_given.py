@@ -16,6 +16,7 @@ import pytest
 from folders import ROOT
 
 import dojoir
+from dojoir.runtime import Evaluation
 
 pytest.importorskip("gymnasium", reason="needs the extra agents")
 
@@ -175,7 +176,7 @@ def test_an_evaluation_of_another_state_is_refused() -> None:
     class Mixed:
         def evaluate(self, kernels: Any, best: object = None) -> Any:
             for _ in kernels:
-                yield dojoir.Evaluation("another", "ok", 1.0)
+                yield Evaluation("another", "ok", 1.0)
 
     with pytest.raises(dojoir.RunError, match="another"):
         env(evaluator=Mixed()).reset(seed=0)

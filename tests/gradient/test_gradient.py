@@ -72,7 +72,7 @@ def test_gradients_of_random_kernels_are_slopes() -> None:
             dojoir.prove(kernel)
             made = dojoir.gradient(kernel)
             sizes = dict.fromkeys(kernel.runtime_sizes, 4)
-            inputs = dict(dojoir.random_inputs(kernel, seed=seed, **sizes))
+            inputs = dict(dojoir.testing.random_inputs(kernel, seed=seed, **sizes))
         except (ArgumentError, KernelError) as error:
             assert error.diagnostic.code in {
                 "type-mismatch", "type-operand", "no-such-input", "no-derivative", "broken-fact", "number-range",

@@ -7,6 +7,7 @@ import random
 import pytest
 
 import dojoir
+from dojoir.grammar import problems
 
 TEXT = """\
 kernel k(N, M)
@@ -27,7 +28,7 @@ N $ 3 @k
 
 
 def test_all_errors_of_a_text() -> None:
-    found = dojoir.problems(TEXT, "k.dojo")
+    found = problems(TEXT, "k.dojo")
     assert [(d.span.line, d.code) for d in found if d.span] == [
         (7, "unexpected"), (11, "unexpected-character"), (12, "unexpected"), (14, "unexpected"),
         (8, "unknown-name"), (9, "unknown-buffer"), (10, "wrong-rank"),
@@ -41,12 +42,12 @@ def test_all_errors_of_a_text() -> None:
 
 def test_a_right_text_has_none() -> None:
     for name in dojoir.kernels.names():
-        assert dojoir.problems(dojoir.kernels.source(name)) == ()
+        assert problems(dojoir.kernels.source(name)) == ()
 
 
 def test_what_a_wrong_declaration_leaves_unknown_is_not_told() -> None:
     text = TEXT.replace("x: f32", "x: f33")
-    assert [error.code for error in dojoir.problems(text)][-1] == "unknown-dtype"
+    assert [error.code for error in problems(text)][-1] == "unknown-dtype"
 
 
 @pytest.mark.parametrize("name", ["softmax", "layernorm", "attention", "cross_entropy"])
@@ -58,5 +59,5 @@ def test_two_broken_statements_are_two_errors(name: str) -> None:
     for _ in range(10):
         two = draw.sample(statements, 2)
         broken = [line + (" +" if n in two else "") for n, line in enumerate(lines)]
-        found = dojoir.problems("\n".join(broken))
+        found = problems("\n".join(broken))
         assert sorted(error.span.line - 1 for error in found if error.span) == sorted(two)

@@ -360,7 +360,7 @@ print("ready", flush=True)
 n = 0
 while True:
     n += 1
-    dojoir.write_file(sys.argv[2] + "/file", ("old", "new")[n % 2] * 100_000)
+    dojoir.support.files.write_file(sys.argv[2] + "/file", ("old", "new")[n % 2] * 100_000)
     trace.save(sys.argv[2] + "/trace.json")
     if n % 3 == 0:
         dojoir.write_library([trace], sys.argv[2] + "/library", check=False)

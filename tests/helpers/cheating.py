@@ -21,6 +21,7 @@ from typing import Any
 from folders import ROOT
 
 import dojoir
+from dojoir.backends.backend import Backend
 from dojoir.backends.registry import GROUP, installed
 
 FOLDER = ROOT / "tests" / "cheats"
@@ -86,7 +87,7 @@ def planted(cheat: Cheat, folder: Path) -> Iterator[str]:
 
 
 # -- the target ------------------------------------------------------------------------------------------------
-BACKEND = dojoir.Backend(
+BACKEND = Backend(
     "cheat", "what a file says", emit="cheating:emit", compile="cheating:compile_cheat", way="cheating:way"
 )
 

@@ -44,7 +44,7 @@ def chosen(random: Random, generated: float, longest: float) -> tuple[dojoir.Ker
     while True:
         sizes = {name: random.choice((32, 48, 64, 100, 128)) for name in kernel.runtime_sizes}
         try:
-            while dojoir.estimate(kernel, sizes, "llvm", 1) > longest and max(sizes.values()) > SMALLEST:
+            while dojoir.search.estimate(kernel, sizes, "llvm", 1) > longest and max(sizes.values()) > SMALLEST:
                 sizes = {name: max(SMALLEST, size // 2) for name, size in sizes.items()}
         except dojoir.ArgumentError as error:
             if error.diagnostic.code != "broken-fact":
@@ -66,7 +66,7 @@ def walked(kernel: dojoir.Kernel, random: Random) -> list[dojoir.Kernel]:
             continue
         walks += [
             trace.then(move)
-            for move in dojoir.draw(
+            for move in dojoir.search.draw(
                 trace.kernel, random, 1, "llvm", dojoir.search.WEIGHTS if random.random() < 0.5 else None
             )
         ]

@@ -21,9 +21,13 @@ from typing import Any
 
 import numpy as np
 from hostile_values import JUNK, PAIR
+from listed import public_values
 
 import dojoir
+from dojoir.backends.backend import Backend
 from dojoir.codes import CODES
+from dojoir.errors import Diagnostic
+from dojoir.runtime import Measurement, PythonCode
 
 SLOW = frozenset(
     {"verify", "measure", "measure_together", "write_library", "ceilings", "doctor", "optimize", "tune"}
@@ -47,7 +51,7 @@ def compiled() -> dojoir.Compiled:
 
 
 @cache
-def measurement() -> dojoir.Measurement:
+def measurement() -> Measurement:
     return dojoir.measure(dojoir.parse(PAIR), N=64, budget=0.01, with_ceilings=False, threads=1)
 
 
@@ -190,11 +194,11 @@ VALUES: dict[str, Callable[[], Any]] = {
     "Match": lambda: dojoir.one(dojoir.parse(PAIR), "@i"),
     "Measurement": measurement,
     "Machine": lambda: dojoir.machine_for("llvm"),
-    "Diagnostic": lambda: dojoir.Diagnostic("x", "y"),
+    "Diagnostic": lambda: Diagnostic("x", "y"),
     "Query": lambda: None,
     "Ceilings": lambda: None,
     "Doctor": lambda: dojoir.doctor(measure=False),
-    "PythonCode": lambda: dojoir.PythonCode("x + 1"),
+    "PythonCode": lambda: PythonCode("x + 1"),
     "Library": lambda: None,
     "Builder": lambda: dojoir.build.kernel("k", "N"),
     "Cost": lambda: dojoir.cost(dojoir.parse(PAIR)),
@@ -205,7 +209,7 @@ VALUES: dict[str, Callable[[], Any]] = {
 """A value of each public type; None for those whose making takes long and whose methods another type has."""
 
 SAMPLES: dict[str, Callable[[], Any]] = VALUES | {
-    "Backend": lambda: dojoir.Backend("mine", "a target", "module:emit"),
+    "Backend": lambda: Backend("mine", "a target", "module:emit"),
     "IllegalMove": lambda: dojoir.IllegalMove(dojoir.check(dojoir.parse(PAIR), "split(@none, 4)")),
 }
 """What a constructor gets where only one of its arguments is wrong: what a value of the class has."""
@@ -230,8 +234,7 @@ def surfaces() -> tuple[Surface, ...]:
         if signature is not None:
             found[name] = Surface(name, get, signature, is_class)
 
-    for name in dojoir.__all__:
-        value = getattr(dojoir, name)
+    for name, value in public_values().items():
         if name == "torch" and importlib.util.find_spec("torch") is None:
             continue  # its arguments are modules and tensors
         if isinstance(value, types.ModuleType):

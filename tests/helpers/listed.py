@@ -5,6 +5,7 @@ libraries, and the keys of JSON. `python tests/helpers/listed.py` writes the lis
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 from collections.abc import Iterator
@@ -20,6 +21,15 @@ from dojoir.codes import CODES
 KEPT = TESTS / "kept"
 LIST = KEPT / "stable.txt"
 
+MOVED = {name: module for module, names in dojoir.MOVED.items() for name in names.split()}
+"""The names that were public, and the modules of dojoir that have them now."""
+
+
+def public_values() -> dict[str, Any]:
+    """The public names with their values, and those that moved."""
+    found = {name: getattr(dojoir, name) for name in (*dojoir.__all__, "highlight")}
+    return found | {name: getattr(importlib.import_module(f"dojoir.{m}"), name) for name, m in MOVED.items()}
+
 
 def stable() -> Iterator[str]:
     """Every line of the list, as it is now."""
@@ -34,9 +44,9 @@ def stable() -> Iterator[str]:
         yield f"kernel {name}"
     for name in dojoir.rules.names():
         yield f"rule {name}"
-    for name in dojoir.__all__:
-        value = getattr(dojoir, name)
+    for name, value in public_values().items():
         yield f"name {name}{_parameters(value)}"
+        yield from (f"name {module}.{name}{_parameters(value)}" for module in (MOVED.get(name),) if module)
     for code in CODES:
         yield f"code {code}"
     trace = dojoir.Trace(dojoir.kernels.load("relu"))

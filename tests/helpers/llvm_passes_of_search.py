@@ -51,7 +51,7 @@ def states(kernel: dojoir.Kernel, count: int, seed: int) -> list[dojoir.Kernel]:
     while len(walks) < count:
         trace = random.choice([start, *walks[-5:]])
         trace = start if len(trace.moves) > len(start.moves) + 6 else trace
-        drawn = dojoir.draw(trace.kernel, random, 1, "llvm", dojoir.search.WEIGHTS)
+        drawn = dojoir.search.draw(trace.kernel, random, 1, "llvm", dojoir.search.WEIGHTS)
         walks += [trace.then(move) for move in drawn]
     return [dojoir.optimize(kernel, "llvm", threads=1).kernel, *(trace.kernel for trace in walks)]
 

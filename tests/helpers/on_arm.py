@@ -24,7 +24,7 @@ for name in KERNELS:
     kernel = dojoir.kernels.load(name)
     fast = dojoir.optimize(kernel).kernel
     sizes = dict.fromkeys(kernel.runtime_sizes, 9)
-    given = dojoir.random_inputs(kernel, **sizes)
+    given = dojoir.testing.random_inputs(kernel, **sizes)
     expected = dojoir.interpret(kernel, given, **sizes)
     found = dojoir.compile(fast).run(given, **sizes)
     for output, values in expected.items():

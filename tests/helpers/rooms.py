@@ -28,7 +28,7 @@ ROWS = (
     "codegen.c codegen.simd codegen.gpu codegen.llvm",
     "codegen.emission codegen runtime.call runtime.build.c_toolchain runtime.simt",
     "runtime.gpu runtime.build runtime.process runtime.verification runtime.measurement runtime.evaluation",
-    "runtime.library runtime.diagnosis runtime torch schedules records cli",
+    "runtime.library runtime.diagnosis runtime testing torch schedules records cli",
     "search game evidence tasks data know llm editor verbs",
 )
 ROOMS = [room for row in ROWS for room in row.split()]

@@ -17,10 +17,18 @@ def stub() -> str:
         "",
     ]
     imports = [(module.rpartition(".")[0], module.rpartition(".")[2]) for module in dojoir.MODULES.split()]
-    imports += [(module, name) for module, names in dojoir.PUBLIC.items() for name in names.split()]
+    tables = (dojoir.PUBLIC, dojoir.MOVED)  # those that moved are there for a version
+    imports += [(module, name) for table in tables for module, names in table.items() for name in names.split()]
     for module, name in sorted(imports):
         lines.append(f"from dojoir{'.' if module else ''}{module} import {name} as {name}")
-    lines += ["", "PUBLIC: dict[str, str]", "MODULES: str", "__version__: str", "__all__ = ["]
+    lines += [
+        "",
+        "PUBLIC: dict[str, str]",
+        "MOVED: dict[str, str]",
+        "MODULES: str",
+        "__version__: str",
+        "__all__ = [",
+    ]
     lines += [f'    "{name}",' for name in sorted(dojoir.__all__)]
     return "\n".join([*lines, "]", "", "def __dir__() -> list[str]: ..."]) + "\n"
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import dojoir
+from dojoir.runtime import Measurement, Together
 
 
 class Clock:
@@ -21,15 +22,15 @@ class Clock:
 
     def __call__(
         self, contestants: Sequence[Any], target: str, *, sizes: Mapping[str, int], fewest: int = 7, **given: Any
-    ) -> dojoir.Together:
+    ) -> Together:
         self.asked.append({"sizes": sizes, "fewest": fewest, **given})
         first = contestants[0]
         work = dojoir.cost(first) if isinstance(first, dojoir.Kernel) else None
         flops, moved = (0, 0) if work is None else (work.flops(dict(sizes)), work.bytes(dict(sizes)))
         integer = 0 if work is None else work.integer(dict(sizes))
         drift = np.exp(self.random.normal(0, self.drift, fewest))
-        return dojoir.Together(tuple(
-            dojoir.Measurement(
+        return Together(tuple(
+            Measurement(
                 getattr(one, "name", str(one)), target, dict(sizes), 1, True,
                 tuple(self.seconds(one) * drift * np.exp(self.random.normal(0, self.noise, fewest))), 0.95, flops,
                 moved, 50.0, 200.0, integer=integer, integer_ceiling=100.0, protocol="synthetic",

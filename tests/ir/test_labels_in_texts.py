@@ -8,6 +8,8 @@ import pytest
 from folders import ROOT
 
 import dojoir
+from dojoir.ir.comments import commented_text
+from dojoir.ir.text import canonical_text
 
 TEXT = """kernel k(N, M)
 in  x: f32[N, M]
@@ -24,7 +26,7 @@ def test_labels_are_printed_as_they_were_written() -> None:
     assert str(kernel) == TEXT and dojoir.parse(str(kernel)) == kernel
     assert dojoir.to_text(kernel, labels=True) == TEXT
     assert "y[{0}, {1}]" in dojoir.to_text(kernel) and "@row" in dojoir.to_text(kernel)
-    assert "row" not in dojoir.canonical_text(kernel)
+    assert "row" not in canonical_text(kernel)
 
 
 def test_a_trace_and_a_move_show_them() -> None:
@@ -53,7 +55,7 @@ def test_examples_are_formatted_the_same_twice(path: Path) -> None:
 def formatted(text: str) -> str:
     kernel = dojoir.parse(text)
     assert kernel.source is not None
-    return dojoir.commented_text(kernel, kernel.source)
+    return commented_text(kernel, kernel.source)
 
 
 def test_an_ambiguous_label_says_the_choices() -> None:

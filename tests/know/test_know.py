@@ -14,6 +14,7 @@ from dojoir.know.bm25 import BM25
 from dojoir.know.document import MEASURED_HERE, WEIGHTS, sections
 from dojoir.know.racing import Raced
 from dojoir.know.recorded import helped, told
+from dojoir.runtime import Evaluation
 from dojoir.verbs import main
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
@@ -216,9 +217,7 @@ def tried(database: Database, moves: list[str], seconds: float, protocol: str = 
     trace = dojoir.Trace(dojoir.kernels.load("softmax"))
     for move in moves:
         trace.apply(move)
-    found = dojoir.Evaluation(
-        trace.kernel.hash, "ok", seconds, (seconds, seconds), (seconds,), 12, trace.kernel.hash
-    )
+    found = Evaluation(trace.kernel.hash, "ok", seconds, (seconds, seconds), (seconds,), 12, trace.kernel.hash)
     database.record(trace, found, sizes={"N": 64, "M": 64}, threads=1, protocol=protocol)
 
 

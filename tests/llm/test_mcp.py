@@ -85,9 +85,9 @@ def test_a_scripted_client_comes_near_the_stored_schedule(tmp_path: Path) -> Non
                 await tool("apply", game="g1", moves=choices[0]["apply"])
                 await tool("measure", game="g1")
             found: dict[str, Any] = await tool("best", game="g1")
-            return dojoir.estimate(dojoir.parse(found["text"]), sizes, "llvm", 1)
+            return dojoir.search.estimate(dojoir.parse(found["text"]), sizes, "llvm", 1)
 
-    share = dojoir.estimate(stored, sizes, "llvm", 1) / asyncio.run(play())
+    share = dojoir.search.estimate(stored, sizes, "llvm", 1) / asyncio.run(play())
     assert calls <= 25 and share >= 0.8
 
 

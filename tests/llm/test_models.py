@@ -42,7 +42,7 @@ def in_turn(*does: Does) -> Brain:
 
 def played(
     brain: Brain, provider: str, chat: Path | None = None, kernel: dojoir.Kernel = SOFTMAX, **more: Any
-) -> tuple[dojoir.Tuned, list[Request]]:
+) -> tuple[dojoir.search.Tuned, list[Request]]:
     """A search with a model of the server."""
     options = {"chat": chat, "timeout": 10.0, "attempts": 2, **more.pop("options", {})}
     with serving(brain) as server:

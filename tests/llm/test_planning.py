@@ -15,6 +15,7 @@ import dojoir
 from dojoir.llm.planner.cards import Bound, Cards
 from dojoir.llm.planner.making import made
 from dojoir.llm.planner.tries import Try, interval_of
+from dojoir.runtime import Evaluation
 from dojoir.verbs import main
 
 pytest.importorskip("openai", reason="needs the extra llm")
@@ -30,7 +31,7 @@ def keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # what others measure meanwhile is not waited for
 
 
-def tuned(strategy: str, options: dict[str, Any], **more: Any) -> dojoir.Tuned:
+def tuned(strategy: str, options: dict[str, Any], **more: Any) -> dojoir.search.Tuned:
     given: dict[str, Any] = {"sizes": SIZES, "timer": "static", "start": dojoir.Trace(SOFTMAX)}
     return dojoir.tune(SOFTMAX, strategy=strategy, options=options, **{**given, **more})
 
@@ -49,7 +50,7 @@ def test_a_player_that_reads_feedback_beats_one_that_does_not(name: str) -> None
             options={"model": player, "choices": 0, "patience": 30, "listed": 60},
         )  # fmt: skip
         assert len(found.states) == 16
-        seconds.append(dojoir.estimate(found.trace.kernel, sizes, target, 1))
+        seconds.append(dojoir.search.estimate(found.trace.kernel, sizes, target, 1))
     assert seconds[1] < seconds[0]
 
 
@@ -62,10 +63,10 @@ def test_a_hypothesis_is_confirmed_falsified_or_open() -> None:
     assert one(interval=(1.3, 1.49)) == "falsified"
     assert one(status="wrong") == "falsified"
     assert one(status="") == one(expect=None, interval=(2, 3)) == one(interval=None) == "open"
-    of = dojoir.Evaluation("a", "ok", 2.0, (1.9, 2.2))
-    low, high = interval_of(2.0, dojoir.Evaluation("b", "ok", 1.0, (0.9, 1.1)), of, 0.02)
+    of = Evaluation("a", "ok", 2.0, (1.9, 2.2))
+    low, high = interval_of(2.0, Evaluation("b", "ok", 1.0, (0.9, 1.1)), of, 0.02)
     assert low == pytest.approx(1.9 / 1.1) and high == pytest.approx(2.2 / 0.9)
-    low, high = interval_of(2.0, dojoir.Evaluation("b", "ok", 1.0, (0.9, 1.1)), None, 0.02)
+    low, high = interval_of(2.0, Evaluation("b", "ok", 1.0, (0.9, 1.1)), None, 0.02)
     assert low < 2.0 < high
 
 
@@ -144,7 +145,7 @@ def test_a_run_that_was_killed_asks_no_question_twice(states: int, cut: int, tmp
 
     left = [states]
 
-    def killing(evaluation: dojoir.Evaluation, trace: dojoir.Trace, best: float) -> None:
+    def killing(evaluation: Evaluation, trace: dojoir.Trace, best: float) -> None:
         left[0] -= 1
         if left[0] == 0:
             raise Killed

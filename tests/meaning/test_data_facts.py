@@ -293,7 +293,7 @@ def test_no_move_takes_it_or_gives_it() -> None:
 
 def test_versions_and_gradients_check_it() -> None:
     kernel = dojoir.parse(CSR)
-    versions = dojoir.compile(dojoir.versions(kernel, threads=2))
+    versions = dojoir.compile(dojoir.schedules.versions(kernel, threads=2))
     gradient = dojoir.gradient(kernel)
     assert gradient.buffer("rows").facts == kernel.buffer("rows").facts
     given = csr(0, 2, 9)
@@ -359,5 +359,5 @@ def test_where_there_are_none() -> None:
     with pytest.raises(
         dojoir.ArgumentError, match=r"len has 3 elements, which are lengths\(M - 9\), and there are 0"
     ):
-        dojoir.random_inputs(kernel, N=3, M=8)
+        dojoir.testing.random_inputs(kernel, N=3, M=8)
     assert dojoir.verify(kernel).ok

@@ -188,7 +188,7 @@ def test_of_what_it_may_be_said(declared: str, says: str) -> None:
 
 def test_where_there_is_no_room_for_the_sample() -> None:
     with pytest.raises(dojoir.ArgumentError, match="8 distinct elements"):
-        dojoir.random_inputs(dojoir.parse(CACHE), T=8, D=1, S=7)
+        dojoir.testing.random_inputs(dojoir.parse(CACHE), T=8, D=1, S=7)
 
 
 def test_the_header_of_a_library_says_what_nobody_checks(tmp_path: Path) -> None:

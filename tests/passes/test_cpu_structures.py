@@ -11,6 +11,7 @@ from agreement import agree
 from few_elements import SIZES, few_elements_inputs, few_elements_kernel
 
 import dojoir
+from dojoir.ir.text import canonical_text
 from dojoir.passes.schedule.cpu.structures import CPU_STRUCTURES, ROLES, name_of, schedule_nests
 from dojoir.passes.schedule.forms.settling import settle
 from dojoir.search.actions import WITHOUT
@@ -103,7 +104,7 @@ def test_a_plan_asks_the_estimate_for_its_processor_and_threads() -> None:
     kernel, sizes = dojoir.kernels.load("softmax"), {"N": 512, "M": 2048}
     for threads in (1, 4):
         plan = dojoir.plan(kernel, sizes=sizes, threads=threads, cpu="westmere")
-        there = dojoir.estimate(plan.best.trace.kernel, sizes, "llvm@westmere", threads)
+        there = dojoir.search.estimate(plan.best.trace.kernel, sizes, "llvm@westmere", threads)
         assert plan.best.seconds == there
 
 
@@ -168,5 +169,5 @@ M @j
 """)
     machine = replace(dojoir.machine_for("avx2"), cores=1)
     trace = dojoir.PASSES["default_schedule"].for_machine(machine).for_sizes({"N": 1000, "M": 1000}).on(kernel)
-    assert "min(4, N - 4*{1}) : u" in dojoir.canonical_text(trace.kernel)
+    assert "min(4, N - 4*{1}) : u" in canonical_text(trace.kernel)
     assert dojoir.verify(trace.kernel, kernel, sizes=[{"N": n, "M": m} for n in (1, 3, 4, 9) for m in (1, 70)]).ok

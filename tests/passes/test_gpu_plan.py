@@ -403,7 +403,7 @@ B
 
 
 def runs_right(kernel: dojoir.Kernel, text: dojoir.Kernel, target: str) -> None:
-    given = dojoir.random_inputs(text, {}, seed=3)
+    given = dojoir.testing.random_inputs(text, {}, seed=3)
     expected = dojoir.interpret(text, given)
     found = dojoir.compile(kernel, target, emulated=True).run(given)
     for name, value in expected.items():

@@ -66,7 +66,7 @@ def test_products_of_8_bytes_in_tiles_are_right(name: str) -> None:
     kernel = dojoir.optimize(product(name, False), "cuda").kernel
     assert tiles(dojoir.Trace(kernel))
     for sizes in ({"M": 128, "N": 128, "K": 16}, {"M": 33, "N": 20, "K": 9}):
-        inputs = dojoir.random_inputs(kernel, {}, seed=1, **sizes)
+        inputs = dojoir.testing.random_inputs(kernel, {}, seed=1, **sizes)
         found = dojoir.compile(kernel, "cuda", emulated=True).run(inputs, **sizes)["c"]
         wide = {key: value.astype(object if name == "u64" else np.float64) for key, value in inputs.items()}
         expected = wide["a"] @ wide["b"]
@@ -80,7 +80,7 @@ def test_a_product_of_heads_reads_ahead_by_all_threads() -> None:
     trace = dojoir.PASSES["default_schedule"].given("cuda").on(dojoir.parse(HEADS))
     assert "w_ahead: f32[(E + 7) // 8~, 8, 1, 16, 4] reg" in dojoir.to_text(trace.kernel)
     sizes = {"T": 64, "H": 2, "D": 64, "E": 16}
-    inputs = dojoir.random_inputs(trace.kernel, {}, seed=1, **sizes)
+    inputs = dojoir.testing.random_inputs(trace.kernel, {}, seed=1, **sizes)
     found = dojoir.compile(trace.kernel, "cuda", emulated=True).run(inputs, **sizes)["y"]
     np.testing.assert_allclose(found, np.einsum("te,ehd->htd", inputs["x"], inputs["w"]), rtol=1e-4, atol=1e-5)
 
@@ -126,7 +126,7 @@ def test_a_temporary_of_few_elements_is_where_its_threads_find_it(name: str, tar
     kernel = dojoir.parse(HEAD.format(x=reads, y=writes, at=at) + rest)
     scheduled = by_rules_alone(kernel, target).kernel
     sizes = {"N": 5, "M": 11}
-    inputs = dojoir.random_inputs(kernel, {}, seed=1, **sizes)
+    inputs = dojoir.testing.random_inputs(kernel, {}, seed=1, **sizes)
     found = dojoir.compile(scheduled, target, emulated=True).run(inputs, **sizes)["y"]
     np.testing.assert_allclose(found, dojoir.interpret(kernel, inputs, **sizes)["y"], rtol=1e-4, atol=1e-5)
     assert [b.storage for b in scheduled.buffers if b.name == "p"] in ([place], [])

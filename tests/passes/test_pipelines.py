@@ -11,7 +11,7 @@ import dojoir
 from dojoir.cli import main
 from dojoir.errors import Span
 from dojoir.grammar.pipeline import parse_calls
-from dojoir.passes import Pass, attempt, each, repeat, sequence
+from dojoir.passes import Pass, attempt, each, load_passes, repeat, sequence
 
 SOFTMAX = dojoir.kernels.load("softmax")
 
@@ -84,7 +84,7 @@ import dojoir
 from dojoir.passes import attempt, each
 
 
-@dojoir.named_pass
+@dojoir.passes.named_pass
 def blocks(trace: dojoir.Trace, size: int, direction: str = "inner") -> None:
     """Splits the outermost scope.
 
@@ -106,7 +106,7 @@ def mine(tmp_path: Path) -> Path:
 
 
 def test_passes_from_a_file(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert set(dojoir.load_passes(mine)) == {"blocks", "lanes"}
+    assert set(load_passes(mine)) == {"blocks", "lanes"}
     assert main(["library:relu", "--load", str(mine), "-p", "blocks(8, outer); lanes"]) == 0
     out = capsys.readouterr().out
     assert "(N + 7) // 8 : p" in out
@@ -131,7 +131,7 @@ def test_passes_from_a_file(mine: Path, capsys: pytest.CaptureFixture[str]) -> N
 )
 def test_arguments_of_passes(mine: Path, pipeline: str, message: str) -> None:
     with pytest.raises(dojoir.ArgumentError, match=message) as caught:
-        dojoir.parse_pipeline(pipeline, passes=dojoir.load_passes(mine))
+        dojoir.parse_pipeline(pipeline, passes=load_passes(mine))
     assert caught.value.diagnostic.span is not None
 
 
@@ -150,9 +150,9 @@ def test_arguments_of_passes(mine: Path, pipeline: str, message: str) -> None:
 def test_files_that_are_no_passes(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "mine.py").write_text(text)
     with pytest.raises(dojoir.ArgumentError, match=message):
-        dojoir.load_passes(tmp_path / "mine.py")
+        load_passes(tmp_path / "mine.py")
     with pytest.raises(dojoir.ArgumentError, match="cannot read"):
-        dojoir.load_passes(tmp_path / "other.py")
+        load_passes(tmp_path / "other.py")
 
 
 def test_each_in_python() -> None:

@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from listed import public_values
 from raised import texts, words
 from tangled import tangled_kernel
 
@@ -42,7 +43,7 @@ def test_an_example_that_is_a_call_gives_its_code(code: str, tmp_path: Path) -> 
     notes.write_text("{}")
     kernel, x, y = dojoir.parse(RELU), np.ones(8, np.float32), np.zeros(8, np.float32)
     compiled = dojoir.compile(kernel)
-    names = {name: getattr(dojoir, name) for name in dojoir.__all__} | {
+    names = public_values() | {
         "kernel": kernel, "softmax": dojoir.kernels.load("softmax"), "x": x, "y": y, "z": y, "compiled": compiled,
         "run": compiled.run, "traces": [dojoir.Trace(kernel)],
     }  # fmt: skip

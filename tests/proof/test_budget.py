@@ -15,7 +15,7 @@ from dojoir.proof.check import answer, compare, prove_by_core, prove_rewrite
 from dojoir.sets.kernel_sets import sets_of, workspace
 from dojoir.sets.limits import Budget, StepLimitReached, aside, limited, limited_in_part
 from dojoir.support import memo
-from dojoir.support.memo import Memo, bounded_to, charge, fresh_tables, kept_bytes, spent
+from dojoir.support.memo import Memo, bounded_to, charge, clear_caches, fresh_tables, kept_bytes, spent
 
 MIRRORED = """kernel mirrored(N, M)
 in    x: f32[N, M]
@@ -226,7 +226,7 @@ def test_clear_caches_forgets_everything_in_every_thread() -> None:
     def other() -> None:
         dojoir.moves(kernel)
         found.append(kept_bytes())
-        dojoir.clear_caches()
+        clear_caches()
         found.append(kept_bytes())
 
     thread = Thread(target=other)
@@ -239,7 +239,7 @@ def test_clear_caches_forgets_everything_in_every_thread() -> None:
 
 def test_clearing_amid_a_question_does_no_harm() -> None:
     def question() -> bool:
-        dojoir.clear_caches()
+        clear_caches()
         return bool(sets_of(dojoir.kernels.load("softmax")).domains.is_empty())
 
     assert Budget(1_000_000).ask(question) is False

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dojoir
+from dojoir.errors import Diagnostic
 from dojoir.ir.nodes import Apart, Kernel
 from dojoir.proof.certificate import InstanceMap, LastWriter
 from dojoir.proof.claim import Claim
@@ -199,7 +200,7 @@ def test_what_is_not_so_is_refused(text: str, code: str) -> None:
         dojoir.apply(kernel, f"keep_last_writer(@i, {'.'.join(map(str, kernel.sites[number].path))}, last)")
     places = ("place",) if kernel.sites[number].statement.condition is not None else ()
     failure = find_failure(Claim(kernel, kernel, InstanceMap((), rule=LastWriter(number, 0, (), "last", places))))
-    assert isinstance(failure, dojoir.Diagnostic)
+    assert isinstance(failure, Diagnostic)
     assert failure.code == code
 
 
@@ -291,7 +292,7 @@ def test_a_scope_is_not_free_that_decides(text: str) -> None:
     assert use.free == ()
     wrong = replace(done.instances, rule=replace(use, free=(1,)))
     failure = find_failure(Claim(kernel, done.kernel, wrong))
-    assert isinstance(failure, dojoir.Diagnostic)
+    assert isinstance(failure, Diagnostic)
     assert failure.code in ("another-form", "dependent-extent", "may-not-run")
 
 
@@ -426,7 +427,7 @@ def test_random_uses_keep_every_bit(seed: int) -> None:
     offered = [m for m in dojoir.moves(kernel) if str(m).startswith("keep_last_writer")]
     trace.apply(random.choice(offered))
     for _ in range(4):
-        for move in dojoir.draw(trace.kernel, random, 1, weights=FAMILIES, listed=True):
+        for move in dojoir.search.draw(trace.kernel, random, 1, weights=FAMILIES, listed=True):
             trace.apply(move)
     given = inputs(kernel, sizes, seed)
     for name, array in dojoir.interpret(kernel, given, **sizes).items():

@@ -13,6 +13,7 @@ from emulated import Trial, build, machine, run
 import dojoir
 from dojoir.ir.nodes import Kernel
 from dojoir.proof.check import InstanceMap, compare, identity, is_legal, prove_by_core
+from dojoir.proof.checker_mode import check_with
 from dojoir.sets.data_writes import without_data_writes
 
 HISTOGRAM = """kernel histogram(N, B)
@@ -230,7 +231,7 @@ def test_refusals_of_moves_are_right_or_careful() -> None:
     random = Random(3)
     for move in random.sample(found := list(dojoir.candidates(start)), min(12, len(found))):
         quick = dojoir.check(start, move).status == "legal"
-        with dojoir.check_with("core"):
+        with check_with("core"):
             assert quick == (dojoir.check(start, move).status == "legal"), move
 
 

@@ -9,6 +9,7 @@ from able import can_run
 from walks import Walk
 
 import dojoir
+from dojoir.proof.checker_mode import check_with
 from dojoir.sets.kernel_sets import sets_of
 
 SCALED = """kernel scaled(N, M)
@@ -77,7 +78,7 @@ ILLEGAL = [
 @pytest.mark.parametrize("way", ["shortcuts", "core"])
 @pytest.mark.parametrize(("text", "move"), LEGAL)
 def test_those_of_one_operator_commute(text: str, move: str, way: str) -> None:
-    with dojoir.check_with(way):
+    with check_with(way):
         verdict = dojoir.check(dojoir.parse(text), move)
     assert verdict, str(verdict)
 
@@ -85,7 +86,7 @@ def test_those_of_one_operator_commute(text: str, move: str, way: str) -> None:
 @pytest.mark.parametrize("way", ["shortcuts", "core"])
 @pytest.mark.parametrize(("text", "move"), ILLEGAL)
 def test_those_of_two_do_not(text: str, move: str, way: str) -> None:
-    with dojoir.check_with(way):
+    with check_with(way):
         assert dojoir.check(dojoir.parse(text), move).status == "illegal"
 
 
@@ -111,7 +112,7 @@ N @i
 @pytest.mark.parametrize("scope", ["@j", "@k"])
 @pytest.mark.parametrize("move", ["reverse_scope({})", "vectorize({})", "split_reduction({}, c, t, 4)"])
 def test_each_of_two_runs_may_go_in_any_order(way: str, scope: str, move: str) -> None:
-    with dojoir.check_with(way):
+    with check_with(way):
         verdict = dojoir.check(dojoir.parse(RUNS), move.format(scope))
     assert verdict, str(verdict)
 

@@ -20,6 +20,7 @@ from dojoir.proof.core import bounds, written
 from dojoir.proof.core import wellformed as core_wellformed
 from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.wellformed import prove
+from dojoir.support.memo import clear_caches
 
 STAGES = ({"out-of-bounds"}, {"read-before-write", "unwritten-output"}, {"shared-storage"})
 
@@ -174,7 +175,7 @@ def test_bounds_of_chosen_statements_only() -> None:
 
 def test_limit_on_steps_is_an_answer() -> None:
     kernel = parse(RIGHT["one storage, read one iteration late"])
-    dojoir.clear_caches()  # what is known to be well-formed takes no steps
+    clear_caches()  # what is known to be well-formed takes no steps
     undecided = 0
     for steps in (20, 50, 100, 200, 400, 800, 1600, 3200, 6400):  # whatever isl is at when it stops
         error = refusal(kernel, steps)

@@ -20,6 +20,7 @@ from folders import HELPERS
 from records_cases import result, walk
 
 import dojoir
+from dojoir.ir.text import canonical_text
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 
@@ -150,7 +151,7 @@ def test_moves_by_label_are_written_by_path(tmp_path: Path) -> None:
     """Two ways to one state may leave other labels on it."""
     kernel = dojoir.kernels.load("softmax")
     first = dojoir.Trace(kernel).then("split(@j, 8)")
-    plain = dojoir.parse(dojoir.canonical_text(kernel))
+    plain = dojoir.parse(canonical_text(kernel))
     second = dojoir.Trace(plain).then("split(0.1, 8)").then("vectorize(0.1.0)")
     third = first.then("split(@k, 4)")
     with Database(tmp_path / "a.db") as database:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import dojoir
+from dojoir.runtime import Evaluation
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 
@@ -16,12 +17,12 @@ from dojoir.records import Database
 from dojoir.search.memory import Remembering
 
 
-def tuned(db: object, states: int, **more: Any) -> dojoir.Tuned:
+def tuned(db: object, states: int, **more: Any) -> dojoir.search.Tuned:
     options: dict[str, Any] = {"sizes": SIZES, "strategy": "random", "timer": "static", "seed": 3} | more
     return dojoir.tune(dojoir.kernels.load("relu"), db=db, budget=dojoir.Budget(states=states), **options)
 
 
-def hashes(found: dojoir.Tuned) -> list[str]:
+def hashes(found: dojoir.search.Tuned) -> list[str]:
     return [state.hash for state in found.states]
 
 
@@ -57,11 +58,11 @@ def test_what_could_not_be_built_is_tried_again(tmp_path: Path) -> None:
     kernel = dojoir.kernels.load("relu")
     state = dojoir.apply(kernel, "split(0, 8)")
     trace = dojoir.Trace(kernel).then("split(0, 8)")
-    failed = dojoir.Evaluation(state.hash, "build-failed", None, None, (), 0, None, {}, "its code is too long")
-    right = dojoir.Evaluation(state.hash, "ok", 1e-3, (1e-3, 1e-3), (1e-3,), 1, "digest", {}, "")
+    failed = Evaluation(state.hash, "build-failed", None, None, (), 0, None, {}, "its code is too long")
+    right = Evaluation(state.hash, "ok", 1e-3, (1e-3, 1e-3), (1e-3,), 1, "digest", {}, "")
 
     class Answers:
-        def __init__(self, evaluation: dojoir.Evaluation) -> None:
+        def __init__(self, evaluation: Evaluation) -> None:
             self.evaluation, self.asked = evaluation, 0
 
         def evaluate(self, kernels: Any, best: object = None) -> Any:

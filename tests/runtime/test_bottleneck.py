@@ -7,6 +7,7 @@ import platform
 import pytest
 
 import dojoir
+from dojoir.runtime import Measurement
 from dojoir.runtime.measurement.bottleneck import of_code
 from dojoir.runtime.measurement.hot_loop import hottest, innermost
 
@@ -180,8 +181,8 @@ def test_a_kernel_and_its_version_with_lanes_have_cards_of_their_own() -> None:
 
 def measured(
     kernel: dojoir.Kernel, seconds: float, threads: int = 1, target: str = "llvm", **sizes: int
-) -> dojoir.Measurement:
-    return dojoir.Measurement(
+) -> Measurement:
+    return Measurement(
         kernel.name, target, sizes, threads, True, (seconds,) * 9, 0.95, 1, 1, 1e9, 1e9
     )  # fmt: skip
 

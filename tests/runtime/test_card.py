@@ -12,6 +12,7 @@ from fake_gpu import FakeDriver
 import dojoir
 from dojoir.backends.host import machine_for
 from dojoir.costs.scopes import hottest_lines, scopes
+from dojoir.runtime import Card, Measurement
 from dojoir.runtime.gpu import devices
 from dojoir.runtime.measurement import counters as counting
 from dojoir.runtime.measurement.counters import Counters, open_counters, read_ncu
@@ -32,12 +33,12 @@ N
 SIZES = {"N": 64, "M": 1000}
 
 
-def measured(kernel: dojoir.Kernel, seconds: float = 1e-3, target: str = "llvm") -> dojoir.Measurement:
+def measured(kernel: dojoir.Kernel, seconds: float = 1e-3, target: str = "llvm") -> Measurement:
     flops, moved = dojoir.cost(kernel).flops(SIZES), dojoir.cost(kernel).bytes(SIZES)
-    return dojoir.Measurement(kernel.name, target, SIZES, 1, True, (seconds,) * 9, 0.95, flops, moved, 10.0, 100.0)
+    return Measurement(kernel.name, target, SIZES, 1, True, (seconds,) * 9, 0.95, flops, moved, 10.0, 100.0)
 
 
-def card(kernel: dojoir.Kernel = ROWS, seconds: float = 1e-3, target: str = "llvm") -> dojoir.Card:
+def card(kernel: dojoir.Kernel = ROWS, seconds: float = 1e-3, target: str = "llvm") -> Card:
     return dojoir.profile(
         kernel, target, sizes=SIZES, measurement=measured(kernel, seconds, target), counted=False
     )  # fmt: skip
@@ -151,7 +152,7 @@ def test_on_a_gpu_it_says_what_the_kernels_take(monkeypatch: pytest.MonkeyPatch)
     fake = FakeDriver()
     monkeypatch.setattr(devices, "find", lambda target: fake)
     kernel = dojoir.parse(GRID)
-    given = dojoir.Measurement(kernel.name, "cuda", {"N": 640}, 1, True, (1e-3,) * 9, 0.95, 1, 1, 1e9, 1e9)
+    given = Measurement(kernel.name, "cuda", {"N": 640}, 1, True, (1e-3,) * 9, 0.95, 1, 1, 1e9, 1e9)
     found = dojoir.profile(kernel, "cuda", sizes={"N": 640}, measurement=given)
     assert [(one.threads, one.registers) for one in found.launches] == [(64, 32)]
     assert "32 registers" in str(found) and "ncu" in found.counters.reason and "ncu" in found.code.reason

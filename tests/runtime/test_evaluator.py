@@ -20,6 +20,8 @@ import numpy as np
 import pytest
 
 import dojoir
+from dojoir.errors import Diagnostic
+from dojoir.runtime import Evaluation
 from dojoir.runtime.build.compiler import compile as compile_kernel
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.evaluation import bench as bench_module
@@ -92,7 +94,7 @@ def test_who_killed_a_worker(
     monkeypatch.setattr(memory_kills_module, "memory_kills", lambda: after)
     monkeypatch.setattr("dojoir.runtime.evaluation.evaluator.memory_kills", lambda: before)
     found = evaluator.evaluate([HANGS])
-    answers: list[dojoir.Evaluation] = []
+    answers: list[Evaluation] = []
     asking = threading.Thread(target=lambda: answers.extend(found))
     asking.start()
     while not evaluator._busy:
@@ -211,7 +213,7 @@ def test_what_is_not_decided_is_the_result_of_its_kernel(
 
     def undecided(kernel: dojoir.Kernel) -> None:
         if kernel == FAST:
-            raise dojoir.KernelError(dojoir.Diagnostic("undecided", "no proof was found within 7 steps"))
+            raise dojoir.KernelError(Diagnostic("undecided", "no proof was found within 7 steps"))
         prove(kernel)
 
     monkeypatch.setattr(evaluator_module, "prove_unless_known", undecided)

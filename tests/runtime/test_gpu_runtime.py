@@ -44,7 +44,7 @@ def sizes_of(name: str, kernel: dojoir.Kernel) -> dict[str, int]:
 def test_the_harness_gives_what_the_kernel_means(name: str, target: str) -> None:
     kernel = dojoir.parse(ALL[name])
     sizes = sizes_of(name, kernel)
-    inputs = dojoir.random_inputs(kernel, {}, seed=1, **sizes)
+    inputs = dojoir.testing.random_inputs(kernel, {}, seed=1, **sizes)
     found = dojoir.compile(kernel, target, emulated=True).run(inputs, **sizes)
     for output, expected in dojoir.interpret(kernel, inputs, **sizes).items():
         np.testing.assert_allclose(found[output], expected, rtol=1e-4, atol=1e-5)
@@ -100,7 +100,7 @@ class Shared:
 def test_run_copies_arrays_of_the_cpu(driver: FakeDriver, name: str) -> None:
     kernel = dojoir.parse(ALL[name])
     sizes = sizes_of(name, kernel)
-    inputs = dojoir.random_inputs(kernel, {}, seed=2, **sizes)
+    inputs = dojoir.testing.random_inputs(kernel, {}, seed=2, **sizes)
     found = dojoir.compile(kernel, "cuda").run(inputs, **sizes)
     for output, expected in dojoir.interpret(kernel, inputs, **sizes).items():
         np.testing.assert_allclose(found[output], expected, rtol=1e-4, atol=1e-5)
@@ -308,7 +308,7 @@ def test_calls_are_timed_by_events(driver: FakeDriver, monkeypatch: pytest.Monke
     subject = KernelSubject(kernel, "cuda")
     code = PythonCode("seen.append(n)", setup="seen = []")  # given what lies on the GPU
     sizes = {"N": 40}
-    inputs = dojoir.random_inputs(kernel, {}, seed=0, **sizes)
+    inputs = dojoir.testing.random_inputs(kernel, {}, seed=0, **sizes)
     for hot in (False, True):
         told: dict[str, Any] = {}
         job = {"sizes": sizes, "hot": hot, "fewest": 9, "precision": 0.5, "confidence": 0.95, "budget": 0.1}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dojoir
+from dojoir.runtime import ForTarget, ratio_of
 from dojoir.runtime.measurement import timing
 from dojoir.runtime.measurement.clocks import Clocks
 from dojoir.runtime.measurement.ratio import ratio_of_samples
@@ -122,9 +123,7 @@ def test_one_that_fails_is_left_out_where_that_is_asked() -> None:
 
 
 def test_a_contestant_has_a_target_of_its_own() -> None:
-    found = dojoir.measure_together(
-        [RELU, dojoir.ForTarget(RELU, "c")], N=64, budget=0.05, with_ceilings=False, threads=1
-    )
+    found = dojoir.measure_together([RELU, ForTarget(RELU, "c")], N=64, budget=0.05, with_ceilings=False, threads=1)
     assert [m.target for m in found.measurements] == ["llvm", "c"]
 
 
@@ -134,7 +133,7 @@ def test_times_of_two_protocols_are_not_compared() -> None:
         dojoir.measure_together([RELU], N=64, cold=cold, **quick).measurements[0] for cold in (False, True)
     )
     with pytest.raises(dojoir.ArgumentError, match="two protocols") as refused:
-        dojoir.ratio_of(warm, cold)
+        ratio_of(warm, cold)
     assert refused.value.diagnostic.code == "other-protocol"
 
 

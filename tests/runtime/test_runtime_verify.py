@@ -426,7 +426,7 @@ def test_offsets_of_rows_are_drawn_within_what_they_index() -> None:
         "| min(rows[{0} + 1] - rows[{0}], M)\n| | y[{0}] += v[rows[{0}] + {1}]\n"
     )
     assert dojoir.verify(kernel, sizes={"N": 9, "M": 4, "Z": 17}).ok
-    rows = dojoir.random_inputs(kernel, N=9, M=4, Z=17)["rows"]
+    rows = dojoir.testing.random_inputs(kernel, N=9, M=4, Z=17)["rows"]
     assert (np.diff(rows) >= 0).all()
     assert 0 <= rows[0] <= rows[-1] <= 17
     assert rows[-1] > 0

@@ -50,7 +50,10 @@ def test_what_is_optimised_begins_with_its_moves(trace: dojoir.Trace) -> None:
 
 def test_sizes_are_given_by_name_or_as_a_mapping() -> None:
     kernel = dojoir.kernels.load("softmax")
-    one, other = dojoir.random_inputs(kernel, N=2, M=3), dojoir.random_inputs(kernel, sizes={"N": 2, "M": 3})
+    one, other = (
+        dojoir.testing.random_inputs(kernel, N=2, M=3),
+        dojoir.testing.random_inputs(kernel, sizes={"N": 2, "M": 3}),
+    )
     assert np.array_equal(one["x"], other["x"])
     with pytest.raises(
         dojoir.ArgumentError, match=r"verify has no argument 'N'; sizes are given as sizes=\{'N': …\}"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import dojoir
+from dojoir.passes import Versions
 from dojoir.runtime.build import c_toolchain
 
 MARKED = """
@@ -59,7 +60,7 @@ def test_every_size_gives_the_same_results_whichever_version_runs(target: str) -
     if not able(target):
         pytest.skip(f"{target} does not run here")
     fast, plain = traces()
-    versions = dojoir.Versions([(fast, ["N >= 4, M % 8 == 0", "M == 3"]), (plain, "N != 1"), fast])
+    versions = Versions([(fast, ["N >= 4, M % 8 == 0", "M == 3"]), (plain, "N != 1"), fast])
     compiled = dojoir.compile(versions, target)
     for n, m in ((1, 1), (4, 16), (5, 7), (2, 3), (40, 33), (1, 100)):
         x = np.random.default_rng(n).random((n, m), np.float32)
@@ -76,7 +77,7 @@ def test_the_first_that_fits_is_taken() -> None:
     one, two = dojoir.Trace(kernel), dojoir.Trace(kernel)
     one.apply("split(0, 4)")
     two.apply("split(0, 8)")
-    versions = dojoir.Versions([(one, "N < 10"), (two, "N % 16 == 0"), dojoir.Trace(kernel)])
+    versions = Versions([(one, "N < 10"), (two, "N % 16 == 0"), dojoir.Trace(kernel)])
     compiled = dojoir.compile(versions)
     x = np.arange(3, dtype=np.float32)
     for n, number in ((9, 0), (16, 1), (48, 1), (11, 2)):
@@ -98,7 +99,7 @@ def test_a_bound_call_and_sizes_by_name() -> None:
     kernel = dojoir.parse("kernel fill(N, M)\nout y: f32[N]\n\nN\n| y[{0}] = M\n")
     other = dojoir.Trace(kernel)
     other.apply("split(0, 4)")
-    compiled = dojoir.compile(dojoir.Versions([(other, "M > 5"), dojoir.Trace(kernel)]))
+    compiled = dojoir.compile(Versions([(other, "M > 5"), dojoir.Trace(kernel)]))
     y = np.empty(9, np.float32)
     for m in (3, 7, 3, 7, 3, 7, 7, 3):
         compiled(y, M=m)
@@ -112,7 +113,7 @@ def test_scalars_of_every_type_come_through() -> None:
     body = "y[{0}] = f64_ + f64(f32_) + f64(bf16_) + f64(i8_) + f64(u8_) + f64(i16_) + f64(u32_) + f64(i64_)"
     kernel = dojoir.parse("\n".join(["kernel sums(N)", *lines, "out y: f64[N]", "", "N", f"| {body}", "| if N >= 0",
                                      "| | y[{0}] += select(bool_, 1.0, 0.0)"]))  # fmt: skip
-    compiled = dojoir.compile(dojoir.Versions([(dojoir.Trace(kernel), "N == 1"), dojoir.Trace(kernel)]))
+    compiled = dojoir.compile(Versions([(dojoir.Trace(kernel), "N == 1"), dojoir.Trace(kernel)]))
     given = (0.5, 0.25, 2.0, -7, 200, -300, 4_000_000_000, -(1 << 40), True)
     for n in (1, 2):
         y = np.empty(n)
@@ -124,7 +125,7 @@ def test_scalars_of_every_type_come_through() -> None:
 @pytest.mark.parametrize("name", ["softmax", "matmul", "relu", "dot"])
 def test_what_is_known_is_what_optimize_takes(name: str) -> None:
     kernel = dojoir.kernels.load(name)
-    versions = dojoir.versions(kernel, "llvm@znver4", threads=2)
+    versions = dojoir.schedules.versions(kernel, "llvm@znver4", threads=2)
     assert not versions.versions[-1].when and versions.start == kernel
     for size in (3, 300, 3000, 5000):
         sizes = dict.fromkeys(kernel.runtime_sizes, size)
@@ -136,10 +137,10 @@ def test_what_is_known_is_what_optimize_takes(name: str) -> None:
 
 
 def test_small_sizes_stay_on_one_core() -> None:
-    versions = dojoir.versions(dojoir.kernels.load("add"), threads=4)
+    versions = dojoir.schedules.versions(dojoir.kernels.load("add"), threads=4)
     assert "parallelize" not in {move.name for move in versions.at(N=1000).trace.moves}
     assert "parallelize" in {move.name for move in versions.at(N=1 << 22).trace.moves}
-    assert len(dojoir.versions(dojoir.kernels.load("conv2d", N=1), threads=2).versions) >= 1
+    assert len(dojoir.schedules.versions(dojoir.kernels.load("conv2d", N=1), threads=2).versions) >= 1
 
 
 @pytest.mark.parametrize(
@@ -157,17 +158,17 @@ def test_small_sizes_stay_on_one_core() -> None:
 )
 def test_wrong_versions_are_refused(given: Any, says: str) -> None:
     with pytest.raises(dojoir.ArgumentError, match=says):
-        dojoir.Versions(given(dojoir.Trace(dojoir.kernels.load("softmax"))))
+        Versions(given(dojoir.Trace(dojoir.kernels.load("softmax"))))
 
 
 def test_a_gpu_asks_itself() -> None:
     with pytest.raises(dojoir.ArgumentError, match=r"dojoir\.optimize"):
-        dojoir.compile(dojoir.Versions(traces()[1:]), "cuda", emulated=True)
+        dojoir.compile(Versions(traces()[1:]), "cuda", emulated=True)
 
 
 def test_strided_arguments_have_versions() -> None:
     kernel = dojoir.parse(MARKED.replace("x: f32[N, M]", "x: f32[N, M] strided"))
-    compiled = dojoir.compile(dojoir.Versions([(dojoir.optimize(kernel), "N >= 3"), dojoir.Trace(kernel)]))
+    compiled = dojoir.compile(Versions([(dojoir.optimize(kernel), "N >= 3"), dojoir.Trace(kernel)]))
     whole = np.random.default_rng(0).random((6, 40), np.float32)
     for n in (2, 5):
         y, count = np.empty((n, 9), np.float32), np.ones((), np.int32)
@@ -182,7 +183,7 @@ def test_a_library_chooses_by_size(tmp_path: Path) -> None:
     except dojoir.ToolchainError:
         pytest.skip("no C compiler")
     fast, plain = traces()
-    versions = dojoir.Versions([(fast, ["N >= 4, M % 8 == 0", "M == 3"]), plain])
+    versions = Versions([(fast, ["N >= 4, M % 8 == 0", "M == 3"]), plain])
     folder = tmp_path / "lib"
     made = dojoir.write_library([versions], folder, name="soft", check=False, sizes={"softmax": {"N": 4, "M": 8}})
     assert {"softmax.c", "softmax_v0.c", "softmax_v1.c"} <= set(made.files)
@@ -203,7 +204,7 @@ def test_a_library_chooses_by_size(tmp_path: Path) -> None:
 def test_an_operator_of_pytorch_with_sizes_that_change() -> None:
     torch = pytest.importorskip("torch")
     fast, plain = traces()
-    op = dojoir.torch.op(dojoir.Versions([(fast, "N >= 4"), plain]), "dojoir_versions::softmax")
+    op = dojoir.torch.op(Versions([(fast, "N >= 4"), plain]), "dojoir_versions::softmax")
     for n in (2, 3, 8, 5):
         x = torch.randn(n, 33)
         assert torch.allclose(op(x), torch.softmax(x, 1), atol=1e-5)
@@ -213,7 +214,7 @@ def test_an_operator_of_pytorch_with_sizes_that_change() -> None:
 def test_dynamic_shapes_under_torch_compile() -> None:
     torch = pytest.importorskip("torch")
     fast, plain = traces()
-    op = dojoir.torch.op(dojoir.Versions([(fast, "N >= 4"), plain]), "dojoir_versions::dynamic")
+    op = dojoir.torch.op(Versions([(fast, "N >= 4"), plain]), "dojoir_versions::dynamic")
     graphs: list[Any] = []
 
     def backend(graph: Any, _: Any) -> Any:
@@ -232,6 +233,6 @@ def test_dynamic_shapes_under_torch_compile() -> None:
 def test_sizes_that_the_facts_forbid_are_not_asked(fact: str, extent: str, index: str) -> None:
     """How often a statement runs is a whole number only where the facts hold."""
     text = f"kernel f(M, K)\nwhere {fact}\nin  x: f32[M, K]\nout y: f32[M]\n\nM\n| y[{{0}}] = 0\n| {extent}\n"
-    made = dojoir.versions(dojoir.parse(f"{text}| | y[{{0}}] += x[{{0}}, {index}]\n"), threads=2)
+    made = dojoir.schedules.versions(dojoir.parse(f"{text}| | y[{{0}}] += x[{{0}}, {index}]\n"), threads=2)
     assert made.versions[0].when and "split_reduction" not in str(made.at(M=64, K=64).trace.moves)
     assert made.at(M=64, K=64) is made.versions[0] and made.at(M=2**20, K=2**20) is made.versions[-1]

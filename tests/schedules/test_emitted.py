@@ -48,7 +48,7 @@ def is_shared(kernel: dojoir.Kernel) -> bool:
 def results(target: str) -> list[dojoir.Kernel]:
     """What the two give; by `choose`, which `optimize` asks, as that remembers its answers."""
     kernel = dojoir.parse(TEXT)
-    versions = dojoir.versions(kernel, target).versions
+    versions = dojoir.schedules.versions(kernel, target).versions
     return [dojoir.schedules.choose(kernel, target).trace.kernel, *(version.trace.kernel for version in versions)]
 
 

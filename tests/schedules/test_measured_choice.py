@@ -10,6 +10,8 @@ import pytest
 
 import dojoir
 from dojoir.cli import main
+from dojoir.ir.text import canonical_text
+from dojoir.runtime import Measurement, Together
 from dojoir.schedules.choice import VARIABLE, Way, choose
 from dojoir.schedules.measured import MOST_TIMED, Bench, fastest
 
@@ -85,7 +87,7 @@ def test_the_shell_takes_the_fastest(
     given = [str(folder / "k.dojo"), "-O", "--why", "--threads", "1", "-s", "N=1024"]
     assert main([*given, "-s", "M=1024", "--measure", "--canonical"]) == 0
     shown = capsys.readouterr()
-    assert "; timed: schedule " in shown.err and shown.out != dojoir.canonical_text(slow().kernel)
+    assert "; timed: schedule " in shown.err and shown.out != canonical_text(slow().kernel)
     assert main([*given, "--measure"]) == 1
     assert "M is open; give sizes={'M': …}, in a shell -s M=…" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
@@ -148,14 +150,14 @@ class MadeUp(Bench):
         if trace.kernel.hash in self.wrong:
             raise dojoir.RunError("y differs", "verification-failed")
 
-    def in_turn(self, kernels: Sequence[dojoir.Kernel]) -> list[dojoir.Measurement | None]:
+    def in_turn(self, kernels: Sequence[dojoir.Kernel]) -> list[Measurement | None]:
         return [self._of(kernel) for kernel in kernels]
 
-    def _of(self, kernel: dojoir.Kernel) -> dojoir.Measurement | None:
+    def _of(self, kernel: dojoir.Kernel) -> Measurement | None:
         if kernel.hash not in self.seconds:
             return None
         samples = tuple(self.seconds[kernel.hash] * (1 + 0.1 * (n % 3)) for n in range(9))
-        return dojoir.Measurement("plus", "llvm", SIZES, 1, True, samples, 0.95, 1, 1, None, None)
+        return Measurement("plus", "llvm", SIZES, 1, True, samples, 0.95, 1, 1, None, None)
 
 
 def traces() -> list[dojoir.Trace]:
@@ -240,12 +242,12 @@ def test_what_fails_in_the_run_of_all_is_left_out_of_it(monkeypatch: pytest.Monk
     bad, *good = [trace.kernel for trace in MADE[:3]]
     asked: list[int] = []
 
-    def run(kernels: Sequence[dojoir.Kernel], *rest: object, **named: object) -> dojoir.Together:
+    def run(kernels: Sequence[dojoir.Kernel], *rest: object, **named: object) -> Together:
         asked.append(len(kernels))
         if bad in kernels:
             raise dojoir.RunError("the measurement ended", "crash")
-        times = [dojoir.Measurement("plus", "llvm", SIZES, 1, True, (1.0,), 0.95, 1, 1, None, None)]
-        return dojoir.Together((*times * len(kernels),))
+        times = [Measurement("plus", "llvm", SIZES, 1, True, (1.0,), 0.95, 1, 1, None, None)]
+        return Together((*times * len(kernels),))
 
     monkeypatch.setattr(dojoir, "measure_together", run)
     on = Bench(KERNEL, "llvm", SIZES, 1)

@@ -260,7 +260,7 @@ def test_for_one_thread_the_rules_share_nothing_out(monkeypatch: pytest.MonkeyPa
     one, many = (str(choose(kernel, threads=n, sizes=sizes).trace.kernel) for n in (1, 8))
     assert " : p" not in one and " : p" in many
     assert "N // 4" in one and "N // 4" not in many
-    both = [dojoir.versions(kernel, threads=n).versions[-1].kernel for n in (1, 2)]
+    both = [dojoir.schedules.versions(kernel, threads=n).versions[-1].kernel for n in (1, 2)]
     assert [" : p" in str(each) for each in both] == [False, True]
 
 

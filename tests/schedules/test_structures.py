@@ -6,18 +6,19 @@ import pytest
 
 import dojoir
 from dojoir.cli import main
+from dojoir.passes import load_passes, named_pass
 
 FILE = '''
 import dojoir
 
-@dojoir.named_pass
+@dojoir.passes.named_pass
 def halves(trace: dojoir.Trace, nest: str, machine: dojoir.Machine) -> None:
     """Cuts a loop over N in two."""
     place = dojoir.one(trace.kernel, f"{nest} extent N").place
     trace.apply(f"cut({place}, N // 2)")
     trace.apply(f"label({place}, {machine.kind})")
 
-@dojoir.named_pass
+@dojoir.passes.named_pass
 def no_structure(trace: dojoir.Trace) -> None:
     """Takes no place."""
 '''
@@ -37,7 +38,7 @@ M
 @pytest.fixture
 def own(tmp_path: Path) -> dict[str, dojoir.Pass]:
     (tmp_path / "own.py").write_text(FILE)
-    return dojoir.load_passes(tmp_path / "own.py")
+    return load_passes(tmp_path / "own.py")
 
 
 def test_a_structure_is_taken_for_the_nest_that_it_fits(own: dict[str, dojoir.Pass]) -> None:
@@ -67,7 +68,7 @@ def test_what_fits_nothing_leaves_the_options_as_they_are(own: dict[str, dojoir.
 
 
 def test_the_planner_for_gpus_tries_them_by_its_model(own: dict[str, dojoir.Pass]) -> None:
-    @dojoir.named_pass
+    @named_pass
     def one_block(trace: dojoir.Trace, nest: str) -> None:
         """Each iteration is a block of one thread."""
         trace.apply(f"bind({nest}, gx)")
@@ -81,7 +82,7 @@ def test_the_planner_for_gpus_tries_them_by_its_model(own: dict[str, dojoir.Pass
 
 
 def test_a_structure_that_the_model_says_is_fastest_is_taken() -> None:
-    @dojoir.named_pass
+    @named_pass
     def quads(trace: dojoir.Trace, nest: str) -> None:
         """As the rules do it, with blocks of another size."""
         dojoir.PASSES["structure"].given(nest, "rules")(trace)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import dojoir
+from dojoir.runtime import Evaluation
 from dojoir.search.cluster import Cluster
 from dojoir.search.station import Station, beside
 from dojoir.verbs import main
@@ -79,7 +80,10 @@ def test_a_search_on_two_workers_finds_what_one_process_does(scheduler: str) -> 
     assert len(tuned.states) == 12 and {one.status for one in tuned.states} == {"ok"}
     for one in tuned.states[1:]:
         assert one.ratio is not None
-    assert dojoir.estimate(tuned.trace.kernel, SIZES, threads=1) < dojoir.estimate(SOFTMAX, SIZES, threads=1) / 2
+    assert (
+        dojoir.search.estimate(tuned.trace.kernel, SIZES, threads=1)
+        < dojoir.search.estimate(SOFTMAX, SIZES, threads=1) / 2
+    )
 
 
 def test_a_worker_evaluates_and_its_end_loses_nothing(scheduler: str) -> None:
@@ -128,7 +132,7 @@ def test_a_search_ends_with_its_best_where_all_workers_are_lost(
     monkeypatch.setattr("dojoir.search.cluster.PATIENCE", 0.5)
     with worker(scheduler) as only:
 
-        def kill(evaluation: dojoir.Evaluation, trace: dojoir.Trace, best: float) -> None:
+        def kill(evaluation: Evaluation, trace: dojoir.Trace, best: float) -> None:
             if not killed:
                 killed.append(only.send_signal(signal.SIGKILL))
 
@@ -141,7 +145,7 @@ def test_a_station_answers_texts_and_nothing_else() -> None:
     station = Station("cpu", os.getpid())
     states = [dojoir.to_text(kernel) for kernel in walk(2)]
     answer = station.answer({**ORDER, "states": states})
-    found = [dojoir.Evaluation.from_json(one) for one in answer["states"]]
+    found = [Evaluation.from_json(one) for one in answer["states"]]
     assert [one.hash for one in found] == [kernel.hash for kernel in walk(2)]
     assert answer["context"]["protocol"] == "static"
     assert station.answer({**ORDER, "noise": states[0]}) == {"noise": 0.0}
@@ -152,11 +156,11 @@ def test_a_station_answers_texts_and_nothing_else() -> None:
 
 
 def test_a_ratio_is_of_one_machine() -> None:
-    found = dojoir.Evaluation("a", "ok", 2.0, (1.9, 2.1))
-    rival = dojoir.Evaluation("b", "ok", 4.0, (3.9, 4.1))
+    found = Evaluation("a", "ok", 2.0, (1.9, 2.1))
+    rival = Evaluation("b", "ok", 4.0, (3.9, 4.1))
     made = beside(found, rival)
     assert made.ratio == 2.0 and made.ratio_interval is not None
     assert made.ratio_interval[0] < 2.0 < made.ratio_interval[1]
     raced = replace(found, ratio=1.5)
     assert beside(raced, rival) is raced
-    assert beside(dojoir.Evaluation("a", "wrong"), rival).ratio is None
+    assert beside(Evaluation("a", "wrong"), rival).ratio is None

@@ -9,6 +9,7 @@ import pytest
 
 import dojoir
 from dojoir.proof.explain.example import _values
+from dojoir.support.memo import clear_caches
 
 KERNELS = ("softmax", "matmul", "relu")
 
@@ -17,7 +18,7 @@ KERNELS = ("softmax", "matmul", "relu")
 def test_what_is_drawn_is_legal_and_distinct(name: str) -> None:
     kernel, random = dojoir.kernels.load(name), Random(name)
     for _ in range(4):
-        drawn = dojoir.draw(kernel, random, 6, "llvm")
+        drawn = dojoir.search.draw(kernel, random, 6, "llvm")
         assert len(drawn) == len(set(drawn)) == 6
         assert all(dojoir.check(kernel, str(move)) for move in drawn)
         kernel = dojoir.apply(kernel, drawn[0])
@@ -25,18 +26,18 @@ def test_what_is_drawn_is_legal_and_distinct(name: str) -> None:
 
 def test_the_same_rng_draws_the_same() -> None:
     kernel = dojoir.kernels.load("softmax")
-    first = dojoir.draw(kernel, Random(3), 8, "llvm")
-    dojoir.clear_caches()
-    assert dojoir.draw(kernel, Random(3), 8, "llvm") == first
-    assert dojoir.draw(kernel, Random(4), 8, "llvm") != first
+    first = dojoir.search.draw(kernel, Random(3), 8, "llvm")
+    clear_caches()
+    assert dojoir.search.draw(kernel, Random(3), 8, "llvm") == first
+    assert dojoir.search.draw(kernel, Random(4), 8, "llvm") != first
 
 
 def test_weights_choose_the_family_and_targets_leave_out() -> None:
     kernel = dojoir.kernels.load("relu")
-    drawn = dojoir.draw(kernel, Random(0), 5, "llvm", {"split": 1, "vectorize": 3})
+    drawn = dojoir.search.draw(kernel, Random(0), 5, "llvm", {"split": 1, "vectorize": 3})
     assert {move.name for move in drawn} <= {"split", "vectorize"}
-    assert dojoir.draw(kernel, Random(0), 5, "llvm", {}) == []
-    assert dojoir.draw(kernel, Random(0), 0) == []
+    assert dojoir.search.draw(kernel, Random(0), 5, "llvm", {}) == []
+    assert dojoir.search.draw(kernel, Random(0), 0) == []
 
 
 def test_all_of_a_family_is_drawn_where_so_many_are_asked_for() -> None:
@@ -44,27 +45,29 @@ def test_all_of_a_family_is_drawn_where_so_many_are_asked_for() -> None:
     machine = dojoir.machine_for("llvm")
     (split,) = (kind for kind in dojoir.MOVES if kind.name == "vectorize")
     legal = {m for p in ("0",) for m in split.space(kernel, p, machine) if dojoir.check(kernel, m)}
-    assert set(dojoir.draw(kernel, Random(0), 100, "llvm", {"vectorize": 1})) == legal
+    assert set(dojoir.search.draw(kernel, Random(0), 100, "llvm", {"vectorize": 1})) == legal
 
 
 @pytest.mark.parametrize("weights", [{"nonsense": 1.0}, {"split": -1.0}, {"split": float("nan")}])
 def test_wrong_weights_are_told(weights: dict[str, float]) -> None:
     with pytest.raises(dojoir.ArgumentError, match="weights"):
-        dojoir.draw(dojoir.kernels.load("relu"), Random(0), 1, "llvm", weights)
+        dojoir.search.draw(dojoir.kernels.load("relu"), Random(0), 1, "llvm", weights)
 
 
 def test_features_have_the_same_names_and_count_right() -> None:
     names = None
     for name in dojoir.kernels.names()[:12]:
         kernel = dojoir.kernels.load(name)
-        found = dojoir.features(kernel, dict.fromkeys(kernel.runtime_sizes, 8)) if kernel.runtime_sizes else None
+        found = (
+            dojoir.search.features(kernel, dict.fromkeys(kernel.runtime_sizes, 8)) if kernel.runtime_sizes else None
+        )
         if found is None:
             continue
         names = names or list(found)
         assert list(found) == names and all(type(value) is float for value in found.values())
     matmul = dojoir.kernels.load("matmul")
     sizes = dict.fromkeys(matmul.runtime_sizes, 64)
-    found = dojoir.features(matmul, sizes)
+    found = dojoir.search.features(matmul, sizes)
     assert found["instances"] == dojoir.cost(matmul).at(**sizes).instances
     assert found["flops"] == dojoir.cost(matmul).at(**sizes).flops
     assert found["bytes"] == 3 * 64 * 64 * 4
@@ -73,8 +76,8 @@ def test_features_have_the_same_names_and_count_right() -> None:
 def test_features_see_what_a_move_does() -> None:
     kernel, sizes = dojoir.kernels.load("matmul"), {}
     sizes = dict.fromkeys(kernel.runtime_sizes, 512)
-    plain = dojoir.features(kernel, sizes)
-    tuned = dojoir.features(dojoir.optimize(kernel, sizes=sizes, threads=1).kernel, sizes)
+    plain = dojoir.search.features(kernel, sizes)
+    tuned = dojoir.search.features(dojoir.optimize(kernel, sizes=sizes, threads=1).kernel, sizes)
     assert tuned["share in lanes"] > plain["share in lanes"] and tuned["register tile"] > 0
     assert tuned["traffic L1"] < plain["traffic L1"]
 
@@ -104,5 +107,5 @@ def test_the_estimate_orders_schedules_and_stays_the_same() -> None:
         kernel = dojoir.kernels.load(name)
         sizes = dict.fromkeys(kernel.runtime_sizes, 512)
         known = dojoir.optimize(kernel, sizes=sizes, threads=1).kernel
-        slow, fast = (dojoir.estimate(k, sizes, threads=1) for k in (kernel, known))
-        assert fast < 1.01 * slow and dojoir.estimate(kernel, sizes, threads=1) == slow
+        slow, fast = (dojoir.search.estimate(k, sizes, threads=1) for k in (kernel, known))
+        assert fast < 1.01 * slow and dojoir.search.estimate(kernel, sizes, threads=1) == slow

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import dojoir
+from dojoir.runtime import Evaluation
 from dojoir.search import Gain, Play, closing
 from dojoir.search.budget import Ledger
 from dojoir.verbs import main
@@ -28,7 +29,7 @@ def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def static(**more: Any) -> dojoir.Tuned:
+def static(**more: Any) -> dojoir.search.Tuned:
     return dojoir.tune(SOFTMAX, **{"sizes": SIZES, "timer": "static", "budget": dojoir.Budget(states=10)} | more)
 
 
@@ -43,7 +44,7 @@ def strategy(asked: Callable[[Play, int], Any], told: Callable[[], Any] = lambda
             self.turn += 1
             return self.play.children(self.play.best, 1) if self.turn == 1 else asked(self.play, n)
 
-        def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+        def tell(self, evaluations: Sequence[Evaluation]) -> None:
             if self.turn > 1:
                 told()
 
@@ -93,7 +94,7 @@ def test_so_does_one_that_fails_when_it_is_made_and_a_progress_that_does() -> No
     assert static(strategy=none).stopped.startswith("the strategy failed in its beginning: ZeroDivisionError")
     seen: list[str] = []
 
-    def tells(evaluation: dojoir.Evaluation, trace: dojoir.Trace, speed: float) -> None:
+    def tells(evaluation: Evaluation, trace: dojoir.Trace, speed: float) -> None:
         seen.append(evaluation.hash)
         if len(seen) == 5:
             raise BrokenPipeError("nobody reads")
@@ -112,7 +113,7 @@ def test_the_evaluator_can_be_asked_again_after_a_progress_that_fails(monkeypatc
         def __init__(self) -> None:
             kept.append(self)
 
-    def tells(evaluation: dojoir.Evaluation, trace: dojoir.Trace, speed: float) -> None:
+    def tells(evaluation: Evaluation, trace: dojoir.Trace, speed: float) -> None:
         if trace.moves:
             raise Kept
 
@@ -154,7 +155,7 @@ def test_the_fork_server_may_be_killed(when: int | str, monkeypatch: pytest.Monk
 
     seen: list[str] = []
 
-    def tells(evaluation: dojoir.Evaluation, trace: dojoir.Trace, speed: float) -> None:
+    def tells(evaluation: Evaluation, trace: dojoir.Trace, speed: float) -> None:
         seen.append(evaluation.hash)
         if len(seen) == when:
             kill()
@@ -244,7 +245,7 @@ def test_a_ratio_under_way_is_timed_in_turn_with_the_fastest_start(monkeypatch: 
                 raced.append((kernel.hash, best and best.hash))
                 ratio = None if best is None else 4.0 if best == SOFTMAX else 1.5
                 ends = None if ratio is None else (ratio, ratio)
-                yield dojoir.Evaluation(kernel.hash, "ok", 1.0, ratio=ratio, ratio_interval=ends, ratios=ends or ())
+                yield Evaluation(kernel.hash, "ok", 1.0, ratio=ratio, ratio_interval=ends, ratios=ends or ())
 
     monkeypatch.setattr("dojoir.search.tuning.Static", Lucky)
     told: list[float] = []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import dojoir
+from dojoir.runtime import Evaluation
 from dojoir.search import closing
 from dojoir.search.play import Play
 from dojoir.search.tuned import Gain
@@ -29,13 +30,13 @@ def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def static(states: int, **more: Any) -> dojoir.Tuned:
+def static(states: int, **more: Any) -> dojoir.search.Tuned:
     options: dict[str, Any] = {"sizes": SIZES, "timer": "static", "strategy": "evolve", "seed": 5} | more
     return dojoir.tune(SOFTMAX, budget=dojoir.Budget(states=states), **options)
 
 
 def estimate(trace: dojoir.Trace) -> float:
-    return dojoir.estimate(trace.kernel, SIZES, threads=1)
+    return dojoir.search.estimate(trace.kernel, SIZES, threads=1)
 
 
 def slow() -> dojoir.Trace:
@@ -174,9 +175,7 @@ def test_what_is_to_replace_one_is_raced_against_it_where_that_was_timed(
 
 # -- a database that knows ---------------------------------------------------------------------------------------
 def put(database: Database, trace: dojoir.Trace, seconds: float) -> None:
-    found = dojoir.Evaluation(
-        trace.kernel.hash, "ok", seconds, (seconds, seconds), (seconds,), 3, trace.kernel.hash
-    )
+    found = Evaluation(trace.kernel.hash, "ok", seconds, (seconds, seconds), (seconds,), 3, trace.kernel.hash)
     database.record(trace, found, sizes=SIZES, threads=1, protocol=dojoir.Evaluator.PROTOCOL)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import dojoir
+from dojoir.runtime import Evaluation
 from dojoir.search import STRATEGIES, Play
 from dojoir.search.actions import ACTIONS, drawn
 from dojoir.search.beam import family_of
@@ -37,7 +38,7 @@ def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def static(**more: Any) -> dojoir.Tuned:
+def static(**more: Any) -> dojoir.search.Tuned:
     budget = more.pop("budget", dojoir.Budget(states=25))
     return dojoir.tune(SOFTMAX, sizes=SIZES, budget=budget, **{"timer": "static", **more})
 
@@ -48,8 +49,8 @@ def test_a_strategy_finds_something_and_does_the_same_again(name: str) -> None:
     assert first.trace.kernel == again.trace.kernel
     assert [one.hash for one in first.states] == [one.hash for one in again.states]
     assert len({one.hash for one in first.states}) == len(first.states) == 25
-    start = dojoir.estimate(SOFTMAX, SIZES, threads=1)
-    assert dojoir.estimate(first.trace.kernel, SIZES, threads=1) < start / 2
+    start = dojoir.search.estimate(SOFTMAX, SIZES, threads=1)
+    assert dojoir.search.estimate(first.trace.kernel, SIZES, threads=1) < start / 2
     assert dojoir.certify(first.trace) and first.trace.is_safe
     assert static(strategy=name, seed=4).states != first.states
 
@@ -84,7 +85,7 @@ def test_every_start_is_evaluated_before_anything_is_drawn(name: str, monkeypatc
             return []
 
         with monkeypatch.context() as patch:
-            patch.setattr(dojoir, "draw", drew)
+            patch.setattr(dojoir.search, "draw", drew)
             patch.setattr("dojoir.search.play.drawn", drew)
             patch.setattr("dojoir.search.play.mutated", lambda *arguments: drew() or None)
             tuned = static(
@@ -93,8 +94,8 @@ def test_every_start_is_evaluated_before_anything_is_drawn(name: str, monkeypatc
             )  # fmt: skip
         assert [one.hash for one in tuned.states] == wanted
         assert tuned.stopped == f"the budget is spent: states ({len(wanted)})"
-        best = min(dojoir.estimate(t.kernel, SIZES, threads=1) for t in (starts or [default]))
-        assert dojoir.estimate(tuned.trace.kernel, SIZES, threads=1) <= best
+        best = min(dojoir.search.estimate(t.kernel, SIZES, threads=1) for t in (starts or [default]))
+        assert dojoir.search.estimate(tuned.trace.kernel, SIZES, threads=1) <= best
 
 
 @pytest.mark.parametrize(("name", "limit"), [("beam", 0), ("beam", 1), *((name, 9) for name in STRATEGIES)])
@@ -135,7 +136,7 @@ def test_seconds_leave_out_no_start() -> None:
 
 
 def test_an_interrupt_keeps_the_best() -> None:
-    def interrupt(evaluation: dojoir.Evaluation, trace: dojoir.Trace, best: float) -> None:
+    def interrupt(evaluation: Evaluation, trace: dojoir.Trace, best: float) -> None:
         seen.append(best)
         if len(seen) == 12:
             raise KeyboardInterrupt
@@ -143,7 +144,9 @@ def test_an_interrupt_keeps_the_best() -> None:
     seen: list[float] = []
     tuned = static(progress=interrupt)
     assert tuned.stopped == "interrupted" and len(tuned.states) == 12
-    assert dojoir.estimate(tuned.trace.kernel, SIZES, threads=1) < dojoir.estimate(SOFTMAX, SIZES, threads=1)
+    assert dojoir.search.estimate(tuned.trace.kernel, SIZES, threads=1) < dojoir.search.estimate(
+        SOFTMAX, SIZES, threads=1
+    )
 
 
 def test_moves_that_do_not_matter_are_left_out() -> None:
@@ -184,7 +187,7 @@ class Own:
         found, self.left = self.left[:n], self.left[n:]
         return found
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+    def tell(self, evaluations: Sequence[Evaluation]) -> None:
         self.told += [one.hash for one in evaluations]
         assert len(self.told) == 2
 
@@ -276,7 +279,7 @@ class Mean:
         self.fitted: list[tuple[int, int]] = []
 
     def fit(self, rows: Any, speeds: Any) -> None:
-        assert rows.shape == (len(speeds), len(dojoir.features(SOFTMAX, SIZES)))
+        assert rows.shape == (len(speeds), len(dojoir.search.features(SOFTMAX, SIZES)))
         self.fitted.append(rows.shape)
 
     def predict(self, rows: Any) -> Any:
@@ -309,7 +312,7 @@ def test_a_strategy_is_told_the_traces_with_their_evaluations() -> None:
         def ask(self, n: int) -> list[dojoir.Trace]:
             return [*self.play.children(self.play.best, n), self.play.starts[0]]
 
-        def tell(self, evaluations: Sequence[dojoir.Evaluation], traces: Sequence[dojoir.Trace]) -> None:
+        def tell(self, evaluations: Sequence[Evaluation], traces: Sequence[dojoir.Trace]) -> None:
             told.extend((one.hash, trace.kernel.hash) for one, trace in zip(evaluations, traces, strict=True))
 
     static(strategy=Own, budget=dojoir.Budget(states=13))
@@ -325,7 +328,7 @@ def test_a_strategy_counts_the_moves_that_it_makes_by_itself() -> None:
             self.play.count(2)
             return [self.play.starts[0].then(f"split(0, {self.play.ledger.moves})")]
 
-        def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+        def tell(self, evaluations: Sequence[Evaluation]) -> None:
             pass
 
     tuned = static(strategy=Own, budget=dojoir.Budget(moves=6))
@@ -382,7 +385,7 @@ def test_an_answer_is_not_slower_than_a_start(high: float, kept: bool, monkeypat
         return Together
 
     monkeypatch.setattr(dojoir, "measure_together", together)
-    monkeypatch.setattr(dojoir, "ratio_of", ratio_of)
+    monkeypatch.setattr(dojoir.runtime, "ratio_of", ratio_of)
     assert is_slower_than_a_start(play, answer) is not kept
     assert timed == [starts[1].kernel.hash] and not is_slower_than_a_start(play, starts[1])
 
@@ -400,7 +403,7 @@ def test_first_moves_of_kernels_that_are_built_alike_are_drawn(tmp_path: Path) -
     assert alike(texts["softmax"], texts["log_softmax"]) > LIKE > alike(texts["softmax"], texts["conv2d"])
     other = dojoir.Trace(dojoir.kernels.load("log_softmax")).then("split(0, 16)").then("split(0.0, 4)")
     with Database(tmp_path / "some.db") as database:
-        timed = dojoir.Evaluation(other.kernel.hash, "ok", 1e-3, (1e-3, 1e-3), (1e-3,), 3, "d")
+        timed = Evaluation(other.kernel.hash, "ok", 1e-3, (1e-3, 1e-3), (1e-3,), 3, "d")
         database.record(other, timed, "llvm", sizes=SIZES, threads=1)
         database.record(dojoir.Trace(SOFTMAX), replace(timed, hash=SOFTMAX.hash), "llvm", sizes=SIZES, threads=1)
         (found,) = database.relatives(SOFTMAX)
@@ -414,7 +417,7 @@ def test_first_moves_of_kernels_that_are_built_alike_are_drawn(tmp_path: Path) -
             def ask(self, n: int) -> list[dojoir.Trace]:
                 return []
 
-            def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+            def tell(self, evaluations: Sequence[Evaluation]) -> None:
                 pass
 
         static(strategy=Borrows, db=database)

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 import dojoir
+from dojoir.runtime import Evaluation
 from dojoir.runtime.measurement.lease import timing_lease
 from dojoir.search import Gain, Play, closing
 from dojoir.search.budget import BUILT_AGAIN, Budget, Ledger
@@ -25,8 +26,8 @@ def own_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     yield
 
 
-def state(seconds: float) -> dojoir.Evaluation:
-    return dojoir.Evaluation("a", "ok", seconds=1e-3, stages={"build": seconds / 2, "lease": seconds / 2})
+def state(seconds: float) -> Evaluation:
+    return Evaluation("a", "ok", seconds=1e-3, stages={"build": seconds / 2, "lease": seconds / 2})
 
 
 def test_no_state_is_begun_that_would_not_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,11 @@ import pytest
 
 import dojoir
 from dojoir import ParseError
+from dojoir.grammar import problems
 from dojoir.grammar.instructions import VARIABLE, read_instruction
 from dojoir.ir.instruction import Use
 from dojoir.ir.stored import from_bytes, to_bytes, whole_text
+from dojoir.proof.checker_mode import check_with
 from dojoir.support import identity as identity_module
 from dojoir.support import shelf
 from dojoir.support.identity import identity, is_unchanged
@@ -148,7 +150,7 @@ def test_a_trace_that_was_found_is_like_any_other(folder: Path) -> None:
 
 def test_a_proof_by_the_core_is_made_anew(folder: Path) -> None:
     kernel, calls = dojoir.kernels.load("relu"), list[str]()
-    with dojoir.check_with("core"):
+    with check_with("core"):
         for _ in range(2):
             kept(kernel, "", "split(0, 8)", calls)
     assert len(calls) == 2
@@ -204,7 +206,7 @@ def test_half_of_a_character_has_a_key_too(folder: Path, half: str) -> None:
     assert dojoir.compile(dojoir.optimize(again).kernel).run({}, N=2)["y"].tolist() == [0, 0]
     with pytest.raises(ParseError, match="unexpected-character"):
         dojoir.parse(half, half)
-    assert dojoir.problems(half)[0].code == "unexpected-character"
+    assert problems(half)[0].code == "unexpected-character"
 
 
 def test_no_cache_no_entries(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from folders import ROOT
 from written_answers import TEXTS
 
 import dojoir
+from dojoir.ir.text import canonical_text
 from dojoir.records.likeness import lines
 from dojoir.tasks import find_tasks, own_tasks, question, read_task, task_of
 from dojoir.tasks.judging import speeds_without
@@ -41,12 +42,12 @@ def test_no_kernel_is_in_two_splits() -> None:
 @pytest.mark.parametrize("folder", ["polybench", "practice", "unseen"])
 def test_no_text_of_a_task_is_one_that_is_only_reported_on(folder: str) -> None:
     public = {
-        dojoir.canonical_text(dojoir.load(path)): path.name
+        canonical_text(dojoir.load(path)): path.name
         for path in sorted((ROOT / "benchmarks" / folder).glob("*.dojo"))
     }
     assert len(public) > 20
     own = [task for task in TASKS.values() if task.source == "own"]
-    assert not {task.name: found for task in own if (found := public.get(dojoir.canonical_text(task.kernel)))}
+    assert not {task.name: found for task in own if (found := public.get(canonical_text(task.kernel)))}
 
 
 UNSEEN = ("diagnose-soft_threshold", "debug-log_softmax", "debug-rmsnorm")

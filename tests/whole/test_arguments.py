@@ -11,10 +11,12 @@ from random import Random
 import hostile
 import pytest
 from hostile_values import JUNK, PAIR, Raises
+from listed import public_values
 
 import dojoir
+from dojoir.runtime import PythonCode
 from dojoir.support.cache import Cache, content_key
-from dojoir.support.public import unresolved
+from dojoir.support.public import public, unresolved
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +48,7 @@ OWN_CHECKS = {"thread_count", "write_file", "public", "clear_caches", "processor
 
 
 def test_every_public_function_has_the_wall() -> None:
-    functions = {name: getattr(dojoir, name) for name in dojoir.__all__}
+    functions = public_values()
     bare = {n for n, f in functions.items() if inspect.isfunction(f) and not hasattr(f, "__wrapped__")}
     assert bare == OWN_CHECKS
 
@@ -78,7 +80,10 @@ def test_a_schedule_that_is_no_text_is_told(tmp_path: Path, content: bytes) -> N
 
 def test_a_seed_below_0_is_told() -> None:
     kernel = dojoir.parse(PAIR)
-    for call in (lambda: dojoir.random_inputs(kernel, N=4, seed=-1), lambda: dojoir.verify(kernel, seeds=(-3,))):
+    for call in (
+        lambda: dojoir.testing.random_inputs(kernel, N=4, seed=-1),
+        lambda: dojoir.verify(kernel, seeds=(-3,)),
+    ):
         with pytest.raises(dojoir.ArgumentError, match="a seed is a whole number from 0"):
             call()
 
@@ -169,7 +174,7 @@ def test_a_machine_is_one_that_can_be(field: str) -> None:
 @pytest.mark.parametrize("code", [("1 +",), ("x", "("), ("a\0b",), ("x", "1 / 0"), ("x", "import nothing_here")])
 def test_python_code_that_does_not_run_is_told(code: tuple[str, ...]) -> None:
     with pytest.raises(dojoir.ArgumentError) as error:
-        dojoir.PythonCode(*code).bind({"x": 1})
+        PythonCode(*code).bind({"x": 1})
     assert error.value.diagnostic.code == "bad-code"
 
 
@@ -221,7 +226,7 @@ def test_what_is_called_but_has_no_name_is_held_to_its_annotations() -> None:
         def __call__(self, x: int) -> int:
             return 2 * x
 
-    doubled = dojoir.public(Doubled())
+    doubled = public(Doubled())
     assert doubled(21) == 42
     with pytest.raises(dojoir.ArgumentError, match="Doubled: x is an integer"):
         doubled("a")  # type: ignore[arg-type]

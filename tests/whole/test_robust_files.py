@@ -16,11 +16,11 @@ from folders import ROOT
 from robust import PAIR, shell
 
 import dojoir
-from dojoir.support.files import UNFINISHED
+from dojoir.support.files import UNFINISHED, write_file
 
 # -- 2: one writer for all files -----------------------------------------------------------------------------
 WRITERS: dict[str, Callable[[str], object]] = {
-    "write_file": lambda path: dojoir.write_file(path, "text\n"),
+    "write_file": lambda path: write_file(path, "text\n"),
     "Trace.save": lambda path: dojoir.Trace(dojoir.parse(PAIR)).save(path),
     "-o": lambda path: in_process("library:relu", "-o", path),
     "--run -o": lambda path: in_process("library:relu", "--run", "-s", "N=2", "-o", path),
@@ -163,7 +163,7 @@ def test_2_a_writer_that_was_killed_leaves_the_old_file(tmp_path: Path) -> None:
     code = (
         "import os, dojoir, dojoir.support.files as files\n"
         "files.os.replace = lambda *names: os._exit(9)\n"
-        f"dojoir.write_file({str(tmp_path / 'file')!r}, 'new')"
+        f"write_file({str(tmp_path / 'file')!r}, 'new')"
     )
     (tmp_path / "file").write_text("old")
     assert subprocess.run([sys.executable, "-c", code]).returncode == 9

@@ -13,6 +13,7 @@ from importlib.resources import files
 import dojoir
 from dojoir.evidence.page import plots
 from dojoir.evidence.page.view import Bench, Gate, State, View
+from dojoir.support.seconds import format_seconds
 
 HERE = "dojoir.evidence.page"
 
@@ -131,8 +132,8 @@ def _bench(bench: Bench) -> str:
     rows = []
     for one in bench.times:
         ratio = "" if one.ratio is None else "{:.3g}× ({:.3g} to {:.3g})".format(*one.ratio)
-        interval = f"{dojoir.format_seconds(one.low)} to {dojoir.format_seconds(one.high)}"
-        cells = (dojoir.format_seconds(one.seconds), interval, str(one.count), ratio)
+        interval = f"{format_seconds(one.low)} to {format_seconds(one.high)}"
+        cells = (format_seconds(one.seconds), interval, str(one.count), ratio)
         row = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         rows.append(f'<tr><th scope="row">{escape(one.name)}</th>{row}</tr>')
     names = ("", "median", "95% interval", "samples", "times as fast as it")

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-import dojoir
 from dojoir.evidence.page.view import Bench, Roofline, State
+from dojoir.support.seconds import format_seconds
 
 WIDTH = 640
 ROW = 26
@@ -52,8 +52,8 @@ def times(bench: Bench) -> str:
             f'<line class="bar" x1="{at(one.low):.1f}" x2="{at(one.high):.1f}" y1="{y + 6}" y2="{y + 6}"/>'
         )
         parts.append(f'<circle class="mid" cx="{at(one.seconds):.1f}" cy="{y + 6}" r="3.5"/>')
-        parts.append(_svg_text(WIDTH - 100, y + 9, dojoir.format_seconds(one.seconds)))
-    words = ", ".join(f"{one.name} {dojoir.format_seconds(one.seconds)}" for one in bench.times)
+        parts.append(_svg_text(WIDTH - 100, y + 9, format_seconds(one.seconds)))
+    words = ", ".join(f"{one.name} {format_seconds(one.seconds)}" for one in bench.times)
     return _svg(20 + ROW * len(bench.times), f"times at {bench.shape}", words, parts, "times")
 
 
@@ -153,7 +153,7 @@ def _depth(state: State, by_hash: dict[str, State]) -> int:
 
 def described(state: State) -> str:
     """The outcome of a state, in words."""
-    time = dojoir.format_seconds(state.seconds) if state.seconds else ""
+    time = format_seconds(state.seconds) if state.seconds else ""
     return ", ".join(word for word in (state.status, time) if word) or "on the way"
 
 

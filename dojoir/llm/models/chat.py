@@ -16,6 +16,7 @@ import dojoir
 from dojoir.cli.chunks import read_input
 from dojoir.evidence.forms import from_data, to_data
 from dojoir.llm.models.exchange import Message, Reply
+from dojoir.support.files import write_file
 
 VERSION = 1
 
@@ -72,7 +73,7 @@ class Chat:
                 return
         if self._path is not None:
             lines = [_line("begun", self.begun), *(_line("exchange", one) for one in self._kept)]
-            dojoir.write_file(self._path, "".join(lines))
+            write_file(self._path, "".join(lines))
 
     def next(self) -> Exchange | None:
         """The next exchange of the file; None where there are no more."""

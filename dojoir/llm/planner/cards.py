@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import dojoir
+from dojoir.support.seconds import format_seconds
 
 SECONDS = 30.0
 """The seconds that a card may take."""
 
 SHOWN = ("instances", "flops", "accesses next", "accesses strided", "accesses gathered", "chains", "guards")
-"""The features (`dojoir.features`) that are told where nothing is timed."""
+"""The features (`dojoir.search.features`) that are told where nothing is timed."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Cards:
         return Bound("\n".join(lines), card.share, card.of or "")
 
     def _read(self, kernel: dojoir.Kernel) -> Bound:
-        found = dojoir.features(kernel, self.sizes)
-        seconds = dojoir.estimate(kernel, self.sizes, self.target, self.threads)
+        found = dojoir.search.features(kernel, self.sizes)
+        seconds = dojoir.search.estimate(kernel, self.sizes, self.target, self.threads)
         counts = ", ".join(f"{found[name]:.3g} {name}" for name in SHOWN if found.get(name))
-        return Bound(f"not timed; estimated {dojoir.format_seconds(seconds)} from the text: {counts}")
+        return Bound(f"not timed; estimated {format_seconds(seconds)} from the text: {counts}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import dojoir
+from dojoir.ir.text import canonical_text
 from dojoir.know import notes_in
 from dojoir.llm.models.asking import Asker, Prices
 from dojoir.llm.models.chat import VERSION, Begun, Chat
@@ -38,7 +39,7 @@ def from_name(name: str) -> Callable[..., Planner]:
     def llm(play: Play, **options: object) -> Planner:
         settings = Settings.of(options)
         begun = Begun(
-            VERSION, dojoir.canonical_text(play.kernel), play.target, play.sizes, play.threads, name, SYSTEM,
+            VERSION, canonical_text(play.kernel), play.target, play.sizes, play.threads, name, SYSTEM,
             tuple(tuple(map(str, trace.moves)) for trace in play.starts),
         )  # fmt: skip
         chat = Chat(begun, settings.chat, settings.replay_chat)

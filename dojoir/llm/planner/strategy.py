@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import dojoir
+from dojoir import runtime
 from dojoir.llm.models.asking import Asker
 from dojoir.llm.models.chat import Exchange
 from dojoir.llm.models.exchange import Message, ModelError, Question, Reply
@@ -44,7 +45,7 @@ class Planner:
     ) -> None:
         self.play, self.asker, self.settings, self.tools, self.cards = play, asker, settings, tools, cards
         self.tries: dict[int, Try] = {}
-        self.evaluations: dict[str, dojoir.Evaluation] = {}
+        self.evaluations: dict[str, runtime.Evaluation] = {}
         self.bounds: dict[int, Bound] = {}
         self.reflections: list[str] = []
         self.waiting: list[dojoir.Trace] = []
@@ -70,7 +71,7 @@ class Planner:
         asked, self.waiting = self.waiting[:n], self.waiting[n:]
         return asked
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation], traces: Sequence[dojoir.Trace]) -> None:
+    def tell(self, evaluations: Sequence[runtime.Evaluation], traces: Sequence[dojoir.Trace]) -> None:
         """Takes the results of the states, for the next question."""
         self.evaluations.update((one.hash, one) for one in evaluations)
         for one in [*self.tries.values()]:
@@ -83,7 +84,7 @@ class Planner:
             self.idle = 0 if gained else self.idle + 1
             self.reached = max(self.reached, best)
 
-    def _with_evaluation(self, one: Try, found: dojoir.Evaluation) -> Try:
+    def _with_evaluation(self, one: Try, found: runtime.Evaluation) -> Try:
         speed = self.play.speed(found)
         if not speed or one.of is None:
             return replace(one, status=found.status, reason=found.reason, speed=speed or None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import dojoir
+from dojoir import runtime
 
 LONGEST = 600
 """The most characters of the steps of a try that are told."""
@@ -80,7 +81,7 @@ def _cut(text: str) -> str:
 
 
 def interval_of(
-    ratio: float, one: dojoir.Evaluation, of: dojoir.Evaluation | None, noise: float
+    ratio: float, one: runtime.Evaluation, of: runtime.Evaluation | None, noise: float
 ) -> tuple[float, float]:
     """The interval of a ratio of speeds: from the intervals of both times, or the noise where there is none; the
     ratio is in it."""

@@ -181,7 +181,7 @@ def named_pass(run: Callable[Concatenate[Trace, ...], None]) -> Pass:
     """A pass of a function, by its name: a decorator. A file of such passes is for `dojoir-opt --load`.
 
     >>> import dojoir
-    >>> @dojoir.named_pass
+    >>> @dojoir.passes.named_pass
     ... def blocks(trace: dojoir.Trace, size: int = 16) -> None:
     ...     "Runs blocks of a scope on the cores."
     ...     trace.apply(f"split(0, {size})")
