@@ -8,13 +8,14 @@ if every guard held. `dojoir.cost` is exact, and takes a hundred times as long.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import log2, prod
+from math import ceil, gcd, log2, prod
+from typing import NamedTuple
 
 from dojoir.backends.host import machine_for
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Buffer, Expr, Guard, Kernel, Node, Op, Scope, Statement, given_kernel
+from dojoir.ir.nodes import Access, Expr, Guard, Kernel, Node, Op, Scope, Statement, given_kernel
 from dojoir.ir.packing import in_halves
 from dojoir.ir.words import MARKS, STORAGES
 from dojoir.meaning.sizes import solve
@@ -29,6 +30,20 @@ SLOW = {"exp": 20, "exp2": 16, "log": 20, "log2": 18, "pow": 40, "rsqrt": 8, "sq
 """About how many cycles the operations take that are not done in one."""
 
 OPS = ("=", "+=", "*=", "max=", "min=", "^=", "&=", "|=")
+
+PAGE = 4096
+"""Bytes after which the sets of a first cache repeat, on every processor that looks them up beside the page."""
+
+
+class Spread(NamedTuple):
+    """The values that an index has, and how many there are from the first to the last."""
+
+    values: int
+    span: int
+
+
+Box = tuple[Spread, ...]
+"""Of each index of an access."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +65,8 @@ class Counted:
             for b in kernel.buffers
         }
         self.found: dict[str, float] = {}
-        self.widths: dict[tuple[Affine, tuple[int, ...], int], int] = {}
-        self.boxes: dict[tuple[tuple[Node, ...], tuple[int, ...], int], dict[str, tuple[int, ...]]] = {}
+        self.spreads: dict[tuple[Affine, tuple[int, ...], int], Spread] = {}
+        self.boxes: dict[tuple[tuple[Node, ...], tuple[int, ...], int], dict[str, Box]] = {}
 
     def add(self, name: str, amount: float) -> None:
         self.found[name] = self.found.get(name, 0.0) + amount
@@ -138,21 +153,23 @@ class Counted:
         return step
 
     # -- how much memory is touched ------------------------------------------------------------------------
-    def width(self, index: Affine, trips: tuple[int, ...], inside: int) -> int:
-        """How many values an index has while the scopes from depth `inside` on run, of those around it."""
+    def spread(self, index: Affine, trips: tuple[int, ...], inside: int) -> Spread:
+        """The values of an index while the scopes from depth `inside` on run, of those around it."""
         key = (index, trips, inside)
-        found = self.widths.get(key)
+        found = self.spreads.get(key)
         if found is None:
-            found = self.widths[key] = 1 + _reach(index, trips, inside)
+            span = 1 + _reach(index, trips, inside)
+            values = prod([max(1, trips[d]) for d in index.iterators if inside <= d < len(trips)])
+            found = self.spreads[key] = Spread(min(values, span), span)
         return found
 
-    def touched(self, nodes: tuple[Node, ...], trips: tuple[int, ...], inside: int) -> dict[str, tuple[int, ...]]:
+    def touched(self, nodes: tuple[Node, ...], trips: tuple[int, ...], inside: int) -> dict[str, Box]:
         """The widest box of each buffer that is touched while the scopes from depth `inside` on run."""
         key = (nodes, trips, inside)
         known = self.boxes.get(key)
         if known is not None:
             return known
-        found: dict[str, tuple[int, ...]] = {}
+        found: dict[str, Box] = {}
         for node in nodes:
             if isinstance(node, Statement):
                 for access in node.accesses:
@@ -165,19 +182,17 @@ class Counted:
         self.boxes[key] = found
         return found
 
-    def box(self, access: Access, trips: tuple[int, ...], inside: int) -> tuple[int, ...]:
+    def box(self, access: Access, trips: tuple[int, ...], inside: int) -> Box:
         """The box that an access touches while the scopes from depth `inside` on run."""
-        return tuple(
-            [
-                min(
-                    n,
-                    self.led_to(index, trips, inside)
-                    if isinstance(index, Access)
-                    else self.width(index, trips, inside),
-                )
-                for n, index in zip(self.shapes[access.buffer], access.indices, strict=True)
-            ]
-        )
+        found = []
+        for n, index in zip(self.shapes[access.buffer], access.indices, strict=True):
+            if isinstance(index, Access):
+                led = min(n, self.led_to(index, trips, inside))
+                found.append(Spread(led, led))
+            else:
+                values, span = self.spread(index, trips, inside)
+                found.append(Spread(min(n, values), min(n, span)))
+        return tuple(found)
 
     def led_to(self, index: Access, trips: tuple[int, ...], inside: int) -> int:
         """How many elements an index that is data leads to at most while the scopes from depth `inside` on run."""
@@ -187,11 +202,34 @@ class Counted:
         """The bytes of the lines that are touched."""
         return sum([self._bytes(name, box) for name, box in self.touched(nodes, trips, inside).items()])
 
-    def _bytes(self, name: str, box: tuple[int, ...]) -> int:
-        buffer = self.buffers[name]
+    def _bytes(self, name: str, box: Box) -> int:
+        lines, _ = self._lines(name, box)
+        return lines * self.machine.line
+
+    def _lines(self, name: str, box: Box) -> tuple[int, int]:
+        """The lines of a box, each of its rows in memory by itself, and the sets of the first cache they are in."""
+        buffer, line = self.buffers[name], self.machine.line
         if buffer.storage == "reg" or (buffer.role == "in" and not buffer.dims):
-            return 0
-        return _line_bytes(buffer, box, self.machine.line)
+            return 0, 1
+        lines, sets, stride = 1, 1, buffer.dtype.itemsize
+        for place, d in enumerate(reversed(buffer.order or tuple(range(len(box))))):
+            values, span = box[d]
+            apart = stride * ((span - 1) // (values - 1) if values > 1 else 1)
+            if place == 0:
+                values = min(values, ceil(span * stride / line))
+                apart = max(apart, line)
+            lines *= values
+            sets *= min(values, PAGE // gcd(apart, PAGE))
+            stride *= 1 if buffer.dims[d].collapsed else self.shapes[name][d]
+        return lines, max(1, min(sets, PAGE // line))
+
+    def fits(self, nodes: tuple[Node, ...], trips: tuple[int, ...], inside: int, cache: int) -> bool:
+        """Whether what is touched stays in a cache: there is room, and in the first cache each set has, too."""
+        touched = self.touched(nodes, trips, inside)
+        found = [self._lines(name, box) for name, box in touched.items()]
+        ways = cache // PAGE if self.machine.caches[:1] == (cache,) else cache
+        bytes_touched = sum([lines for lines, _ in found]) * self.machine.line
+        return bytes_touched <= cache and all(lines <= ways * sets for lines, sets in found)
 
     def brought(self) -> list[float]:
         """The bytes that come from beyond each of three caches."""
@@ -209,7 +247,7 @@ class Counted:
                 brought += self.footprint((node,), trips, len(trips))
             else:
                 inner = (*trips, self.trips(node, trips))
-                if self.footprint(node.body, inner, len(inner)) <= cache:
+                if self.fits(node.body, inner, len(inner), cache):
                     brought += self.footprint(node.body, inner, len(trips))
                 else:
                     brought += inner[-1] * self.traffic(node.body, inner, cache)
@@ -237,17 +275,10 @@ def _reach(index: Affine, trips: tuple[int, ...], inside: int) -> int:
     return reach
 
 
-def _larger(one: tuple[int, ...] | None, other: tuple[int, ...]) -> tuple[int, ...]:
-    return other if one is None else tuple(map(max, one, other))
-
-
-def _line_bytes(buffer: Buffer, box: tuple[int, ...], line: int) -> int:
-    """The bytes of a box in whole lines, each of its rows in memory by itself."""
-    if not box:
-        return line
-    innermost = buffer.order[-1] if buffer.order else len(box) - 1
-    row = -(-box[innermost] * buffer.dtype.itemsize // line) * line
-    return row * prod(n for d, n in enumerate(box) if d != innermost)
+def _larger(one: Box | None, other: Box) -> Box:
+    if one is None:
+        return other
+    return tuple([Spread(max(a.values, b.values), max(a.span, b.span)) for a, b in zip(one, other, strict=True)])
 
 
 @public

@@ -1,0 +1,34 @@
+"""The model of a CPU: which bytes a cache holds, and which of its sets they share."""
+
+from __future__ import annotations
+
+import pytest
+
+import dojoir
+from dojoir.costs.features import counted_at
+
+COLUMNS = """kernel f(M)
+in x: f32[16, M]
+out y: f32[M]
+M
+| y[{0}] = 0
+| 16
+| | y[{0}] += x[{1}, {0}]
+"""
+
+
+def brought(text: str, **sizes: int) -> float:
+    """The bytes from beyond the first cache of a common processor."""
+    return counted_at(dojoir.parse(text), sizes, dojoir.machine_for("avx2")).brought()[0]
+
+
+@pytest.mark.parametrize(("columns", "times"), [(1000, 1), (1040, 1), (1024, 16), (2048, 16)])
+def test_rows_that_share_a_set_do_not_stay(columns: int, times: int) -> None:
+    """16 rows a power of two apart have one set of 8 ways: each line is brought again for each of its elements."""
+    once = 16 * columns * 4
+    assert once * times <= brought(COLUMNS, M=columns) <= 1.2 * once * times + columns * 64
+
+
+def test_few_elements_far_apart_are_few_lines() -> None:
+    near = "kernel f(N)\nout y: f32[N]\n4096\n| 4\n| | y[{0} + 4096*{1}] = 0\n"
+    assert brought(near, N=1 << 14) == 4 << 14
