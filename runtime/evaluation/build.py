@@ -8,7 +8,7 @@ costs no more. What moves have put in lanes is built without the passes that wou
 from __future__ import annotations
 
 import hashlib
-import re
+from collections.abc import Sequence
 from functools import cached_property
 
 from dojoir.backends.backend import check_types, code
@@ -21,7 +21,8 @@ from dojoir.codegen.llvm.printer import print_llvm
 from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import llvm_host
 from dojoir.errors import ToolchainError
-from dojoir.ir.nodes import Kernel
+from dojoir.ir.affine import Affine, FloorDiv, Mod
+from dojoir.ir.nodes import Guard, Kernel, Node, Scope, Statement
 from dojoir.runtime.build import llvm_engine
 from dojoir.runtime.build.llvm_passes import Processor, compiled_here
 from dojoir.runtime.build.pool import parallel_for
@@ -29,12 +30,9 @@ from dojoir.runtime.call.compiled import Compiled
 from dojoir.support.frozen import dataclass
 from dojoir.types.in_bytes import in_bytes
 
-LANES = re.compile(r"<\d+ x ")
-"""The pattern of vector types in LLVM IR: where a move has put a kernel in lanes, LEFT_OUT is left out."""
-
 LEFT_OUT = ("loop_vectorization", "loop_interleaving", "loop_unrolling", "slp_vectorization")
-"""The passes that find little in code that is in lanes by its moves, and take half of the time; the order of the
-states by their speed stays (tests/helpers/llvm_passes_of_search.py)."""
+"""The passes that find little where all loops are in lanes by moves (`in_lanes`), and take half of the time; the
+order of the states by their speed stays (tests/helpers/llvm_passes_of_search.py)."""
 
 LEVEL = 2
 """The level of LLVM's pipeline for such code."""
@@ -42,6 +40,9 @@ LEVEL = 2
 CODE_LIMIT = 64_000
 """How many characters the code of a candidate may have where nothing else is said: half again those of the longest
 schedules for rows that come with dojoir."""
+
+FEW = 16
+"""The iterations below which it matters little how LLVM runs a loop."""
 
 COMMENTS = (";", "//")
 """The prefixes of comments in LLVM IR or C, which are not part of the code."""
@@ -113,11 +114,37 @@ def build(
     return Built(made, hashlib.sha256(made.source.encode()).hexdigest())
 
 
+def in_lanes(kernel: Kernel) -> bool:
+    """Whether moves have put every innermost loop in lanes. The rest of a multiple (`N % 8`) may be a loop, or
+    written out: neither is long. In any other loop LLVM's own lanes matter as much as those of a move."""
+    lanes = any(isinstance(node, Scope) and "v" in node.marks for _, node in kernel.walk())
+    return lanes and _are_in_lanes(kernel.body)
+
+
+def _are_in_lanes(nodes: Sequence[Node]) -> bool:
+    return all(isinstance(node, Statement) or _is_in_lanes(node) for node in nodes)
+
+
+def _is_in_lanes(node: Scope | Guard) -> bool:
+    if isinstance(node, Guard) or any(not isinstance(child, Statement) for child in node.body):
+        return (isinstance(node, Scope) and "v" in node.marks) or _are_in_lanes(node.body)
+    return bool({"u", "v"} & {*node.marks}) or any(map(_is_remainder, node.extent.bounds))
+
+
+def _is_remainder(extent: Affine) -> bool:
+    """Whether an extent is what a multiple leaves, or a number below the lanes of any vector."""
+    few = extent.is_constant and extent.offset < FEW
+    return few or any(
+        isinstance(atom, Mod) or (isinstance(atom, FloorDiv) and factor == -atom.divisor)
+        for atom, factor in extent.terms
+    )
+
+
 def _through_llvm(kernel: Kernel, threads: int, cpu: str | None, source: Source, full: bool) -> Built:
     text = source.text
     here = llvm_engine.host(cpu)
     processor = Processor(here.triple, here.cpu, here.features)
-    quick = not full and LANES.search(source.code) is not None
+    quick = not full and in_lanes(kernel)
     machine_code = compiled_here(text, processor, LEFT_OUT, LEVEL) if quick else compiled_here(text, processor)
     symbols = {"dojo_parallel_for": parallel_for(threads)} if "@dojo_parallel_for" in text else {}
     name = symbol(kernel.name)

@@ -142,6 +142,16 @@ def test_the_same_machine_code_is_not_timed_again(evaluator: dojoir.Evaluator) -
         assert again.seconds == first.seconds and again.cases == 0
 
 
+def test_a_loop_that_no_move_put_in_lanes_keeps_all_passes() -> None:
+    two = "kernel f(N)\nin x: f32[N]\nout y: f32[N]\nout z: f32[N]\nN\n| y[{0}] = 2 * x[{0}]\n"
+    two += "N\n| z[{0}] = 3 * x[{0}]\n"
+    one, both = ("vectorize(0)",), ("vectorize(0)", "vectorize(1)")
+    rest = ("split(0, 8)", "vectorize(0.0)", "vectorize(1)")
+    assert not build_module.in_lanes(dojoir.parse(two))
+    for moves, found in ((one, False), (both, True), (rest, True)):
+        assert build_module.in_lanes(dojoir.apply(dojoir.parse(two), "; ".join(moves))) == found, moves
+
+
 def test_what_is_in_lanes_is_built_quickly(evaluator: dojoir.Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[object, ...]] = []
     real_passes = build_module.compiled_here

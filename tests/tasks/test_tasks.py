@@ -50,16 +50,7 @@ def test_no_text_of_a_task_is_one_that_is_only_reported_on(folder: str) -> None:
     assert not {task.name: found for task in own if (found := public.get(canonical_text(task.kernel)))}
 
 
-UNSEEN = ("diagnose-soft_threshold", "debug-log_softmax", "debug-rmsnorm")
-"""Tasks of which the model of CPUs cannot tell the move. soft_threshold goes through 16 rows that lie 4 KB
-apart and share a set of the first cache (3.5 times as slow, measured); the model counts no sets. For
-log_softmax it takes LLVM to run a loop with a logarithm in lanes by itself, which it does not. In rmsnorm
-two moves cost nothing, as LLVM does by itself what `vectorize` does."""
-
-
-@pytest.mark.parametrize(
-    "name", [name for name, task in TASKS.items() if task.kind in ("diagnose", "debug") and name not in UNSEEN]
-)
+@pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.kind in ("diagnose", "debug")])
 def test_one_move_of_a_trace_is_the_one(name: str) -> None:
     """Of a pipeline that is refused, it is legal without the move that is; else a model of the costs, which runs
     nothing, holds one of the moves to be worth leaving out, by far for a diagnosis."""
