@@ -25,8 +25,11 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
       several cores. Rows whose elements wait for the one before and for the row before come into flight together.
     - *turn*: scopes of one iteration go away, and each nest gets scalars of its own. Then the two scopes of a
       recurrence along a row are exchanged.
-    - *cut*: triangles become blocks of rows. Before that, sums go inside of what they sum up for, along rows, and
-      are counted from 0; each product gets a nest of its own, and other adjacent scopes are fused.
+    - *cut*: triangles become blocks of rows. Before that the same work gets one form, however it is written: no
+      tiles by hand, no temporary that is read once, the conditions of windows inside of all scopes and those of
+      triangles bounds of theirs. Sums go inside of what they sum up for, along rows, and are counted from 0; each
+      product gets a nest of its own, with the rows of its result outside, and other adjacent scopes are fused. A
+      function that two loops of a row ask is kept in a row.
     - *tile*: products of matrices, convolutions and windows get a register tile, with the shared panel or the
       filters packed. Sums that are known to be long, for one core, go in blocks that a cache holds; products that
       are known to have one column go through their rows as they lie in memory.

@@ -39,12 +39,15 @@ from dojoir.passes.schedule.cpu.tiles.triangles import triangles
 from dojoir.passes.schedule.cpu.tiles.windows import columns_alone, window_tiles
 from dojoir.passes.schedule.facts.sizes import Sizes
 from dojoir.passes.schedule.forms.borders import cut_borders
+from dojoir.passes.schedule.forms.bounds import conditions_to_bounds
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums, take_units_away
 from dojoir.passes.schedule.forms.counted_from_columns import count_from_zero
 from dojoir.passes.schedule.forms.parting import part_products
+from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
 from dojoir.passes.schedule.forms.residues import split_residues
 from dojoir.passes.schedule.forms.scalars import own_scalars
 from dojoir.passes.schedule.forms.settling import remove_guards
+from dojoir.passes.schedule.forms.temporaries import inline_once, keep_repeated
 from dojoir.passes.schedule.forms.turning import sums_along_rows
 from dojoir.passes.schedule.steps.combinators import make, tried
 from dojoir.passes.schedule.steps.fit import Structure
@@ -159,12 +162,17 @@ def _scalars(trace: Trace, sizes: Sizes) -> None:
 
 
 def _contractions(trace: Trace, sizes: Sizes) -> None:
-    """Sums inside of what they sum up for, along rows and from 0 on; products with nests of their own, and all else
-    fused."""
+    """One form of the same work however it is written: sums inside of what they sum up for, along rows and from 0
+    on; products with nests of their own, and all else fused."""
+    inline_once(trace)
+    as_plain_scopes(trace)
+    conditions_to_bounds(trace)
     sums_along_rows(trace)
     sink_sums(trace)
     part_products(trace)
     join_around_products(trace)
+    rows_outside(trace)
+    keep_repeated(trace)
     count_from_zero(trace)
 
 

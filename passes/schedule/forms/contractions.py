@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from dojoir.errors import ArgumentError
-from dojoir.ir.nodes import Kernel, Node, Path, Site
+from dojoir.ir.nodes import Kernel, Node, Path, Scope, Site
 from dojoir.passes.base.move import Move, place_of
 from dojoir.passes.engine.engine import is_legal
 from dojoir.passes.engine.trace import Trace
@@ -23,6 +23,9 @@ from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
 from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.steps.combinators import first, make, moves_named, repeat, tried
 
+WINDOW = 16
+"""The elements along a window, at most."""
+
 
 def take_units_away(trace: Trace) -> None:
     """Removes the scopes of extent 1 that have no mark: a row or a column that stands alone."""
@@ -31,28 +34,47 @@ def take_units_away(trace: Trace) -> None:
 
 # -- sums inside of what they sum up for ------------------------------------------------------------------------
 def sink_sums(trace: Trace) -> None:
-    """Brings the scopes that a contraction sums over inside of those of its result, where they stand around them in
-    a perfect nest."""
+    """Brings the scopes that are summed over inside of those of the result, where they stand around them in a
+    perfect nest: of a contraction, of a window, and of a sum along a row of memory whose results go down a
+    column."""
     for n in range(len(trace.kernel.sites)):
         for _ in trace.kernel.sites[n].scopes:
             site = trace.kernel.sites[n]
-            levels = _levels_to_sink(site) if is_contraction(site) and not _marked(site) else None
+            levels = None if _marked(site) else _levels_to_sink(trace.kernel, site)
             if levels is None or not tried(trace, SinkScope(place_of(levels[0]), levels[1])):
                 break
 
 
-def _levels_to_sink(site: Site) -> tuple[Path, int] | None:
+def _levels_to_sink(kernel: Kernel, site: Site) -> tuple[Path, int] | None:
     """The path of the innermost scope that a statement sums over around some of its result, and how many levels it
     is inside of the last of these, all of them scopes with one child."""
     target = site.statement.target
     kept = [d for d in range(len(site.scopes)) if depends(target, d)]
-    outside = [d for d in range(kept[-1]) if d not in kept]
-    if not outside:
+    outside = [d for d in range(max(kept, default=0)) if d not in kept]
+    if not outside or site.statement.accumulation is None:
+        return None
+    if not (is_contraction(site) or _belongs_inside(kernel, site, outside[-1], kept[-1])):
         return None
     path = site.scope_paths[outside[-1]]
     inner = site.scopes[outside[-1] :]
-    perfect = len(site.path) - len(path) == len(inner) and all(len(scope.body) == 1 for scope in inner)
-    return (path, kept[-1] - outside[-1]) if perfect else None
+    perfect = site.scope_paths[-1] == path + (0,) * (len(inner) - 1)
+    alone = all(len(scope.body) == 1 for scope in inner) and all(step == 0 for step in site.path[len(path) :])
+    return (path, kept[-1] - outside[-1]) if perfect and alone else None
+
+
+def is_window(scope: Scope) -> bool:
+    """Whether a scope goes over few elements, a number that is no size."""
+    return any(bound.is_constant and bound.offset <= WINDOW for bound in scope.extent.bounds)
+
+
+def _belongs_inside(kernel: Kernel, site: Site, summed: int, last: int) -> bool:
+    """Whether a sum that is no contraction goes better inside: over a window of few elements, or along rows of what
+    the result goes down the columns of."""
+    if is_window(site.scopes[summed]):
+        return True
+    reads = site.statement.reads
+    steps = [(step_of(kernel, read, summed), step_of(kernel, read, last)) for read in reads if depends(read, last)]
+    return any(along == 1 and down is None for along, down in steps) and not any(down == 1 for _, down in steps)
 
 
 def _marked(site: Site) -> bool:

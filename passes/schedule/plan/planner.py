@@ -20,11 +20,13 @@ from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
 from dojoir.passes.engine.supposing import proved, supposing
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.cpu.structures import schedule_nests
+from dojoir.passes.schedule.forms.bounds import conditions_to_bounds
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums
 from dojoir.passes.schedule.forms.ends import cut_ends
 from dojoir.passes.schedule.forms.invariants import hoist_factors
 from dojoir.passes.schedule.forms.nests import distribute
 from dojoir.passes.schedule.forms.parting import is_contraction, part_products
+from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
 from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
 from dojoir.passes.schedule.forms.scalars import expand_scalars, keep_scalars, own_scalars
 from dojoir.passes.schedule.gpu.rows.assigning import assigns_at_data
@@ -200,6 +202,8 @@ class Planner:
         arrays in their place are tried."""
         own = trace.copy()
         own_scalars(own)
+        as_plain_scopes(own)
+        conditions_to_bounds(own)
         kept, expanded = own.copy(), own.copy()
         keep_scalars(kept)
         found = self._forms(kept)
@@ -357,6 +361,7 @@ def _products(trace: Trace) -> None:
     sink_sums(trace)
     part_products(trace)
     join_around_products(trace)
+    rows_outside(trace)
     hoist_factors(trace)
 
 

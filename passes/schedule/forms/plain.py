@@ -1,0 +1,208 @@
+"""One form for what can be written in several ways: no tiles by hand, conditions of windows innermost, and the
+scopes around a product in the order in which its result lies in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.ir.nodes import Access, Condition, Extent, Guard, Kernel, Path, Scope
+from dojoir.ir.paths import is_inside
+from dojoir.ir.places import scopes_around
+from dojoir.ir.rewriting.rewrite import map_indices
+from dojoir.ir.text import format_condition
+from dojoir.passes.base.move import Move, Quoted, place_of
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.extents import SetExtent
+from dojoir.passes.loops.guards import AddCondition, DropCondition, RemoveGuard
+from dojoir.passes.loops.sinking import LiftScope
+from dojoir.passes.loops.splitting import Split, Unsplit
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.facts.strides import depends, sites_in
+from dojoir.passes.schedule.forms.contractions import is_window
+from dojoir.passes.schedule.forms.parting import is_contraction
+from dojoir.passes.schedule.steps.combinators import first, repeat, tried
+from dojoir.passes.schedule.steps.spots import Spot, act, spot
+from dojoir.support.frozen import dataclass
+
+
+def as_plain_scopes(trace: Trace) -> None:
+    """No tiles by hand, no scope for two, and the conditions of windows inside of all scopes."""
+    untile(trace)
+    split_digits(trace)
+    guards_inside(trace)
+
+
+# -- conditions ---------------------------------------------------------------------------------------------------
+def guards_inside(trace: Trace) -> None:
+    """Carries scopes out of the conditions of windows, those on an iterator of few values, and makes one condition
+    of two that follow each other: what is around a window is a perfect nest then."""
+    repeat(first(_out_of_guards))(trace)
+    for path, node in reversed(list(trace.kernel.walk())):
+        if isinstance(node, Guard) and len(node.body) == 1 and isinstance(node.body[0], Guard):
+            _ = tried(trace, partial(_join_guards, path=path))
+
+
+def _out_of_guards(kernel: Kernel) -> Iterator[Move]:
+    for path, node in kernel.walk():
+        inner = node.body[0] if isinstance(node, Guard) and len(node.body) == 1 else None
+        if (
+            isinstance(node, Guard)
+            and isinstance(inner, Scope)
+            and not inner.marks
+            and _is_of_window(kernel, path, node)
+        ):
+            yield LiftScope(place_of((*path, 0)), 1)
+
+
+def _is_of_window(kernel: Kernel, path: Path, guard: Guard) -> bool:
+    few = {depth for depth, scope in enumerate(scopes_around(kernel, path)) if is_window(scope)}
+    return all(
+        isinstance(condition, Condition) and few & {*condition.left.iterators, *condition.right.iterators}
+        for condition in guard.conditions
+    )
+
+
+def _join_guards(trace: Trace, path: Path) -> None:
+    """One condition of a guard and the one that is all it has."""
+    outer = trace.kernel.at(path)
+    assert isinstance(outer, Guard)
+    for condition in reversed(outer.conditions):
+        act(trace, AddCondition, spot(trace, (*path, 0)), 0, Quoted(format_condition(condition)))
+    act(trace, RemoveGuard, spot(trace, path))
+
+
+# -- digits -------------------------------------------------------------------------------------------------------
+def split_digits(trace: Trace) -> None:
+    """Makes two scopes of one of constant extent that is counted by its digits, `{u} // 3` and `{u} % 3`."""
+    for path, node in reversed(list(trace.kernel.walk())):
+        if isinstance(node, Scope) and not node.marks and node.extent.constant:
+            base = _base_of(trace.kernel, path, node)
+            if base is not None and node.extent.constant % base == 0:
+                _ = tried(trace, Split(place_of(path), base))
+
+
+def _base_of(kernel: Kernel, path: Path, scope: Scope) -> int | None:
+    """The one number that all uses of an iterator are divided by; None where there is none, or several."""
+    own, found = Iter(kernel.depth_of(path)), set[int]()
+
+    def seen(affine: Affine) -> Affine:
+        for atom, _ in affine.terms:
+            if isinstance(atom, FloorDiv | Mod):
+                plain = atom.numerator == Affine.atom(own)
+                found.update({atom.divisor} if plain else {0} if own.depth in atom.numerator.iterators else ())
+            elif own.depth in Affine.atom(atom).iterators:
+                found.add(0)
+        return affine
+
+    for node in scope.body:
+        map_indices(node, seen)
+    return next(iter(found)) if len(found) == 1 and 0 not in found else None
+
+
+# -- tiles --------------------------------------------------------------------------------------------------------
+def untile(trace: Trace) -> None:
+    """Makes one scope again of one over blocks and one in each: tiles that a text has for one machine stand in the
+    way of those for another. What a condition leaves out of the last block is left out of the extent."""
+    for _ in range(MOST_TILES):
+        if not any(tried(trace, partial(_made_whole, tiled=tiled)) for tiled in list(_blocked(trace.kernel))):
+            return
+
+
+MOST_TILES = 8
+"""How many scopes of a kernel may be tiled by hand."""
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """A scope over blocks, how many levels inside of it the scope over one block is, and what both go over. Each
+    scope between has nothing else in it."""
+
+    path: Path
+    levels: int
+    whole: Affine
+
+
+def _blocked(kernel: Kernel) -> Iterator[Tiled]:
+    for path, node in kernel.walk():
+        if not isinstance(node, Scope) or node.marks or len(node.extent.bounds) != 1:
+            continue
+        inner, levels = node, 0
+        while len(inner.body) == 1 and isinstance(inner.body[0], Scope) and not inner.body[0].marks:
+            inner, levels = inner.body[0], levels + 1
+            size = inner.extent.bounds[0]
+            if not size.is_constant:
+                continue
+            whole = _of_blocks(node.extent.bounds[0], size.offset)
+            if whole is not None:
+                yield Tiled(path, levels, whole)
+
+
+def _of_blocks(blocks: Affine, size: int) -> Affine | None:
+    """What there are so many blocks of, the last one not always full; None where a number is no such count."""
+    if len(blocks.terms) != 1 or blocks.offset:
+        return None
+    ((atom, factor),) = blocks.terms
+    if factor != 1 or not isinstance(atom, FloorDiv) or atom.divisor != size:
+        return None
+    whole = atom.numerator - (size - 1)
+    return None if whole.iterators else whole
+
+
+def _made_whole(trace: Trace, tiled: Tiled) -> None:
+    outer = spot(trace, tiled.path)
+    if tiled.levels > 1:
+        act(trace, LiftScope, spot(trace, tiled.path + (0,) * tiled.levels), tiled.levels - 1)
+    inner = outer.child(0)
+    size = inner.scope.extent.bounds[0]
+    if len(inner.scope.extent.bounds) == 1:
+        end = tiled.whole - outer.iterator * size.offset
+        act(trace, SetExtent, inner, Extent((size, end)))
+        _drop_conditions(trace, outer)
+    act(trace, Unsplit, outer, tiled.whole)
+
+
+def _drop_conditions(trace: Trace, around: Spot) -> None:
+    """Drops each condition inside of a scope that always holds now."""
+    for path, node in reversed(list(trace.kernel.walk())):
+        if not isinstance(node, Guard) or not is_inside(path, around.path):
+            continue
+        if not tried(trace, RemoveGuard(place_of(path))):
+            for number in reversed(range(len(node.conditions))):
+                _ = tried(trace, DropCondition(place_of(path), number))
+
+
+# -- order --------------------------------------------------------------------------------------------------------
+def rows_outside(trace: Trace) -> None:
+    """Exchanges two scopes of which the outer one goes along the rows of all results, and the inner one down their
+    columns: around products, and where all else that is read lies as the results do."""
+    for _ in range(MOST_TILES):
+        if next(filter(partial(tried, trace), _turned(trace.kernel)), None) is None:
+            return
+
+
+def _turned(kernel: Kernel) -> Iterator[Move]:
+    for path, node in kernel.walk():
+        inner = node.body[0] if isinstance(node, Scope) and len(node.body) == 1 else None
+        if not isinstance(node, Scope) or not isinstance(inner, Scope) or node.marks or inner.marks:
+            continue
+        if is_window(node) or is_window(inner):  # a residue, or a copy of the nest
+            continue
+        sites, depth = sites_in(kernel, path), kernel.depth_of(path)
+        targets = [site.statement.target for site in sites]
+        reads = [] if any(map(is_contraction, sites)) else [a for site in sites for a in site.statement.reads]
+        both = [a for a in (*targets, *reads) if depends(a, depth) and depends(a, depth + 1)]
+        if set(targets) <= set(both) and all(_lies_along(kernel, access, depth) for access in both):
+            yield SwapScopes(place_of(path))
+
+
+def _lies_along(kernel: Kernel, target: Access, depth: int) -> bool:
+    """Whether a scope goes along a dimension of an access that is nearer in memory than that of the next scope."""
+    order = kernel.buffer(target.buffer).order or tuple(range(len(target.indices)))
+    stored = [target.indices[d] for d in order]
+    outer, inner = (
+        [n for n, index in enumerate(stored) if isinstance(index, Affine) and at in index.iterators]
+        for at in (depth, depth + 1)
+    )
+    return len(outer) == len(inner) == 1 and outer > inner
