@@ -102,7 +102,48 @@ class Ternary:
         return Text(parts, Level.CONDITIONAL, yes.literal and no.literal)
 
 
-Form = Infix | Prefix | Apply | Ternary
+@dataclass(frozen=True)
+class Template:
+    """Any other text: `operands` are the names in it, in the order in which their values are given."""
+
+    spelling: str
+    operands: tuple[str, ...] = ("a", "b", "c")
+
+    def apply(self, *operands: Text) -> Text:
+        given = dict(zip(self.operands, operands, strict=False))
+        if self.spelling == "a":
+            return given["a"]
+
+        def fill(found: re.Match[str]) -> str:
+            operand = given.get(found[0])
+            if operand is None:
+                return found[0]
+            before, after = self.spelling[: found.start()], self.spelling[found.end() :]
+            alone = before.endswith(("(", ", ")) and after.startswith((")", ","))
+            return operand.text if alone else operand.within(Level.UNARY)
+
+        return Text(re.sub(r"\b(?:vl|pg|[abcpmn])\b", fill, self.spelling), _level(self.spelling))
+
+
+_LEVELS = {"?": Level.CONDITIONAL, "|": Level.BIT_OR, "^": Level.BIT_XOR, "&": Level.BIT_AND}
+_LEVELS |= {"==": Level.EQUALITY, "!=": Level.EQUALITY, ">>": Level.SHIFT, "<<": Level.SHIFT, "+": Level.ADD}
+
+
+def _level(spelling: str) -> Level:
+    """How tightly a spelling binds: by the loosest operator outside of brackets."""
+    depth, found = 0, [Level.PRIMARY]
+    for word in re.findall(r"[()\[\]{}]|[?|^&=!<>+]+|[^()\[\]{}?|^&=!<>+]+", spelling):
+        if word in "([{":
+            depth += 1
+        elif word in ")]}":
+            depth -= 1
+        elif depth == 0 and word in _LEVELS:
+            found.append(_LEVELS[word])
+    cast = spelling.startswith(("(", "~", "*", "!"))
+    return min(*found, Level.UNARY if cast else Level.PRIMARY)
+
+
+Form = Infix | Prefix | Apply | Ternary | Template
 
 ADD = Infix("+", Level.ADD, Level.MULTIPLY)
 SUBTRACT = Infix("-", Level.ADD, Level.MULTIPLY)
@@ -124,6 +165,9 @@ COMPARE = {
     "gt": Infix(">", Level.RELATION, Level.ADD, "none"),
     "ge": Infix(">=", Level.RELATION, Level.ADD, "none"),
 }
+
+INFIX = {form.symbol: form for form in (ADD, SUBTRACT, MULTIPLY, DIVIDE, REMAINDER, SHIFT_LEFT, SHIFT_RIGHT)}
+INFIX |= {form.symbol: form for form in (BIT_AND, BIT_OR, BIT_XOR, AND, OR, *COMPARE.values())}
 
 
 # -- lines -------------------------------------------------------------------------------------------------

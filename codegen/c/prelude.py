@@ -102,70 +102,53 @@ def _signature(name: str) -> _Signature | None:
     return None
 
 
+_BODIES = """
+add      int       a + b, wrapping around  return ({own})(({wide})a + ({wide})b);
+sub      int       a - b, wrapping around  return ({own})(({wide})a - ({wide})b);
+mul      int       a * b, wrapping around  return ({own})(({wide})a * ({wide})b);
+neg      int       -a, wrapping around  return ({own})(0 - ({wide})a);
+neg      float     {negated}  return u{bits}_as_{t}({t}_as_u{bits}(a) ^ ({unsigned})1 << {last});
+abs      signed    |a|, wrapping around  return a < 0 ? ({own})(0 - ({wide})a) : a;
+shl      int       a shifted left by b < width bits  return ({own})(({wide})a << b);
+shr      signed    a shifted right by b < width bits, zeros coming in.  return ({own})(({unsigned})a >> b);
+sar      unsigned  a shifted right by b < width bits, its sign coming in.  return ({own})((int{bits}_t)a >> b);
+floordiv signed    a / b for b > 0, rounded down  return a / b - (a % b < 0);
+mod      signed    a modulo b for b > 0, at least 0  return a % b < 0 ? a % b + b : a % b;
+max      int       the larger one  return a > b ? a : b;
+min      int       the smaller one  return a < b ? a : b;
+max      float     the larger one, {ieee}  return a > b ? a : b > a ? b : a == b && a != 0 ? a : a + b;
+min      float     the smaller one, {ieee}  return a < b ? a : b < a ? b : a == b && a != 0 ? a : -(-a - b);
+larger   float     the larger one, b where either is NaN  return a > b ? a : b;
+smaller  float     the smaller one, b where either is NaN  return a < b ? a : b;
+"""
+"""Helpers by operation and types: the comment, and what they give. Extremes of floats tell zeros of both signs
+apart by their sum, last: a scalar rarely comes so far."""
+
+_KINDS = {"int": "iu", "signed": "i", "unsigned": "u", "float": "f"}
+_LINES = [re.split(r"\s+", line, maxsplit=2) for line in _BODIES.splitlines() if line]
+_TEXTS = {(op, kind): rest.split("  ") for op, types, rest in _LINES for kind in _KINDS[types]}
+
+
 def _body(helper: _Signature) -> tuple[str, str, list[str]] | None:
     """The comment of a helper, its parameters, its statements."""
-    dtype = helper.dtype
-    own = C_TYPES[dtype.name]
-    one, two = f"{own} a", f"{own} a, {own} b"
-    unsigned = f"uint{dtype.bits}_t"
-    wide = f"uint{max(dtype.bits, 32)}_t"
-    match helper.operation:
-        case "add" | "sub" | "mul" if dtype.is_integer:
-            sign = {"add": "+", "sub": "-", "mul": "*"}[helper.operation]
-            return f"a {sign} b, wrapping around", two, [f"return ({own})(({wide})a {sign} ({wide})b);"]
-        case "neg" if dtype.is_integer:
-            return "-a, wrapping around", one, [f"return ({own})(0 - ({wide})a);"]
-        case "neg" if dtype.is_float:
-            bits, sign = f"{dtype}_as_u{dtype.bits}(a)", f"{C_TYPES[f'u{dtype.bits}']}"
-            remark = "-a by its sign bit: GCC takes -fma(a, b, c) for fma(-a, b, -c), which is another zero"
-            return remark, one, [f"return u{dtype.bits}_as_{dtype}({bits} ^ ({sign})1 << {dtype.bits - 1});"]
-        case "abs" if dtype.kind == "i":
-            return "|a|, wrapping around", one, [f"return a < 0 ? ({own})(0 - ({wide})a) : a;"]
-        case "shl" if dtype.is_integer:
-            return "a shifted left by b < width bits", two, [f"return ({own})(({wide})a << b);"]
-        case "shr" if dtype.kind == "i":
-            return (
-                "a shifted right by b < width bits, zeros coming in.",
-                two,
-                [f"return ({own})(({unsigned})a >> b);"],
-            )
-        case "sar" if dtype.kind == "u":
-            signed = f"int{dtype.bits}_t"
-            return (
-                "a shifted right by b < width bits, its sign coming in.",
-                two,
-                [f"return ({own})(({signed})a >> b);"],
-            )
-        case "floordiv" if dtype.kind == "i":
-            return "a / b for b > 0, rounded down", two, ["return a / b - (a % b < 0);"]
-        case "mod" if dtype.kind == "i":
-            return "a modulo b for b > 0, at least 0", two, ["return a % b < 0 ? a % b + b : a % b;"]
-        case "max" | "min" if dtype.is_float:
-            return _extreme(helper.operation, dtype)
-        case "max" | "min":
-            sign, word = (">", "larger") if helper.operation == "max" else ("<", "smaller")
-            return f"the {word} one", two, [f"return a {sign} b ? a : b;"]
-        case "larger" | "smaller" if dtype.is_float:
-            sign = ">" if helper.operation == "larger" else "<"
-            return f"the {helper.operation} one, b where either is NaN", two, [f"return a {sign} b ? a : b;"]
-        case "from" if dtype.is_integer and helper.source.is_float:
-            return _from_float(dtype, helper.source)
-        case "as" if dtype.bits == helper.source.bits:
-            source = C_TYPES[helper.source.name]
-            return (
-                f"the bits of a as {own}",
-                f"{source} a",
-                [f"{own} bits;", "memcpy(&bits, &a, sizeof bits);", "return bits;"],
-            )
-    return None
-
-
-def _extreme(operation: str, dtype: DType) -> tuple[str, str, list[str]]:
-    """Zeros of both signs are told apart by their sum, last: a scalar rarely comes so far."""
-    own = C_TYPES[dtype.name]
-    sign, word, total = (">", "larger", "a + b") if operation == "max" else ("<", "smaller", "-(-a - b)")
-    lines = [f"return a {sign} b ? a : b {sign} a ? b : a == b && a != 0 ? a : {total};"]
-    return f"the {word} one, NaN if either is; -0 is below +0", f"{own} a, {own} b", lines
+    dtype, op = helper.dtype, helper.operation
+    own, source = C_TYPES[dtype.name], C_TYPES[helper.source.name]
+    if op == "from" and dtype.is_integer and helper.source.is_float:
+        return _from_float(dtype, helper.source)
+    if op == "as" and dtype.bits == helper.source.bits:
+        lines = [f"{own} bits;", "memcpy(&bits, &a, sizeof bits);", "return bits;"]
+        return f"the bits of a as {own}", f"{source} a", lines
+    if (op, dtype.kind) not in _TEXTS:
+        return None
+    remark, line = (
+        text.format(
+            own=own, t=dtype, bits=dtype.bits, last=dtype.bits - 1, wide=f"uint{max(dtype.bits, 32)}_t",
+            unsigned=f"uint{dtype.bits}_t", ieee="NaN if either is; -0 is below +0",
+            negated="-a by its sign bit: GCC takes -fma(a, b, c) for fma(-a, b, -c), which is another zero",
+        )
+        for text in _TEXTS[op, dtype.kind]
+    )  # fmt: skip
+    return remark, f"{own} a" if op in ("neg", "abs") else f"{own} a, {own} b", [line]
 
 
 def _from_float(dtype: DType, source: DType) -> tuple[str, str, list[str]]:

@@ -1,165 +1,137 @@
-"""How C spells scalar types, numbers and operations: a form for each, and no decisions.
-
-A target with vector types derives from `Spelling`, answers for the types of more than one lane, and leaves the
-scalars to it; the printers of values and statements ask nothing else.
-"""
+"""How C spells scalar types, numbers and operations: a table, from which those of GPUs and of instruction sets
+derive; the printers of values and statements ask nothing else."""
 
 from __future__ import annotations
 
 import ctypes
 import math
 import struct
+from collections.abc import Mapping
 from fractions import Fraction
 
-from dojoir.codegen.c.precedence import (
-    ADD,
-    AND,
-    BIT_AND,
-    BIT_OR,
-    BIT_XOR,
-    COMPARE,
-    DIVIDE,
-    MULTIPLY,
-    OR,
-    REMAINDER,
-    SHIFT_LEFT,
-    SHIFT_RIGHT,
-    SUBTRACT,
-    Apply,
-    Form,
-    Infix,
-    Level,
-    Prefix,
-    Ternary,
-    Text,
-)
+from dojoir.codegen.c.dialect import Dialect, rows
+from dojoir.codegen.c.precedence import MULTIPLY, SUBTRACT, Form, Infix, Level, Text
 from dojoir.codegen.c.prelude import C_TYPES
 from dojoir.codegen.lir.program import Type
-from dojoir.ir.dtypes import DType
+from dojoir.ir.dtypes import DTYPES, DType
+from dojoir.support.frozen import dataclass
 
-_ARITHMETIC = {"add": ADD, "sub": SUBTRACT, "mul": MULTIPLY, "div": DIVIDE}
-_LOGICAL = {"and": AND, "or": OR, "xor": COMPARE["ne"]}
-_BITWISE = {"and": BIT_AND, "or": BIT_OR, "xor": BIT_XOR}
-BITWISE = tuple(_BITWISE.values())
-_FLOOR_DIVISION = {"floordiv": DIVIDE, "mod": REMAINDER}
-_DIVISION = {"div": DIVIDE, "rem": REMAINDER}
-_FLOAT_CALLS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "rint", "abs": "fabs"}
-_FASTER = {"max_fast": "larger", "min_fast": "smaller"}
+U64 = DTYPES["u64"]
+
+
+def _scalar(type: Type) -> DType:
+    """The element type of a scalar that C can compute with."""
+    assert type.lanes == 1, f"portable C has no vectors, here {type}: the lowering must keep its loops scalar"
+    assert type.dtype.name in C_TYPES, f"portable C computes nothing in {type.dtype}: the lowering must expand it"
+    return type.dtype
+
+
+def _words_of_c(type: Type) -> Mapping[str, str]:
+    """t: the type in names of functions; type, plain: in C; f: the end of names in its library; lib: their
+    beginning."""
+    dtype = _scalar(type)
+    own = C_TYPES[dtype.name]
+    return {"t": dtype.name, "type": own, "plain": own, "f": "f" if dtype.bits == 32 else "", "lib": ""}
+
+
+_C = """
+neg       float u32 u64              -a
+neg       int                        neg_<t>(a)
+neg_by_bits  float                   neg_<t>(a)
+abs       unsigned                   a
+abs       signed                     abs_<t>(a)
+abs       float                      <lib>fabs<f>(a)
+sqrt      float                      <lib>sqrt<f>(a)
+floor     float                      <lib>floor<f>(a)
+ceil      float                      <lib>ceil<f>(a)
+round     float                      <lib>rint<f>(a)
+fma       float                      <lib>fma<f>(a, b, c)
+add       float u32 u64              a + b
+sub       float u32 u64              a - b
+mul       float u32 u64              a * b
+add       int                        add_<t>(a, b)
+sub       int                        sub_<t>(a, b)
+mul       int                        mul_<t>(a, b)
+div       number                     a / b
+rem       int                        a % b
+floordiv  unsigned                   a / b
+mod       unsigned                   a % b
+floordiv  signed                     floordiv_<t>(a, b)
+mod       signed                     mod_<t>(a, b)
+max       number                     max_<t>(a, b)
+min       number                     min_<t>(a, b)
+max_fast  float                      larger_<t>(a, b)
+min_fast  float                      smaller_<t>(a, b)
+max_fast  int                        max_<t>(a, b)
+min_fast  int                        min_<t>(a, b)
+not       bool                       !a
+and       bool                       a && b
+or        bool                       a || b
+xor       bool                       a != b
+# ~ gives an int, whose bits beyond the type's own have to go again
+not       u8 u16                     (<plain>)~a
+not       int                        ~a
+and       int                        a & b
+or        int                        a | b
+xor       int                        a ^ b
+shl       u32 u64                    a << b
+shl       int                        shl_<t>(a, b)
+shr       unsigned                   a >> b
+shr       signed                     shr_<t>(a, b)
+sar       signed                     a >> b
+sar       unsigned                   sar_<t>(a, b)
+eq        number bool                a == b
+ne        number bool                a != b
+lt        number bool                a < b
+le        number bool                a <= b
+gt        number bool                a > b
+ge        number bool                a >= b
+select    number bool                a ? b : c
+convert   int<float                  <t>_from_<from_t>(a)
+convert   number<number number<bool  (<type>)a
+bitcast   int<int                    (<plain>)a
+bitcast   number<number              <from_t>_as_<t>(a)
+"""
+
+C = Dialect("portable C", _words_of_c, tuple(rows(_C)), None)
+"""Scalars of C11."""
+
+BITWISE = tuple(C.form(op, Type(U64)) for op in ("and", "or", "xor"))
 _POSITION_SUM = Infix("+", Level.ADD, Level.MULTIPLY, "both")
 
 
+@dataclass(frozen=True)
 class Spelling:
-    """The words of portable C11. Methods on operations give the form that its operands go into."""
+    """The words of a dialect of C."""
+
+    dialect: Dialect = C
 
     def type(self, type: Type) -> str:
-        """The C name of the type of a variable."""
-        return C_TYPES[scalar(type).name]
+        """The name of the type of a variable."""
+        return self.dialect.type_name(type)
 
     def element(self, dtype: DType) -> str:
-        """The C name of the type of a buffer's element. A bool is a byte there: one that is neither 0 nor 1 is
+        """The name of the type of a buffer's element. A bool is a byte there: one that is neither 0 nor 1 is
         true."""
         return "uint8_t" if dtype.kind == "b" else C_TYPES[dtype.name]
 
     def const(self, type: Type, value: int | float | bool) -> Text:
         """A number, exactly."""
-        dtype = scalar(type)
+        dtype = _scalar(type)
         if dtype.kind == "b":
             return Text("true" if value else "false")
         return float_text(dtype, float(value)) if dtype.is_float else integer_text(dtype, int(value))
 
-    def unary(self, op: str, type: Type) -> Form:
-        dtype = scalar(type)
-        match op:
-            case "not":
-                return Prefix("!") if dtype.kind == "b" else self._complement(dtype)
-            case "neg" if dtype.is_float or dtype.name in ("u32", "u64"):
-                return Prefix("-")
-            case "neg_by_bits":
-                return Apply(f"neg_{dtype}")
-            case "abs" if dtype.kind == "u":
-                return Prefix("")
-            case "neg" | "abs" if dtype.is_integer:
-                return Apply(f"{op}_{dtype}")
-            case _:
-                return self._library(_FLOAT_CALLS[op], dtype)
-
-    def binary(self, op: str, type: Type) -> Form:
+    def form(self, op: str, type: Type, source: Type | None = None) -> Form:
         """The form of an operation on data: integers wrap around."""
-        dtype = scalar(type)
-        if dtype.kind == "b":
-            return _LOGICAL[op]
-        if op in _FASTER:
-            return Apply(f"{_FASTER[op] if dtype.is_float else op.removesuffix('_fast')}_{dtype}")
-        if op in ("min", "max"):
-            return Apply(f"{op}_{dtype}")
-        if dtype.is_float:
-            return _ARITHMETIC[op]
-        if op in _BITWISE:
-            return _BITWISE[op]
-        word = dtype.bits >= 32
-        match op:
-            case "div" | "rem":
-                return _DIVISION[op]
-            case "floordiv" | "mod" if dtype.kind == "u":
-                return _FLOOR_DIVISION[op]
-            case "add" | "sub" | "mul" if dtype.kind == "u" and word:
-                return _ARITHMETIC[op]
-            case "shl" if dtype.kind == "u" and word:
-                return SHIFT_LEFT
-            case "shr" if dtype.kind == "u":
-                return SHIFT_RIGHT
-            case "sar" if dtype.kind == "i":
-                return SHIFT_RIGHT
-        return Apply(f"{op}_{dtype}")
+        return self.dialect.form(op, type, source)
 
     def position(self, op: str, nonnegative: bool) -> Form | None:
         """The form of an i64 operation that counts elements, which cannot overflow; None where it is that of data.
         `nonnegative`: both operands are."""
-        if op == "add":
-            return _POSITION_SUM
-        if op in ("sub", "mul"):
-            return _ARITHMETIC[op]
-        return _FLOOR_DIVISION[op] if op in _FLOOR_DIVISION and nonnegative else None
-
-    def compare(self, op: str, type: Type) -> Form:
-        scalar(type)
-        return COMPARE[op]
-
-    def select(self, type: Type) -> Form:
-        scalar(type)
-        return Ternary()
-
-    def fma(self, type: Type) -> Form:
-        return self._library("fma", scalar(type))
-
-    def convert(self, to: Type, source: Type) -> Form:
-        """The form of a conversion to another type, not to bool."""
-        target, given = scalar(to), scalar(source)
-        if target.is_integer and given.is_float:
-            return Apply(f"{target}_from_{given}")
-        return Prefix(f"({C_TYPES[target.name]})")
-
-    def bitcast(self, to: Type, source: Type) -> Form:
-        target, given = scalar(to), scalar(source)
-        assert target.bits == given.bits, f"a bitcast from {given} to {target}"
-        if target.is_integer and given.is_integer:
-            return Prefix(f"({C_TYPES[target.name]})")
-        return Apply(f"{given}_as_{target}")
-
-    def _complement(self, dtype: DType) -> Form:
-        # ~ gives an int, whose bits beyond the type's own have to go again.
-        return Prefix(f"({C_TYPES[dtype.name]})~") if dtype.name in ("u8", "u16") else Prefix("~")
-
-    def _library(self, name: str, dtype: DType) -> Form:
-        assert dtype.is_float, f"{name} of {dtype}"
-        return Apply(f"{name}f" if dtype.bits == 32 else name)
-
-
-def scalar(type: Type) -> DType:
-    """The element type of a scalar that C can compute with."""
-    assert type.lanes == 1, f"portable C has no vectors, here {type}: the lowering must keep its loops scalar"
-    assert type.dtype.name in C_TYPES, f"portable C computes nothing in {type.dtype}: the lowering must expand it"
-    return type.dtype
+        if op in ("floordiv", "mod"):
+            return C.form(op, Type(U64)) if nonnegative else None
+        return {"add": _POSITION_SUM, "sub": SUBTRACT, "mul": MULTIPLY}.get(op)
 
 
 def integer_text(dtype: DType, value: int) -> Text:

@@ -57,21 +57,20 @@ class Values:
             case Var(_, name):
                 return Text(self.names[name])
             case Unary(type, op, arg):
-                form = spelling.unary(op, type)
-                return form.apply(self._typed(arg, type))
+                return spelling.form(op, type).apply(self._typed(arg, type))
             case Binary():
                 return self._binary(value, at_position)
             case Compare():
                 return self._compare(value, at_position)
             case Select(condition, yes, no):
                 operands = (self.text(part, at_position) for part in (condition, yes, no))
-                return spelling.select(yes.type).apply(*operands)
-            case Fma(a, b, c):
-                return spelling.fma(value.type).apply(self.text(a), self.text(b), self.text(c))
+                return spelling.form("select", yes.type).apply(*operands)
+            case Fma():
+                return spelling.form("fma", value.type).apply(*map(self.text, (value.a, value.b, value.c)))
             case Convert(type, arg):
                 return self._convert(type, arg)
             case Bitcast(type, arg):
-                return spelling.bitcast(type, arg.type).apply(self._typed(arg, arg.type))
+                return spelling.form("bitcast", type, arg.type).apply(self._typed(arg, arg.type))
             case Load():
                 return self._load(value)
             case Call(_, function, args):
@@ -114,7 +113,7 @@ class Values:
             return op  # OpenMP knows these, and a compiler has instructions for their end
         if op == "xor":
             return "^"  # of bools as well, where the operation itself is `!=`
-        form = self.spelling.binary(op, type)
+        form = self.spelling.form(op, type)
         return form.symbol if isinstance(form, Infix) else _name(form)
 
     def _binary(self, value: Binary, at_position: bool) -> Text:
@@ -137,7 +136,7 @@ class Values:
                 return form
         if value.op in _EXACT and value.type.dtype.is_integer and fits(value, self.ranges):
             return _EXACT[value.op]
-        return self.spelling.binary(value.op, value.type)
+        return self.spelling.form(value.op, value.type)
 
     def _compare(self, value: Compare, at_position: bool) -> Text:
         (left, inner), (right, _) = operand_positions(value, at_position)
@@ -146,7 +145,7 @@ class Values:
             return self.spelling.const(FLAG, value.op in ("eq", "le", "ge"))  # compilers would warn of these
         if dtype.kind == "u" and isinstance(right, Const) and right.value == 0 and value.op in _SIGN_TESTS:
             return self.spelling.const(FLAG, _SIGN_TESTS[value.op])
-        form = self.spelling.compare(value.op, left.type)
+        form = self.spelling.form(value.op, left.type)
         return form.apply(self.text(left, inner), self.text(right, inner))
 
     def _convert(self, type: Type, arg: Value) -> Text:
@@ -154,7 +153,7 @@ class Values:
             return self.text(arg)
         if type.dtype == BOOL:
             return self.text(Compare("ne", arg, Const(arg.type, 0)))
-        return self.spelling.convert(type, arg.type).apply(self.text(arg))
+        return self.spelling.form("convert", type, arg.type).apply(self.text(arg))
 
     def _load(self, load: Load) -> Text:
         element = self.place(load.buffer, load.offset)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from functools import cache
 
-from dojoir.codegen.c.precedence import Apply, Form, Prefix, Text
-from dojoir.codegen.c.spelling import Spelling, scalar
+from dojoir.codegen.c.dialect import Dialect, rows
+from dojoir.codegen.c.precedence import Form, Text
+from dojoir.codegen.c.spelling import C, Spelling
+from dojoir.codegen.lir.operations import OPERATIONS
 from dojoir.codegen.lir.program import INDEX, Type
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.support.frozen import dataclass
@@ -35,7 +38,7 @@ class Language:
     warp: int
     thread: str
     block: str
-    function: str
+    library: str
     barrier: str
     warp_barrier: str
     shuffle: str
@@ -55,7 +58,7 @@ CUDA = Language(
     32,
     "threadIdx.x",
     "blockIdx.{axis}",
-    "{name}",
+    "",
     "__syncthreads()",
     "__syncwarp",
     "__shfl{how}_sync",
@@ -70,7 +73,7 @@ HIP = Language(
     64,
     "threadIdx.x",
     "blockIdx.{axis}",
-    "__builtin_{name}",
+    "__builtin_",
     "__syncthreads()",
     "warp_barrier",
     "shuffle{how}",
@@ -78,6 +81,25 @@ HIP = Language(
     64 << 10,
     "#include <hip/hip_runtime.h>",
 )
+
+
+_ROWS = """
+loaded    number                     loaded_<t>(a)
+approx_exp2  f32                     approx_exp2(a)
+approx_rsqrt  f32                    approx_rsqrt(a)
+"""
+
+
+@cache
+def _dialect(library: str, short: bool) -> Dialect:
+    """C++ without headers on a GPU, with a beginning of the names of its library. `short`: indices have 32 bits."""
+
+    def words(type: Type) -> Mapping[str, str]:
+        own = TYPES[type.dtype.name]
+        held = TYPES["i32"] if short and type == INDEX else own
+        return {**C.words(type), "type": held, "plain": own, "lib": library}
+
+    return Dialect("C++ on a GPU", words, tuple(rows(_ROWS)), C)
 
 
 @dataclass(frozen=True)
@@ -91,11 +113,7 @@ class GpuSpelling(Spelling):
         if type.lanes > 1:
             carrier = transported(type)
             return wide_name(carrier) if self.language.name == "cuda" else str(carrier)
-        return self._word(scalar(type))
-
-    def _word(self, dtype: DType) -> str:
-        """The C++ type of a value: an index that is short, a short one."""
-        return TYPES["i32" if self.short and dtype.name == "i64" else dtype.name]
+        return super().type(type)
 
     def element(self, dtype: DType) -> str:
         return "unsigned char" if dtype.kind == "b" else TYPES[dtype.name]
@@ -104,32 +122,13 @@ class GpuSpelling(Spelling):
         text = super().const(type, value)
         return Text(text.text, text.level) if type.dtype.bits == 64 and not text.literal else text
 
-    def binary(self, op: str, type: Type) -> Form:
-        return super().binary(op, Type(DTYPES["i32"]) if self.short and type == INDEX else type)
+    def form(self, op: str, type: Type, source: Type | None = None) -> Form:
+        two = len(OPERATIONS[op].operands) == 2
+        return super().form(op, Type(DTYPES["i32"]) if self.short and two and type == INDEX else type, source)
 
-    def unary(self, op: str, type: Type) -> Form:
-        if op == "loaded":
-            return Apply(f"loaded_{type.dtype}")
-        return Apply(op) if op.startswith("approx_") else super().unary(op, type)
 
-    def convert(self, to: Type, source: Type) -> Form:
-        target, given = scalar(to), scalar(source)
-        if target.is_integer and given.is_float:
-            return super().convert(to, source)
-        return Prefix(f"({self._word(target)})")
-
-    def bitcast(self, to: Type, source: Type) -> Form:
-        target, given = scalar(to), scalar(source)
-        if target.is_integer and given.is_integer:
-            return Prefix(f"({TYPES[target.name]})")
-        return Apply(f"{given}_as_{target}")
-
-    def _complement(self, dtype: DType) -> Form:
-        return Prefix(f"({TYPES[dtype.name]})~") if dtype.name in ("u8", "u16") else Prefix("~")
-
-    def _library(self, name: str, dtype: DType) -> Form:
-        plain = f"{name}f" if dtype.bits == 32 else name
-        return Apply(self.language.function.format(name=plain))
+def spelling(language: Language, short: bool = False) -> GpuSpelling:
+    return GpuSpelling(_dialect(language.library, short), language, short)
 
 
 def transported(type: Type) -> Type:

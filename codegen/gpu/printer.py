@@ -12,7 +12,7 @@ from dojoir.codegen.c.precedence import broken, comment, indent
 from dojoir.codegen.c.prelude import prelude
 from dojoir.codegen.c.printer import Dialect, called, function_text
 from dojoir.codegen.c.statements import Around, Statements
-from dojoir.codegen.gpu.dialects import CUDA, HIP, GpuSpelling, Language
+from dojoir.codegen.gpu.dialects import CUDA, HIP, Language, spelling
 from dojoir.codegen.gpu.group_instructions import WORD, body_of, helper, used_in
 from dojoir.codegen.gpu.host import host_function, signature
 from dojoir.codegen.gpu.prelude import reworded, support, with_hardware
@@ -66,12 +66,12 @@ def print_gpu(program: Program, name: str) -> str:
     """`program`, lowered for a GPU, as one source in the language of that name. Each launch is an `extern "C"`
     kernel; what runs them all is a function `run_NAME` for a host compiler."""
     language = LANGUAGES[name]
-    dialect = DeviceDialect(GpuSpelling(language), language)
+    dialect = DeviceDialect(spelling(language), language)
     names = names_of(program)
     usage, ranges = usage_of(program), loop_ranges(program)
     printer = dialect.device_statements(names, usage, ranges)
     launches = [stmt for stmt in statements(program.body) if isinstance(stmt, Launch)]
-    short = DeviceDialect(GpuSpelling(language, short=True), language).device_statements(names, usage, ranges)
+    short = DeviceDialect(spelling(language, short=True), language).device_statements(names, usage, ranges)
     printers = {64: printer, 32: short}
     kernels = "\n\n".join("\n".join(_kernel(launch, names, printers[launch.index_bits])) for launch in launches)
     functions = {names[f.name]: function_text(f, names, dialect) for f in program.functions}
@@ -105,7 +105,7 @@ def _body_lines(
 def declaration(program: Program, name: str) -> str:
     """The declaration in a header of the function that runs a program lowered for a GPU, without a semicolon."""
     language = LANGUAGES[name]
-    dialect = DeviceDialect(GpuSpelling(language), language)
+    dialect = DeviceDialect(spelling(language), language)
     printer = dialect.device_statements(names_of(program), usage_of(program), loop_ranges(program))
     found = reworded(signature(program, names_of(program), printer, language))
     return re.sub(r"\bi64\b", "long long", re.sub(r"\bu64\b", "unsigned long long", found))
@@ -121,13 +121,13 @@ def _title(program: Program, language: Language) -> Iterator[str]:
 
 
 def _kernel(launch: Launch, names: Mapping[str, str], printer: DeviceStatements) -> Iterator[str]:
-    spelling = printer.values.spelling
+    words = printer.values.spelling
     params = []
     for array in launch.captured_arrays:
         const = "const " if array.constant else ""
         restrict = "__restrict__ " if array.name in launch.alone else ""
-        params.append(f"{const}{spelling.element(array.dtype)} *{restrict}{names[array.name]}")
-    params += [f"{spelling.type(var.type)} {names[var.name]}" for var in launch.captures]
+        params.append(f"{const}{words.element(array.dtype)} *{restrict}{names[array.name]}")
+    params += [f"{words.type(var.type)} {names[var.name]}" for var in launch.captures]
     if fails(launch):
         params.append("int *status")
     if launch.comment:

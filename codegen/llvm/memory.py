@@ -305,8 +305,8 @@ def _addresses(
         assert stride is not None
         steps = values.splat(INDEX.dtype, lanes, values.operand(stride))
         iota = "<" + ", ".join(f"i64 {lane}" for lane in range(lanes)) + ">"
-        apart = values.binary(wide, "mul", steps, iota)
-        operand = values.binary(wide, "add", values.splat(INDEX.dtype, lanes, operand), apart)
+        apart = values.combined(wide, "mul", steps, iota)
+        operand = values.combined(wide, "add", values.splat(INDEX.dtype, lanes, operand), apart)
     within = "inbounds " if mask is None else ""
     element = text.stored(dtype)
     return code.value(f"getelementptr {within}{element}, ptr {pointer}, <{lanes} x i64> {operand}")

@@ -41,8 +41,8 @@ class Operands(ABC):
         """The operand that holds the value, its instructions emitted."""
 
     @abstractmethod
-    def binary(self, kind: Type, op: str, a: str, b: str, divisor: int | None = None) -> str:
-        """An operation on two operands; `divisor` is the second, where it is a known integer."""
+    def combined(self, kind: Type, op: str, a: str, b: str) -> str:
+        """An operation on two operands."""
 
     def splat(self, dtype: DType, lanes: int, operand: str) -> str:
         """The scalar in every lane."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dojoir.codegen.legal import divided_by_power, extreme
-from dojoir.codegen.lir.arith import known
-from dojoir.codegen.lir.notation import Expr
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from dojoir.codegen.c.dialect import Dialect
+from dojoir.codegen.legal import DOTS, Legaliser
+from dojoir.codegen.lir.notation import Body, Expr
 from dojoir.codegen.lir.program import (
     AddressOf,
     Binary,
@@ -26,18 +31,17 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
+from dojoir.codegen.lir.walk import operands
 from dojoir.codegen.llvm import words as text
-from dojoir.codegen.llvm.dots import dot
 from dojoir.codegen.llvm.memory import load, quads
 from dojoir.codegen.llvm.operands import Operands
-from dojoir.ir.dtypes import BOOL
+from dojoir.codegen.llvm.table import CALL, OPERAND, llvm
+from dojoir.ir.dtypes import BOOL, DTYPES
 from dojoir.support.frozen import dataclass
-
-ROUNDING = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "roundeven"}
 
 
 @dataclass
-class Values(Operands):
+class Values(Operands, Legaliser):
     """Prints any value of a program."""
 
     def operand(self, value: Value) -> str:
@@ -49,34 +53,32 @@ class Values(Operands):
                 if name in self.cells:
                     return self.code.value(f"load {text.spelled(kind)}, ptr {self.cells[name]}")
                 return self.names[name]
-            case Unary(kind, op, arg):
-                return self._unary(kind, op, self.operand(arg))
-            case Binary(op="floordiv" | "mod") if (found := divided_by_power(value)) is not None:
-                return self.operand(found)
-            case Binary(kind, op, left, right):
-                a, b = self.operand(left), self.operand(right)
-                return self.binary(kind, op, a, b, known(right))
-            case Compare(op, left, right):
-                return self._compare(left.type, op, self.operand(left), self.operand(right))
-            case Select(condition, yes, no):
-                chosen = [f"{text.spelled(v.type)} {self.operand(v)}" for v in (condition, yes, no)]
+            case Unary(kind, op):
+                found = self.unary(value)
+                return self._spelled(op, kind, kind, value) if found is value else self.operand(found)
+            case Binary(kind, op, left, right) if (lanes := self._cut(op, kind)) != kind.lanes:
+                piece = partial(self.combined, Type(kind.dtype, lanes), op)
+                return self.by_registers(kind, lanes, piece, self.operand(left), self.operand(right))
+            case Binary(kind, op):
+                made = self.binary(value)
+                return self._spelled(op, kind, kind, value) if made is value else self.operand(made)
+            case Compare(op, left):
+                return self._spelled(op, left.type, left.type, value)
+            case Select():
+                chosen = [f"{text.spelled(v.type)} {self.operand(v)}" for v in operands(value)]
                 return self.code.value(f"select {', '.join(chosen)}")
-            case Fma(a, b, c):
-                spelled = text.spelled(value.type)
-                args = [(spelled, self.operand(arg)) for arg in (a, b, c)]
-                return self.code.call(
-                    f"llvm.fma.{text.mangled(value.type)}", spelled, args, self._flags(value.type)
-                )
+            case Fma():
+                return self._spelled("fma", value.type, value.type, value)
             case Dot():
-                return dot(self, value)
+                return self._dot(value)
             case Quads():
                 return quads(self, value)
-            case Convert(kind, arg):
-                return self._convert(arg.type, kind, self.operand(arg))
-            case Bitcast(kind, arg):
-                return self.code.value(
-                    f"bitcast {text.spelled(arg.type)} {self.operand(arg)} to {text.spelled(kind)}"
-                )
+            case Convert(kind, arg) if kind.dtype == arg.type.dtype:
+                return self.operand(arg)
+            case Convert(kind, arg) if kind.dtype == BOOL:
+                return self.operand(Compare("ne", arg, Const(arg.type, 0)))
+            case Convert(kind, arg) | Bitcast(kind, arg):
+                return self._spelled(type(value).__name__.lower(), kind, arg.type, value)
             case Splat(lanes, arg):
                 return self.splat(arg.type.dtype, lanes, self.operand(arg))
             case Iota(kind):
@@ -93,138 +95,97 @@ class Values(Operands):
                 return self.code.value(f"call {text.spelled(kind)} @{self.functions[function]}({given})")
         raise AssertionError(f"a CPU has no {type(value).__name__}")
 
-    def _flags(self, kind: Type) -> str:
-        return text.FAST if self.fast and kind.dtype.is_float else ""
+    # -- operations of the table -----------------------------------------------------------------------------
+    @property
+    def _dialect(self) -> Dialect:
+        return llvm(self.fast, self.x86, self.ternary, self.vnni)
 
-    # -- arithmetic ------------------------------------------------------------------------------------------
-    def _unary(self, kind: Type, op: str, arg: str) -> str:
-        spelled, dtype = text.spelled(kind), kind.dtype
-        flags = self._flags(kind)
-        match op:
-            case "neg" if dtype.is_float:
-                return self.code.value(f"fneg {flags}{spelled} {arg}")
-            case "neg":
-                return self.code.value(f"sub {spelled} {self._all(kind, 0)}, {arg}")
-            case "not":
-                return self.code.value(f"xor {spelled} {arg}, {self._all(kind, True if dtype == BOOL else -1)}")
-            case "abs" if dtype.is_float:
-                return self.code.call(f"llvm.fabs.{text.mangled(kind)}", spelled, [(spelled, arg)], flags)
-            case "abs" if dtype.kind == "u":
-                return arg
-            case "abs":
-                return self.code.call(f"llvm.abs.{text.mangled(kind)}", spelled, [(spelled, arg), ("i1", "false")])
-            case _:
-                name = f"llvm.{ROUNDING[op]}.{text.mangled(kind)}"
-                return self.code.call(name, spelled, [(spelled, arg)], flags)
+    def has(self, op: str, kind: Type, source: Type | None = None) -> bool:
+        if op == "max" and kind.dtype.is_float and self.x86:
+            return not self.has("signed_or", kind.with_dtype(DTYPES[f"u{kind.dtype.bits}"]))
+        return self._dialect.has(op, kind, source)
 
-    def binary(self, kind: Type, op: str, a: str, b: str, divisor: int | None = None) -> str:
-        """An operation on two operands; `divisor` is the second, where it is a known integer."""
-        spelled, dtype = text.spelled(kind), kind.dtype
-        match op:
-            case "min" | "max" if dtype.is_float:
-                return self._extreme(kind, op, a, b)
-            case "min_fast" | "max_fast" if dtype.is_float:
-                before = self.code.value(f"fcmp {'olt' if op == 'min_fast' else 'ogt'} {spelled} {a}, {b}")
-                return self._choose(kind, before, a, b)
-            case "min" | "max" | "min_fast" | "max_fast":
-                sign = "u" if dtype.kind == "u" else "s"
-                return self.code.call(
-                    f"llvm.{sign}{op[:3]}.{text.mangled(kind)}", spelled, [(spelled, a), (spelled, b)]
+    def called(self, name: str, kind: Type, write: Callable[..., Expr], comment: str, *args: Value) -> Value:
+        """What `write` gives of a body and its parameters, in line."""
+        body, inside = Body(args[0].type.lanes), replace(self, names={}, cells={})
+        inside.names |= {"ab"[n]: self.operand(arg) for n, arg in enumerate(args)}
+        result = write(body, *(body.param("ab"[n], arg.type.dtype) for n, arg in enumerate(args)))
+        for let in body.lets:
+            inside.names[let.var.name] = inside.operand(let.value)
+        return self._held(kind, inside.operand(result.value))
+
+    def combined(self, kind: Type, op: str, a: str, b: str) -> str:
+        return self.operand(Binary(kind, op, self._held(kind, a), self._held(kind, b)))
+
+    def _dot(self, value: Dot) -> str:
+        """The sums, a register at a time."""
+        kind, signed = value.type, value.signed
+        a, b, c = (self._held(each.type, self.operand(each)) for each in operands(value))
+        size = next(size for size in (16, 8, 4) if size <= self.dots and kind.lanes % size == 0)
+        if kind.lanes != size:
+
+            def one(*given: str) -> str:
+                x, y, z = (
+                    self._held(replace(var.type, lanes=size), part)
+                    for var, part in zip((a, b, c), given, strict=True)
                 )
-            case "ldexp":
-                return self._ldexp(kind, a, b)
-            case "signed_or":
-                return self._signed_or(kind, a, b)
-            case "floordiv" | "mod":
-                assert divisor is not None and divisor > 0
-                return self._floor_division(kind, op, a, b, divisor)
-            case _ if dtype.is_float:
-                return self.code.value(f"{text.FLOAT_BINARY[op]} {self._flags(kind)}{spelled} {a}, {b}")
-            case _:
-                return self.code.value(f"{text.INTEGER_BINARY[op]} {spelled} {a}, {b}")
+                return self.operand(Dot(x, y, z, signed))
 
-    def _extreme(self, kind: Type, op: str, a: str, b: str) -> str:
-        """minimum and maximum of IEEE 754-2019, on x86 as `legal` says."""
-        spelled = text.spelled(kind)
-        bits = kind.dtype.bits * kind.lanes
-        if op == "max" and self.ternary and bits > 512 and bits % 512 == 0:
-            piece = Type(kind.dtype, 512 // kind.dtype.bits)
-            return self.by_registers(kind, piece.lanes, lambda x, y: self._extreme(piece, op, x, y), a, b)
-        if self.x86 and (op == "min" or (self.ternary and bits in (128, 256, 512))):
-            self.names |= {".a": a, ".b": b}
-            return self.operand(extreme(op, *(Expr(Var(kind, name)) for name in (".a", ".b")), majority=True).value)
-        return self.code.call(f"llvm.{op}imum.{text.mangled(kind)}", spelled, [(spelled, a), (spelled, b)])
+            return self.by_registers(kind, size, one, *(self.names[each.name] for each in (a, b, c)))
+        whole = Dot(a, b, c, signed)
+        made = self.dot(whole)
+        if made != whole:
+            return self.operand(made)
+        if self.x86:
+            return self._spelled(DOTS[signed], kind, kind, whole)
+        x, y = (
+            Bitcast(Type(DTYPES["i8" if sign else "u8"], 4 * size), part)
+            for sign, part in zip(signed, (a, b), strict=True)
+        )
+        return (
+            self._spelled(DOTS[signed], kind, kind, Dot(x, y, c, signed)) if self.vnni else self._in_pairs(x, y, c)
+        )
 
-    def _signed_or(self, kind: Type, a: str, b: str) -> str:
-        """Each bit as two have it of `a`, `b` and all but the sign: one instruction of AVX-512."""
-        spelled, c = text.spelled(kind), self._all(kind, (1 << (kind.dtype.bits - 1)) - 1)
-        letter = "d" if kind.dtype.bits == 32 else "q"
-        name = f"llvm.x86.avx512.pternlog.{letter}.{kind.dtype.bits * kind.lanes}"
-        return self.code.call(name, spelled, [(spelled, a), (spelled, b), (spelled, c), ("i32", "232")])
+    def _in_pairs(self, x: Value, y: Value, c: Value) -> str:
+        """On an Arm without dotprod: products of 16 bits, none of which is too large, and pairs of them."""
+        kind, wide, halves = c.type, Type(DTYPES["i16"], 8), []
+        given = [(self.operand(each), each.type) for each in (x, y)]
+        for first in (0, 8):
+            parts = [
+                self._held(Type(whole.dtype, 8), self.lanes(whole, each, range(first, first + 8)))
+                for each, whole in given
+            ]
+            products = self.operand(Binary(wide, "mul", *(Convert(wide, part) for part in parts)))
+            name = f"llvm.aarch64.neon.{'s' if y.type.dtype.kind == 'i' else 'u'}addlp.v4i32.v8i16"
+            halves.append(self.code.call(name, text.spelled(kind), [(text.spelled(wide), products)]))
+        pairs = self.code.call(
+            "llvm.aarch64.neon.addp.v4i32", text.spelled(kind), [(text.spelled(kind), half) for half in halves]
+        )
+        return self.combined(kind, "add", self.operand(c), pairs)
 
-    def _ldexp(self, kind: Type, a: str, b: str) -> str:
-        """`a * 2**b`. LLVM's own takes integers, and knows no instruction for them."""
-        spelled, lanes = text.spelled(kind), kind.lanes
-        bits = kind.dtype.bits * lanes
-        if bits > 512:
-            piece = Type(kind.dtype, 512 // kind.dtype.bits)
-            return self.by_registers(kind, piece.lanes, lambda x, y: self._ldexp(piece, x, y), a, b)
-        name = f"llvm.x86.avx512.mask.scalef.{'ps' if kind.dtype.bits == 32 else 'pd'}.{bits}"
-        args = [(spelled, a), (spelled, b), (spelled, "zeroinitializer"), (f"i{max(8, lanes)}", "-1")]
-        rounding = [("i32", "4")] if bits == 512 else []  # as the control register says
-        return self.code.call(name, spelled, [*args, *rounding])
+    def _held(self, kind: Type, operand: str) -> Var:
+        """A variable that stands for an operand."""
+        name = self.code.fresh(".held")
+        self.names[name] = operand
+        return Var(kind, name)
 
-    def _floor_division(self, kind: Type, op: str, a: str, b: str, divisor: int) -> str:
-        """Towards minus infinity, by a positive constant."""
-        spelled = text.spelled(kind)
-        if kind.dtype.kind == "u":
-            return self.code.value(f"{'urem' if op == 'mod' else 'udiv'} {spelled} {a}, {b}")
-        rest = self.code.value(f"srem {spelled} {a}, {b}")
-        below = self._compare(kind, "lt", rest, self._all(kind, 0))
-        if op == "mod":
-            lifted = self.code.value(f"add {spelled} {rest}, {b}")
-            return self._choose(kind, below, lifted, rest)
-        quotient = self.code.value(f"sdiv {spelled} {a}, {b}")
-        flags = text.spelled(kind.with_dtype(BOOL))
-        one_less = self.code.value(f"sext {flags} {below} to {spelled}")
-        return self.code.value(f"add {spelled} {quotient}, {one_less}")
+    def _cut(self, op: str, kind: Type) -> int:
+        """The lanes of a register, where an operation of AVX-512 is done by registers: those of the type else."""
+        lanes = 512 // kind.dtype.bits
+        several = op in ("max", "ldexp") and kind.dtype.is_float and self.x86 and self.ternary
+        return lanes if several and kind.lanes > lanes and kind.lanes % lanes == 0 else kind.lanes
 
-    def _all(self, kind: Type, value: int) -> str:
-        return text.repeated(kind, text.number(kind.dtype, value))
-
-    def _choose(self, kind: Type, condition: str, yes: str, no: str) -> str:
-        flags, spelled = text.spelled(kind.with_dtype(BOOL)), text.spelled(kind)
-        return self.code.value(f"select {flags} {condition}, {spelled} {yes}, {spelled} {no}")
-
-    def _compare(self, kind: Type, op: str, a: str, b: str) -> str:
-        spelled = text.spelled(kind)
-        if kind.dtype.is_float:
-            return self.code.value(f"fcmp {text.FLOAT_COMPARE[op]} {spelled} {a}, {b}")
-        sign = "" if op in ("eq", "ne") else "s" if kind.dtype.kind == "i" else "u"
-        return self.code.value(f"icmp {sign}{op} {spelled} {a}, {b}")
-
-    # -- conversions -----------------------------------------------------------------------------------------
-    def _convert(self, source: Type, kind: Type, operand: str) -> str:
-        a, b = source.dtype, kind.dtype
-        if a == b:
-            return operand
-        if b == BOOL:
-            return self._compare(source, "ne", operand, self._all(source, 0))
-        into = text.spelled(kind)
-        if a.is_float and b.is_integer:
-            name = f"llvm.fpto{'u' if b.kind == 'u' else 's'}i.sat.{text.mangled(kind)}.{text.mangled(source)}"
-            return self.code.call(name, into, [(text.spelled(source), operand)])
-        if a.is_float:
-            op = "fpext" if a.bits < b.bits else "fptrunc"
-        elif b.is_float:
-            op = "sitofp" if a.kind == "i" else "uitofp"
-        elif a == BOOL:
-            op = "zext"
-        elif a.bits == b.bits:
-            return operand
-        else:
-            op = "trunc" if a.bits > b.bits else "sext" if a.kind == "i" else "zext"
-        return self.code.value(f"{op} {text.spelled(source)} {operand} to {into}")
+    def _spelled(self, op: str, kind: Type, source: Type, value: Value) -> str:
+        """The instruction or the call of a row of the table, on what a value is made of."""
+        found = self._dialect.find(op, kind, source if op in ("convert", "bitcast") else None)
+        assert found is not None, f"LLVM has no {op} that gives {kind}"
+        given = dict(zip("abc", map(self.operand, operands(value)), strict=False))
+        if found == "a":
+            return given["a"]
+        if call := CALL.fullmatch(found):
+            args = [(each, given.get(name, name)) for each, name in OPERAND.findall(call[3])]
+            return self.code.call(call[2], text.spelled(kind), args, call[1])
+        return self.code.value(re.sub(r"\b[abc]\b", lambda name: given[name[0]], found))
 
     # -- across lanes ----------------------------------------------------------------------------------------
     def _reduce(self, kind: Type, op: str, operand: str) -> str:
@@ -240,18 +201,8 @@ class Values(Operands):
         half = kind.lanes // 2
         low = self.lanes(kind, operand, range(half))
         high = self.lanes(kind, operand, range(half, 2 * half))
-        total = self._reduce(Type(dtype, half), op, self.binary(Type(dtype, half), op, low, high))
+        total = self._reduce(Type(dtype, half), op, self.combined(Type(dtype, half), op, low, high))
         if kind.lanes % 2:
             last = self.lanes(kind, operand, range(kind.lanes - 1, kind.lanes))
-            total = self.binary(Type(dtype), op, total, last)
+            total = self.combined(Type(dtype), op, total, last)
         return total
-
-    def lanes(self, kind: Type, operand: str, which: range) -> str:
-        """Some lanes of a vector, as a vector or a scalar."""
-        spelled = text.spelled(kind)
-        if len(which) == 1:
-            return self.code.value(f"extractelement {spelled} {operand}, i64 {which[0]}")
-        order = ", ".join(f"i32 {lane}" for lane in which)
-        return self.code.value(
-            f"shufflevector {spelled} {operand}, {spelled} poison, <{len(which)} x i32> <{order}>"
-        )

@@ -11,16 +11,6 @@ from dojoir.ir.dtypes import DType
 FLOATS: Mapping[str, str] = {"f64": "double", "f32": "float", "f16": "half", "bf16": "bfloat"}
 SUFFIX: Mapping[str, str] = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"}
 
-FAST = "reassoc nsz arcp contract afn "
-"""The flags of `fp fast`. No `nnan` and `ninf`: a NaN or an infinity is still a value, not undefined."""
-
-FLOAT_BINARY: Mapping[str, str] = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
-INTEGER_BINARY: Mapping[str, str] = {
-    "add": "add", "sub": "sub", "mul": "mul", "div": "udiv", "rem": "urem", "and": "and", "or": "or",
-    "xor": "xor", "shl": "shl", "shr": "lshr", "sar": "ashr",
-}  # fmt: skip
-FLOAT_COMPARE: Mapping[str, str] = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
-
 
 def scalar(dtype: DType) -> str:
     """The type of one value in a register."""

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dojoir.codegen.c.precedence import Text
+from dojoir.codegen.c.dialect import MASKS
+from dojoir.codegen.c.precedence import Template, Text
 from dojoir.codegen.c.prelude import C_TYPES
 from dojoir.codegen.c.spelling import Spelling
 from dojoir.codegen.c.values import Values
 from dojoir.codegen.lir.program import Binary, Convert, Type, Unary, Value, Var
 from dojoir.codegen.lir.usage import Usage
 from dojoir.codegen.simd.pieces import retyped
-from dojoir.codegen.simd.table import MASKS, Isa, Template
+from dojoir.codegen.simd.table import Isa
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
 
 _NONE = Usage(frozenset(), frozenset(), frozenset())

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 
 from dojoir.codegen.c.precedence import Level, Text, comment, indent
 from dojoir.codegen.c.printer import Dialect, printed
+from dojoir.codegen.c.spelling import Spelling
 from dojoir.codegen.c.statements import Around, Statements
 from dojoir.codegen.lir.passes import left
 from dojoir.codegen.lir.program import Assign, Declare, For, Function, Let, Load, Program, Stmt, Store, Type, Var
@@ -18,7 +19,7 @@ from dojoir.codegen.simd.pieces import STRIPS, in_pieces
 from dojoir.codegen.simd.registers import in_registers
 from dojoir.codegen.simd.rules import to_instructions
 from dojoir.codegen.simd.table import Isa
-from dojoir.codegen.simd.values import VectorSpelling, VectorValues
+from dojoir.codegen.simd.values import VectorValues
 from dojoir.support.frozen import dataclass
 
 
@@ -27,7 +28,7 @@ def print_simd(program: Program, isa: Isa) -> str:
     for name, run in PASSES.items():
         program = run(program, isa)
         left(name, program)
-    return printed(program, SimdDialect(VectorSpelling(isa), isa, _carried(program)))
+    return printed(program, SimdDialect(Spelling(isa), isa, _carried(program)))
 
 
 PASSES: Mapping[str, Callable[[Program, Isa], Program]] = {

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import field, replace
 from functools import partial
 
-from dojoir.codegen.legal import divided_by_power, extreme, number_or_nan
+from dojoir.codegen.c.dialect import MASKS
+from dojoir.codegen.legal import Legaliser
 from dojoir.codegen.lir.notation import Body, Expr, select
 from dojoir.codegen.lir.program import (
     Assign,
@@ -35,8 +36,8 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import mapped, rebuilt, with_blocks
-from dojoir.codegen.simd.table import MASKS, Isa
+from dojoir.codegen.lir.walk import mapped, operands, rebuilt, with_blocks
+from dojoir.codegen.simd.table import Isa
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
 from dojoir.support.frozen import dataclass
 
@@ -57,7 +58,7 @@ def to_instructions(program: Program, isa: Isa) -> Program:
 
 
 @dataclass
-class Rules:
+class Rules(Legaliser):
     """The rules for one program. `functions` are those that it calls, `masks` what its mask variables are."""
 
     isa: Isa
@@ -150,8 +151,9 @@ class Rules:
                 return Unary(type, found, arg)
         return value
 
-    def _call(self, name: str, type: Type, write: Callable[..., Expr], comment: str, *args: Value) -> Value:
+    def called(self, name: str, kind: Type, write: Callable[..., Expr], comment: str, *args: Value) -> Value:
         """A call of the function that `write` gives, which the program gets."""
+        name = f"{name}_{self.isa.label(args[0].type)}"
         if name not in self.functions:
             body = Body(args[0].type.lanes)
             params = [body.param("ab"[n], arg.type.dtype) for n, arg in enumerate(args)]
@@ -159,18 +161,18 @@ class Rules:
             inner = replace(self, masks={})
             lets = tuple(inner.let(let) for let in function.body)
             self.functions[name] = replace(function, body=lets, result=inner.value(function.result))
-        return Call(type, name, args)
+        return Call(kind, name, args)
 
     def _native(self, function: str, type: Type, source: Type) -> str | None:
         """The operation that is a whole function of the program: `f16_to_f32x16` is decode."""
-        if function.startswith("f16_to_f32") and self.isa.has("decode", type, source):
+        if function.startswith("f16_to_f32") and self.has("decode", type, source):
             return "decode"
-        if function.startswith("f32_to_f16") and self.isa.has("encode", type, source):
+        if function.startswith("f32_to_f16") and self.has("encode", type, source):
             return "encode"
         return None
 
-    def _has(self, op: str, type: Type) -> bool:
-        return self.isa.has(op, type)
+    def has(self, op: str, kind: Type, source: Type | None = None) -> bool:
+        return self.isa.has(op, kind, source)
 
     # -- arithmetic ------------------------------------------------------------------------------------------
     def _unary(self, value: Unary) -> Value:
@@ -178,98 +180,33 @@ class Rules:
         dtype = kind.dtype
         if dtype.kind == "b":
             return Unary(kind.with_dtype(self._kind(arg)), op, arg)
-        if op in ("decode", "encode", "truncate") or op.startswith("whole_") or self._has(op, kind):
-            return value
-        match op:
-            case "abs" if dtype.kind == "u":
-                return arg
-            case "neg" if dtype.is_integer:
-                return self.value(Binary(kind, "sub", Const(kind, 0), arg))
-            case "not":
-                ones = -1 if dtype.kind == "i" else (1 << dtype.bits) - 1
-                return self.value(Binary(kind, "xor", arg, Const(kind, ones)))
-            case "floor" | "ceil" | "round" if self.isa.has(
-                f"whole_{op}", whole := kind.with_dtype(DTYPES[f"i{dtype.bits}"]), kind
-            ):
-
-                def write(_: Body, a: Expr) -> Expr:
-                    digits = 2.0**23 if dtype.bits == 32 else 2.0**52
-                    rounded = Expr(Unary(whole, f"whole_{op}", a.value)).convert(dtype)
-                    bits = DTYPES[f"u{dtype.bits}"]
-                    signed = (rounded.abs().bits(bits) | (a.bits(bits) & (1 << (dtype.bits - 1)))).bits(dtype)
-                    return select(a.abs() < digits, signed, a)
-
-                return self._call(f"{op}_{self.isa.label(kind)}", kind, write, f"{op} of a", arg)
-            case "abs" if dtype.kind == "i":
-                return self._call(
-                    f"abs_{self.isa.label(kind)}",
-                    kind,
-                    lambda _, a: select(a < 0, -a, a),
-                    "|a|, wrapping around",
-                    arg,
-                )
-        return value
+        if op in ("floor", "ceil", "round") and not self.has(op, kind):
+            whole = kind.with_dtype(DTYPES[f"i{dtype.bits}"])
+            if self.has(f"whole_{op}", whole, kind):
+                return self.called(op, kind, partial(_by_whole, op, whole), f"{op} of a", arg)
+        return self._again(value, self.unary(value))
 
     def _binary(self, value: Binary) -> Value:
         kind, op, left, right = value.type, value.op, value.left, value.right
-        dtype = kind.dtype
-        if dtype.kind == "b":
-            own = self._kind(right if isinstance(left, Const) else left)
-            return Binary(kind.with_dtype(own), op, self._as_mask(left, own), self._as_mask(right, own))
-        if op.endswith("_fast") and not dtype.is_float:
-            return self._binary(replace(value, op=op.removesuffix("_fast")))
-        if op in ("shl", "shr", "sar") and isinstance(right, Const):
-            immediate = {"shl": "slli", "shr": "srli", "sar": "srai"}[op]
-            if self._has(immediate, kind):
-                return value
-        if self._has({"shl": "sllv", "shr": "srlv", "sar": "srav"}.get(op, op), kind):
-            return value
-        sign = "<" if op.startswith("min") else ">"
-        match op:
-            case "max" | "min" if dtype.is_float:
-                word = "larger" if op == "max" else "smaller"
-                numbers = self._has(f"{op}_number", kind)
-                return self._call(
-                    f"{op}_{self.isa.label(kind)}",
-                    kind,
-                    partial(_number_or_nan if numbers else self._extreme, op),
-                    f"the {word} one, NaN if either is; -0 is below +0",
-                    left,
-                    right,
-                )
-            case "max" | "min" | "max_fast" | "min_fast":
-                return self._call(
-                    f"{op}_{self.isa.label(kind)}",
-                    kind,
-                    lambda _, a, b: select(a < b if sign == "<" else a > b, a, b),
-                    f"a {sign} b ? a : b",
-                    left,
-                    right,
-                )
-            case "floordiv" | "mod" if (found := divided_by_power(value)) is not None:
-                return found if found is left or isinstance(found, Const) else self.value(found)
-            case "floordiv" | "mod" if self._has("rem", kind) and dtype.kind == "u":
-                return Binary(kind, "div" if op == "floordiv" else "rem", left, right)
-            case "floordiv" | "mod" if self._has("rem", kind):
-                write = _floor_division if op == "floordiv" else _modulo
-                return self._call(
-                    f"{op}_{self.isa.label(kind)}", kind, write, f"{op} for b > 0, rounded down", left, right
-                )
-        return value
+        if kind.dtype.kind != "b":
+            return self._again(value, self.binary(value))
+        own = self._kind(right if isinstance(left, Const) else left)
+        return Binary(kind.with_dtype(own), op, self._as_mask(left, own), self._as_mask(right, own))
 
-    def _extreme(self, op: str, body: Body, a: Expr, b: Expr) -> Expr:
-        majority = self._has("signed_or", a.type.with_dtype(DTYPES[f"u{a.dtype.bits}"]))
-        return extreme(op, a, b, majority=majority, masks=self.isa.mask_bits, body=body)
+    def _again(self, before: Value, now: Value) -> Value:
+        """What was made of a value in its stead, by the rules, too."""
+        done = now is before or isinstance(now, Call | Const) or now in operands(before)
+        return now if done else self._vector(now)
 
     def _compare(self, value: Compare) -> Value:
         op, left, right = value.op, value.left, value.right
         kind = left.type
         if kind.dtype.kind == "b":
             return self._compare_flags(op, left, right)
-        if self._has(op, kind):
+        if self.has(op, kind):
             return value
         mask = kind.with_dtype(self._mask_for(kind.dtype))
-        if self._has(_MIRRORED[op], kind):
+        if self.has(_MIRRORED[op], kind):
             return Compare(_MIRRORED[op], right, left)
         unsigned = kind.dtype.kind == "u"
         if unsigned and op not in ("eq", "ne"):
@@ -278,7 +215,7 @@ class Rules:
             flipped = [self.value(Binary(signed, "xor", Bitcast(signed, arg), top)) for arg in (left, right)]
             return self._compare(Compare(op, *flipped))
         opposite = _OPPOSITE[op]
-        if self._has(opposite, kind) or self._has(_MIRRORED[opposite], kind):
+        if self.has(opposite, kind) or self.has(_MIRRORED[opposite], kind):
             return Unary(mask, "not", self._compare(Compare(opposite, left, right)))
         return value
 
@@ -322,13 +259,13 @@ class Rules:
             return self._compare(Compare("ne", arg, Const(source, 0)))
         if source.dtype.kind == "b":
             return self._select(arg, Const(to, 1), Const(to, 0))
-        if self.isa.has("convert", to, source):
+        if self.has("convert", to, source):
             return Convert(to, arg)
         if source.dtype.is_float and dtype.is_integer:
             return self._from_float(to, arg)
         if source.dtype.is_integer and dtype.is_float:
             as_wide = source.with_dtype(DTYPES[f"i{dtype.bits}"])
-            if source.dtype.bits < dtype.bits and self.isa.has("convert", to, as_wide):
+            if source.dtype.bits < dtype.bits and self.has("convert", to, as_wide):
                 return Convert(to, self._convert(as_wide, arg))
             return Convert(to, arg)
         if source.dtype.is_integer and dtype.is_integer:
@@ -348,7 +285,7 @@ class Rules:
         wanted = to.with_dtype(DTYPES[f"{signs[1]}{to.dtype.bits}"])
         if given != source:
             arg = Bitcast(given, arg)
-        if not self.isa.has("convert", wanted, given) and steps[0] != steps[1]:
+        if not self.has("convert", wanted, given) and steps[0] != steps[1]:
             middle = steps[0] if to.dtype.bits > source.dtype.bits else source.dtype.bits // 2
             sign = signs[0] if to.dtype.bits > source.dtype.bits else "i"
             return self._resized(to, self._resized(to.with_dtype(DTYPES[f"{sign}{middle}"]), arg))
@@ -360,17 +297,17 @@ class Rules:
         source, dtype = arg.type, to.dtype
         low, high = (0 if dtype.kind == "u" else -(1 << (dtype.bits - 1))), 1 << (dtype.bits - (dtype.kind == "i"))
         ways = ("truncate", "whole_floor")
-        if dtype.bits < source.dtype.bits and not any(self.isa.has(way, to, source) for way in ways):
+        if dtype.bits < source.dtype.bits and not any(self.has(way, to, source) for way in ways):
             middle = to.with_dtype(DTYPES[f"i{source.dtype.bits}"])
 
             def clamped(_: Body, a: Expr) -> Expr:
                 whole = a.convert(middle.dtype)
                 return select(whole < low, low, select(whole > high - 1, high - 1, whole)).convert(dtype)
 
-            if not any(self.isa.has(way, middle, source) for way in (*ways, "convert")):
+            if not any(self.has(way, middle, source) for way in (*ways, "convert")):
                 return Convert(to, arg)
             write: Callable[..., Expr] = clamped
-        elif any(self.isa.has(way, to, source) for way in ways):
+        elif any(self.has(way, to, source) for way in ways):
 
             def saturated(_: Body, a: Expr) -> Expr:
                 whole = self._truncated(to, a)
@@ -383,12 +320,12 @@ class Rules:
             write = saturated
         else:
             return Convert(to, arg)
-        name = f"{dtype}_from_{self.isa.label(source)}"
-        return self._call(name, to, write, "a truncated, the nearest number where it does not fit, 0 for NaN", arg)
+        comment = "a truncated, the nearest number where it does not fit, 0 for NaN"
+        return self.called(f"{dtype}_from", to, write, comment, arg)
 
     def _truncated(self, to: Type, a: Expr) -> Expr:
         """The integer part of what fits, whatever else gives."""
-        if self.isa.has("truncate", to, a.type):
+        if self.has("truncate", to, a.type):
             return Expr(Unary(to, "truncate", a.value))
         whole = Expr(Unary(to, "whole_floor", a.abs().value))
         return whole if to.dtype.kind == "u" else select(a < 0.0, -whole, whole)
@@ -413,34 +350,24 @@ class Rules:
             return value
         if op.endswith("_fast") and not kind.dtype.is_float:
             op = op.removesuffix("_fast")
-        if self._has(f"reduce_{op}", kind) or kind.lanes % 2:
+        if self.has(f"reduce_{op}", kind) or kind.lanes % 2:
             return Reduce(op, arg)
         half = Type(kind.dtype, kind.lanes // 2)
         if kind.lanes * kind.dtype.bits <= self.isa.least_bits:
             return Reduce(op, arg)
-        if not (self.isa.has("low", half, kind) and self.isa.has("high", half, kind)):
+        if not (self.has("low", half, kind) and self.has("high", half, kind)):
             return Reduce(op, arg)
 
         def write(body: Body, a: Expr) -> Expr:
             low, high = (body.let(part, Expr(Unary(half, part, a.value))) for part in ("low", "high"))
             return Expr(Reduce(op, Binary(half, op, low.value, high.value)))
 
-        return self._call(
-            f"reduce_{op}_{self.isa.label(kind)}", Type(kind.dtype), write, f"all lanes of a: {op}", arg
-        )
+        return self.called(f"reduce_{op}", Type(kind.dtype), write, f"all lanes of a: {op}", arg)
 
 
-def _floor_division(_: Body, a: Expr, b: Expr) -> Expr:
-    quotient = Expr(Binary(a.type, "div", a.value, b.value))
-    rest = Expr(Binary(a.type, "rem", a.value, b.value))
-    return select(rest < 0, quotient - 1, quotient)
-
-
-def _modulo(_: Body, a: Expr, b: Expr) -> Expr:
-    rest = Expr(Binary(a.type, "rem", a.value, b.value))
-    return select(rest < 0, rest + b, rest)
-
-
-def _number_or_nan(op: str, _: Body, a: Expr, b: Expr) -> Expr:
-    """The smaller or larger of two floats, by an instruction that prefers a number to a NaN."""
-    return number_or_nan(a, b, Expr(Binary(a.type, f"{op}_number", a.value, b.value)))
+def _by_whole(op: str, whole: Type, _: Body, a: Expr) -> Expr:
+    """A float rounded by a conversion to an integer, where it has digits behind the point."""
+    bits, digits = DTYPES[f"u{a.dtype.bits}"], 2.0**23 if a.dtype.bits == 32 else 2.0**52
+    rounded = Expr(Unary(whole, f"whole_{op}", a.value)).convert(a.dtype)
+    signed = (rounded.abs().bits(bits) | (a.bits(bits) & (1 << (a.dtype.bits - 1)))).bits(a.dtype)
+    return select(a.abs() < digits, signed, a)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from dojoir.codegen.c.precedence import Level, Ternary, Text
-from dojoir.codegen.c.spelling import Spelling, mask_text
+from dojoir.codegen.c.precedence import Level, Template, Ternary, Text
+from dojoir.codegen.c.spelling import mask_text
 from dojoir.codegen.c.values import Values
+from dojoir.codegen.legal import DOTS
 from dojoir.codegen.lir.arith import known
 from dojoir.codegen.lir.program import (
     INDEX,
@@ -32,23 +33,11 @@ from dojoir.codegen.lir.program import (
     Var,
 )
 from dojoir.codegen.simd import helpers as simd_helpers
-from dojoir.codegen.simd.table import Isa, Template
+from dojoir.codegen.simd.table import Isa
 from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
 
-_SHIFTS = {"shl": ("slli", "sllv"), "shr": ("srli", "srlv"), "sar": ("srai", "srav")}
-_DOTS = {(True, True): "dot_ii", (False, True): "dot_ui", (False, False): "dot_uu"}
 _COMMUTES = frozenset({"add", "mul", "and", "or", "xor"})
-
-
-@dataclass(frozen=True)
-class VectorSpelling(Spelling):
-    """The words of C with the types of an instruction set."""
-
-    isa: Isa
-
-    def type(self, type: Type) -> str:
-        return super().type(type) if type.lanes == 1 else self.isa.type_name(type)
 
 
 @dataclass(frozen=True)
@@ -85,7 +74,7 @@ class VectorValues(Values):
             case Fma(a, b, c):
                 return self._fma(value.type, a, b, c)
             case Dot(a, b, c, signed):
-                return self._operation(_DOTS[signed], value.type, a, b, c)
+                return self._operation(DOTS[signed], value.type, a, b, c)
             case Quads(type, buffer, offset, mask):
                 word = "quads" if self.isa.has("quads", type) else "load"
                 return self._access(word, type, self.pointer(buffer, offset), [], mask, None)
@@ -184,11 +173,8 @@ class VectorValues(Values):
         type, op, left, right = value.type, value.op, value.left, value.right
         if isinstance(left, Iota) and isinstance(right, Const) and op in ("add", "mul") and not self.isa.active:
             return self._iota(type, *((int(right.value), 1) if op == "add" else (0, int(right.value))))
-        if op in _SHIFTS:
-            immediate, variable = _SHIFTS[op]
-            if isinstance(right, Const) and self.isa.has(immediate, type):
-                return self.operation(immediate, type, self.text(left), Text(str(right.value)))
-            op = variable
+        if isinstance(right, Const) and self.isa.has(f"{op}_i", type):
+            return self.operation(f"{op}_i", type, self.text(left), Text(str(right.value)))
         if self.isa.has(f"{op}_s", type):
             if op in _COMMUTES and isinstance(left, Const | Splat):
                 left, right = right, left

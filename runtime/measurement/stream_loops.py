@@ -246,7 +246,7 @@ def _products(here: Host) -> int:
 
 def _dot(here: Host) -> tuple[str, list[str]]:
     """The declarations for a step of a chain `%s{u}`, and the lines that make `%s{u}.next` of it: by the
-    instruction that `codegen.llvm.dots` takes, else a product of i32."""
+    instruction that `codegen.legal` takes, else a product of i32."""
     lanes = here.vector_bits // 32
     kind, pairs = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
     if _has_vnni(here):

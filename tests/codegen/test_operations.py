@@ -9,9 +9,12 @@ from collections.abc import Iterator
 import pytest
 from folders import ROOT
 
+from dojoir.codegen.c.dialect import rows
+from dojoir.codegen.c.spelling import C
+from dojoir.codegen.gpu.dialects import CUDA, spelling
+from dojoir.codegen.lir.operations import OPERATIONS
+from dojoir.codegen.llvm.table import llvm
 from dojoir.codegen.simd.isas import ISAS
-from dojoir.codegen.simd.operations import OPERATIONS
-from dojoir.codegen.simd.table import rows
 
 FOLDER = ROOT / "codegen" / "simd"
 LOOKUPS = {"has", "_has", "find", "operation", "_operation", "_filled"}
@@ -46,7 +49,9 @@ def test_every_lookup_is_in_the_vocabulary() -> None:
 
 
 def test_every_row_is_in_the_vocabulary_and_every_word_has_a_row() -> None:
-    used = {row.operation for isa in ISAS.values() for row in isa.table}
+    every = (*ISAS.values(), C, spelling(CUDA).dialect, *(llvm(False, x86, True, True) for x86 in (False, True)))
+    bases = [dialect.base for dialect in every if dialect.base]
+    used = {row.operation for dialect in (*every, *bases, llvm(False, True, False, False)) for row in dialect.table}
     assert used == set(OPERATIONS)
 
 
@@ -73,5 +78,9 @@ def test_the_page_lists_the_vocabulary() -> None:
 
 
 def test_a_word_that_is_none_is_refused() -> None:
-    with pytest.raises(AssertionError, match="no operation is called plus"):
-        list(rows("plus  float  a + b"))
+    with pytest.raises(AssertionError, match="no operation is called selct; did you mean 'select'"):
+        list(rows("\nselct  float  a ? b : c"))
+    with pytest.raises(AssertionError, match="no type is called floats; did you mean 'float'"):
+        list(rows("add  floats  a + b"))
+    with pytest.raises(AssertionError, match="a row is an operation, types and a spelling"):
+        list(rows("add float  a + b"))

@@ -21,9 +21,9 @@ from runnable import runnable_kernel
 
 import dojoir
 from dojoir import kernels
+from dojoir.codegen.c.dialect import MASKS, Row
 from dojoir.codegen.lir.program import Type
 from dojoir.codegen.simd.isas import ISAS
-from dojoir.codegen.simd.table import MASKS, Row
 from dojoir.ir.dtypes import DTYPES
 from dojoir.meaning.bits import to_floats
 from dojoir.runtime.build import host

@@ -24,8 +24,7 @@ from dojoir.codegen.lower.nests.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.nests.parallel import captured, parallel_scope
 from dojoir.codegen.lower.nests.scopes import Scopes
 from dojoir.codegen.lower.plans.placement import Home, Use
-from dojoir.codegen.lower.sums.collectives import Combining, atomically
-from dojoir.codegen.lower.sums.device_sums import carry
+from dojoir.codegen.lower.sums.collectives import Combining, atomically, carry
 from dojoir.codegen.lower.sums.partial_sums import in_parts
 from dojoir.codegen.lower.texts.words_beside import WORD
 from dojoir.codegen.lower.vectors.dots import with_dots

@@ -28,8 +28,7 @@ from dojoir.codegen.lower.access.touched import runs_at_all
 from dojoir.codegen.lower.plans.full_tiles import edge, inside
 from dojoir.codegen.lower.plans.placement import STACK_BYTES, Home, begins_with_assignment
 from dojoir.codegen.lower.plans.unrolling import copies, rolled
-from dojoir.codegen.lower.sums.magnitudes import accumulate_magnitudes, largest_magnitude
-from dojoir.codegen.lower.sums.reductions import finish, identity, keep
+from dojoir.codegen.lower.sums.reductions import accumulate_magnitudes, finish, identity, keep, largest_magnitude
 from dojoir.codegen.lower.vectors.contiguous import Nest, contiguous_nest
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DType

@@ -3,8 +3,9 @@ memory behind a barrier. Between blocks, by atomics."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, both, compare, divide, integer, mul
@@ -27,11 +28,11 @@ from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.codegen.lower.access.conversions import convert
 from dojoir.codegen.lower.access.elements import Accesses
 from dojoir.codegen.lower.access.expr import combination, evaluate, operate
-from dojoir.codegen.lower.access.state import Block, Kept, Memory, State, Unit
+from dojoir.codegen.lower.access.state import Block, Device, Kept, Memory, Place, State, Unit
 from dojoir.codegen.lower.access.touched import Guess, Touch, asked
 from dojoir.codegen.lower.gpu.threads import Collective, Nest, Phase, Threads
-from dojoir.codegen.lower.sums.device_protocol import DeviceLowering
-from dojoir.codegen.lower.sums.reductions import NAMES, identity
+from dojoir.codegen.lower.plans.plan import Accumulator
+from dojoir.codegen.lower.sums.reductions import NAMES, finish, identity, keep
 from dojoir.codegen.lower.waits.meetings import meets_in_memory
 from dojoir.codegen.math.narrow_floats import bits_of
 from dojoir.errors import Diagnostic, KernelError
@@ -46,6 +47,29 @@ from dojoir.types.typed import Load, TypedStatement
 
 I32 = DTYPES["i32"]
 THREAD = ThreadNumber(INDEX)
+
+
+class DeviceLowering(Protocol):
+    """The lowering of one kernel for a GPU (`dojoir.codegen.lower.nests.device`)."""
+
+    unit: Unit
+
+    def is_atomic(self, path: Path) -> bool:
+        """Whether other threads may do to the element what the statement at a path does."""
+
+    def by_one(self, buffer: str, state: State, code: Block, block: Block) -> None:
+        """Code that writes to a buffer, for one thread where all run it alike."""
+
+    def is_memory(self, place: Place) -> bool:
+        """Whether a place is an array that other threads see."""
+
+    def own_number(self, device: Device) -> Value:
+        """The number of a thread among those that run the same."""
+
+    def thread_iterators(
+        self, nest: Nest, phase: Phase, state: State, block: Block
+    ) -> tuple[tuple[Value, ...], Value | None]:
+        """The iterators of a nest, and where this thread has an iteration."""
 
 
 class Combining:
@@ -302,6 +326,33 @@ def in_one_step(accesses: Accesses, statement: TypedStatement, value: Value) -> 
     block.emit(lir.Let(kept, own))
     block.emit(lir.Declare(seen, identity(statement.op, dtype)))
     block.emit(Swap(seen, where.array, offset, operate(unit, statement.op, dtype, seen, kept)))
+
+
+def carry(
+    scopes: DeviceLowering,
+    path: Path,
+    scope: Scope,
+    state: State,
+    block: Block,
+    run: Callable[[Path, Scope, State, Block], None],
+) -> None:
+    """Lowers the scope at `path` by `run`, with the sums that it carries in variables: declared before it, they go
+    into their elements behind it, by an atomic where other blocks add to them too."""
+    unit = scopes.unit
+    assert state.device is not None
+    spelled = {inner.path for accumulator in unit.carried[path] for inner in accumulator.along}
+    inside, made = keep(unit, unit.carried[path], 1, state, block)
+    run(path, scope, replace(inside, spelled=inside.spelled | spelled), block)
+    for accumulator, kept in made:
+        into = _by_atomic if scopes.is_atomic(accumulator.paths[0]) else None
+        once = Block(pending=block.pending)
+        finish(unit, [(accumulator, kept)], path, state, once, into=into)
+        scopes.by_one(accumulator.target.buffer, state, once, block)
+
+
+def _by_atomic(accumulator: Accumulator, total: Value, accesses: Accesses) -> None:
+    """A total goes into an element that other blocks add to as well."""
+    in_one_step(accesses, accesses.unit.typed[accumulator.paths[0]], total)
 
 
 def _memory(where: object) -> Memory:

@@ -15,9 +15,10 @@ from dojoir.codegen.lower.access.expr import combination, operate
 from dojoir.codegen.lower.access.state import Block, Kept, State, Unit, Variable
 from dojoir.codegen.lower.access.touched import where_touched
 from dojoir.codegen.lower.plans.plan import Accumulator
-from dojoir.codegen.lower.sums.magnitudes import accumulate_magnitudes, largest_magnitude
-from dojoir.ir.dtypes import DType
+from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.nodes import Path
+from dojoir.types.typed import Apply, Typed, TypedStatement
+from dojoir.types.typed import Convert as Cast
 
 NAMES = {
     "add": "sum",
@@ -132,3 +133,30 @@ def identity(op: str, dtype: DType) -> Value:
             return number(dtype, -infinite if dtype.is_float else low)
         case _:
             return number(dtype, infinite if dtype.is_float else high)
+
+
+# -- magnitudes --------------------------------------------------------------------------------------------
+def accumulate_magnitudes(statements: Iterable[TypedStatement]) -> bool:
+    """Whether statements take the maximum of what has no sign, in f32."""
+    return all(one.op == "max" and one.value.dtype.name == "f32" and _is_magnitude(one.value) for one in statements)
+
+
+def _is_magnitude(value: Typed) -> bool:
+    """Whether a float has no sign, whatever it is made of."""
+    match value:
+        case Apply(dtype, "abs", _):
+            return dtype.is_float
+        case Cast(dtype, arg, "cast"):
+            return dtype.is_float and arg.dtype.is_float and _is_magnitude(arg)
+        case _:
+            return False
+
+
+def largest_magnitude(value: Value) -> Value:
+    """The largest lane of a vector of f32, each of which is -inf or has no sign.
+
+    Floats without a sign are in the order of their bits, as signed integers, with NaN beyond infinity; -inf, where
+    a maximum begins, is below them all. So it is that of integers, which every processor has, where that of IEEE
+    754-2019 takes some eight instructions each time two halves of a vector are combined."""
+    bits = value.type.with_dtype(DTYPES["i32"])
+    return lir.Bitcast(Type(value.type.dtype), lir.Reduce("max", lir.Bitcast(bits, value)))

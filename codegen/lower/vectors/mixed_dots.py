@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dojoir.codegen.legal import LEAST
 from dojoir.codegen.lir.program import (
     Assign,
     Binary,
@@ -27,9 +28,6 @@ from dojoir.codegen.lir.program import (
 from dojoir.codegen.lir.walk import parts, with_loops
 from dojoir.codegen.lower.access.state import Names
 from dojoir.support.frozen import dataclass
-
-LEAST = -0x7F7F7F80
-"""-128, or 128, in each byte of an i32."""
 
 
 def with_sums_apart(body: tuple[Stmt, ...], names: Names) -> tuple[Stmt, ...]:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dojoir.codegen.c.dialect import rows
+from dojoir.codegen.c.spelling import C
 from dojoir.codegen.lir.program import Type
 from dojoir.codegen.simd.isas.arm_dots import dot_helpers
-from dojoir.codegen.simd.table import Isa, rows
+from dojoir.codegen.simd.table import Isa
 from dojoir.codegen.target import Target
 
 _C = {"f": "float", "i": "int", "u": "uint", "b": "uint"}
@@ -70,13 +72,13 @@ or        int mask                   vorr<q>_<t>(a, b)
 xor       int mask                   veor<q>_<t>(a, b)
 not       int8 int16 int32 m8 m16 m32  vmvn<q>_<t>(a)
 not       m64                        veorq_u64(a, vdupq_n_u64(~0ULL))
-slli      int                        vshl<q>_n_<t>(a, b)
-srli      unsigned                   vshr<q>_n_<t>(a, b)
-srai      signed                     vshr<q>_n_<t>(a, b)
-sllv      signed                     vshl<q>_<t>(a, b)
-sllv      unsigned                   vshl<q>_<t>(a, vreinterpret<q>_<st>_<t>(b))
-srav      signed                     vshl<q>_<t>(a, vneg<q>_<t>(b))
-srlv      unsigned                   vshl<q>_<t>(a, vneg<q>_<st>(vreinterpret<q>_<st>_<t>(b)))
+shl_i     int                        vshl<q>_n_<t>(a, b)
+shr_i     unsigned                   vshr<q>_n_<t>(a, b)
+sar_i     signed                     vshr<q>_n_<t>(a, b)
+shl       signed                     vshl<q>_<t>(a, b)
+shl       unsigned                   vshl<q>_<t>(a, vreinterpret<q>_<st>_<t>(b))
+sar       signed                     vshl<q>_<t>(a, vneg<q>_<t>(b))
+shr       unsigned                   vshl<q>_<t>(a, vneg<q>_<st>(vreinterpret<q>_<st>_<t>(b)))
 
 eq        float int                  vceq<q>_<t>(a, b)
 lt        float int                  vclt<q>_<t>(a, b)
@@ -139,6 +141,7 @@ NEON = Isa(
     target=Target("neon", 128, "scalar", registers=32, streams=False, dots=4),
     words=_words,
     table=tuple(rows(_NEON)),
+    base=C,
     most_bits=128,
     least_bits=64,
     header="arm_neon.h",

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dojoir.codegen.c.dialect import rows
+from dojoir.codegen.c.spelling import C
 from dojoir.codegen.lir.program import Type
-from dojoir.codegen.simd.table import Isa, rows
+from dojoir.codegen.simd.table import Isa
 from dojoir.codegen.target import Target
 
 _C = {"f": "float", "i": "int", "u": "uint"}
@@ -108,10 +110,10 @@ sub_s     int                        __riscv_vsub_vx_<tm>(a, b, vl)
 rsub_s    int                        __riscv_vrsub_vx_<tm>(a, b, vl)
 mul       int                        __riscv_vmul_vv_<tm>(a, b, vl)
 mul_s     int                        __riscv_vmul_vx_<tm>(a, b, vl)
-div       int                        __riscv_vdiv<u>_vv_<tm>(a, b, vl)
-div_s     int                        __riscv_vdiv<u>_vx_<tm>(a, b, vl)
-rem       int                        __riscv_vrem<u>_vv_<tm>(a, b, vl)
-rem_s     int                        __riscv_vrem<u>_vx_<tm>(a, b, vl)
+quot      int                        __riscv_vdiv<u>_vv_<tm>(a, b, vl)
+quot_s    int                        __riscv_vdiv<u>_vx_<tm>(a, b, vl)
+rest      int                        __riscv_vrem<u>_vv_<tm>(a, b, vl)
+rest_s    int                        __riscv_vrem<u>_vx_<tm>(a, b, vl)
 max       int                        __riscv_vmax<u>_vv_<tm>(a, b, vl)
 min       int                        __riscv_vmin<u>_vv_<tm>(a, b, vl)
 max_s     int                        __riscv_vmax<u>_vx_<tm>(a, b, vl)
@@ -123,13 +125,13 @@ or_s      int                        __riscv_vor_vx_<tm>(a, b, vl)
 xor       int                        __riscv_vxor_vv_<tm>(a, b, vl)
 xor_s     int                        __riscv_vxor_vx_<tm>(a, b, vl)
 not       int                        __riscv_vnot_v_<tm>(a, vl)
-slli      int                        __riscv_vsll_vx_<tm>(a, b, vl)
-srli      unsigned                   __riscv_vsrl_vx_<tm>(a, b, vl)
-srai      signed                     __riscv_vsra_vx_<tm>(a, b, vl)
-sllv      unsigned                   __riscv_vsll_vv_<tm>(a, b, vl)
-sllv      signed                     __riscv_vsll_vv_<tm>(a, __riscv_vreinterpret_v_<tm>_<mu>(b), vl)
-srlv      unsigned                   __riscv_vsrl_vv_<tm>(a, b, vl)
-srav      signed                     __riscv_vsra_vv_<tm>(a, __riscv_vreinterpret_v_<tm>_<mu>(b), vl)
+shl_i     int                        __riscv_vsll_vx_<tm>(a, b, vl)
+shr_i     unsigned                   __riscv_vsrl_vx_<tm>(a, b, vl)
+sar_i     signed                     __riscv_vsra_vx_<tm>(a, b, vl)
+shl       unsigned                   __riscv_vsll_vv_<tm>(a, b, vl)
+shl       signed                     __riscv_vsll_vv_<tm>(a, __riscv_vreinterpret_v_<tm>_<mu>(b), vl)
+shr       unsigned                   __riscv_vsrl_vv_<tm>(a, b, vl)
+sar       signed                     __riscv_vsra_vv_<tm>(a, __riscv_vreinterpret_v_<tm>_<mu>(b), vl)
 """
 _RVV += "".join(
     f"{op}  {types}  __riscv_vm{name}_vv_<tm>_b<n>(a, b, vl)\n"
@@ -193,6 +195,7 @@ RVV = Isa(
     target=Target("rvv", 128, "vl", registers=32, streams=False),
     words=_words,
     table=tuple(rows(_RVV)),
+    base=C,
     most_bits=1024,
     least_bits=1,
     header="riscv_vector.h",

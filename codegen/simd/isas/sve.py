@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dojoir.codegen.c.dialect import rows
+from dojoir.codegen.c.spelling import C
 from dojoir.codegen.lir.program import Type
 from dojoir.codegen.simd.isas.arm_dots import dot_helpers
-from dojoir.codegen.simd.table import Isa, rows
+from dojoir.codegen.simd.table import Isa
 from dojoir.codegen.target import Target
 
 _C = {"f": "float", "i": "int", "u": "uint"}
@@ -30,7 +32,6 @@ def _words(type: Type) -> Mapping[str, str]:
     dtype = type.dtype
     lanes = 1 << (type.lanes - 1).bit_length()
     container = max(8, 128 // lanes)
-    exact = type.lanes <= 8 or type.lanes == 16
     exact = type.lanes <= 8 or type.lanes == 16
     words = {
         "c": str(container),
@@ -107,10 +108,12 @@ sub_s     float int                  svsub_n_<t>_x(pg, a, b)
 rsub_s    float int                  svsubr_n_<t>_x(pg, a, b)
 mul       float int                  svmul_<t>_x(pg, a, b)
 mul_s     float int                  svmul_n_<t>_x(pg, a, b)
-div       float int32 int64          svdiv_<t>_x(pg, a, b)
-div_s     float int32 int64          svdiv_n_<t>_x(pg, a, b)
+div       float                      svdiv_<t>_x(pg, a, b)
+div_s     float                      svdiv_n_<t>_x(pg, a, b)
+quot      int32 int64                svdiv_<t>_x(pg, a, b)
+quot_s    int32 int64                svdiv_n_<t>_x(pg, a, b)
 rdiv_s    float                      svdivr_n_<t>_x(pg, a, b)
-rem       int32 int64                svmls_<t>_x(pg, a, svdiv_<t>_x(pg, a, b), b)
+rest      int32 int64                svmls_<t>_x(pg, a, svdiv_<t>_x(pg, a, b), b)
 sqrt      float                      svsqrt_<t>_x(pg, a)
 floor     float                      svrintm_<t>_x(pg, a)
 ceil      float                      svrintp_<t>_x(pg, a)
@@ -134,13 +137,13 @@ and_s     int                        svand_n_<t>_x(pg, a, b)
 or_s      int                        svorr_n_<t>_x(pg, a, b)
 xor_s     int                        sveor_n_<t>_x(pg, a, b)
 not       int                        svnot_<t>_x(pg, a)
-slli      int                        svlsl_n_<t>_x(pg, a, b)
-srli      unsigned                   svlsr_n_<t>_x(pg, a, b)
-srai      signed                     svasr_n_<t>_x(pg, a, b)
-sllv      unsigned                   svlsl_<t>_x(pg, a, b)
-sllv      signed                     svlsl_<t>_x(pg, a, svreinterpret_<ut>_<t>(b))
-srlv      unsigned                   svlsr_<t>_x(pg, a, b)
-srav      signed                     svasr_<t>_x(pg, a, svreinterpret_<ut>_<t>(b))
+shl_i     int                        svlsl_n_<t>_x(pg, a, b)
+shr_i     unsigned                   svlsr_n_<t>_x(pg, a, b)
+sar_i     signed                     svasr_n_<t>_x(pg, a, b)
+shl       unsigned                   svlsl_<t>_x(pg, a, b)
+shl       signed                     svlsl_<t>_x(pg, a, svreinterpret_<ut>_<t>(b))
+shr       unsigned                   svlsr_<t>_x(pg, a, b)
+sar       signed                     svasr_<t>_x(pg, a, svreinterpret_<ut>_<t>(b))
 
 quads     i32                        svld1_s32(pg, (const int32_t *)p)
 dot_ii    i32                        dot_ii_sve(a, b, c)
@@ -206,6 +209,7 @@ SVE = Isa(
     target=Target("sve", 128, "vl", registers=32, streams=False, dots=1),
     words=_words,
     table=tuple(rows(_SVE)),
+    base=C,
     most_bits=128,
     least_bits=1,
     header="arm_sve.h",

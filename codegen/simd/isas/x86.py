@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dojoir.codegen.c.dialect import rows
+from dojoir.codegen.c.spelling import C
 from dojoir.codegen.lir.program import Type
 from dojoir.codegen.simd.isas.x86_dots import dot_helpers
-from dojoir.codegen.simd.table import Isa, rows
+from dojoir.codegen.simd.table import Isa
 from dojoir.codegen.target import Target
 
 _FLOATS = {"f32": ("ps", ""), "f64": ("pd", "d")}
@@ -97,12 +99,12 @@ min       int8 int16 int32           <mm>_min_<su>(a, b)
 abs       float@128,256              <mm>_andnot_<s>(<mm>_set1_<s>(-0.0), a)
 abs       i8 i16 i32                 <mm>_abs_<s>(a)
 neg       float                      <mm>_xor_<s>(a, <mm>_set1_<s>(-0.0))
-sllv      int32 int64                <mm>_sllv_<s>(a, b)
-srlv      int32 int64                <mm>_srlv_<s>(a, b)
-srav      int32                      <mm>_srav_<s>(a, b)
-slli      int16 int32 int64          <mm>_slli_<s>(a, b)
-srli      int16 int32 int64          <mm>_srli_<s>(a, b)
-srai      int16 int32                <mm>_srai_<s>(a, b)
+shl       int32 int64                <mm>_sllv_<s>(a, b)
+shr       int32 int64                <mm>_srlv_<s>(a, b)
+sar       int32                      <mm>_srav_<s>(a, b)
+shl_i     int16 int32 int64          <mm>_slli_<s>(a, b)
+shr_i     int16 int32 int64          <mm>_srli_<s>(a, b)
+sar_i     int16 int32                <mm>_srai_<s>(a, b)
 
 convert   f32<i32                    <mm>_cvtepi32_ps(a)
 convert   i32<i8 i64<i8 i16<i8 i32<i16 i64<i16 i64<i32  <mm>_cvt<from_s>_<s>(a)
@@ -197,10 +199,10 @@ min       int64                      <mm>_min_<su>(a, b)
 abs       i64                        <mm>_abs_<s>(a)
 abs       float@512                  <mm>_abs_<s>(a)
 round     float@512                  <mm>_roundscale_<s>(a, _MM_FROUND_TO_NEAREST_INT)
-sllv      int16                      <mm>_sllv_<s>(a, b)
-srlv      int16                      <mm>_srlv_<s>(a, b)
-srav      int16 int64                <mm>_srav_<s>(a, b)
-srai      int64                      <mm>_srai_<s>(a, b)
+shl       int16                      <mm>_sllv_<s>(a, b)
+shr       int16                      <mm>_srlv_<s>(a, b)
+sar       int16 int64                <mm>_srav_<s>(a, b)
+sar_i     int64                      <mm>_srai_<s>(a, b)
 
 convert   f32<u32                    <mm>_cvtepu32_ps(a)
 convert   f64<i64 f64<u64 f32<i64 f32<u64 f64<u32  <wide>_cvt<from_su>_<s>(a)
@@ -228,6 +230,7 @@ AVX512 = Isa(
     target=Target("avx512", 512, "mask", registers=32, scales=True, dots=8, mixed=True),
     words=_words,
     table=tuple(rows(_AVX512)),
+    base=C,
     most_bits=512,
     least_bits=128,
     header="immintrin.h",
@@ -285,6 +288,7 @@ AVX2 = Isa(
     target=Target("avx2", 256, "scalar", registers=16, dots=8),
     words=_words,
     table=tuple(rows(_AVX2)),
+    base=C,
     most_bits=256,
     least_bits=128,
     header="immintrin.h",

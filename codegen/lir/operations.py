@@ -1,4 +1,4 @@
-"""The operations that the table of an instruction set spells: the words that rules, values and helpers look up.
+"""The operations that the table of a dialect spells: the words that rules, values and helpers look up.
 
 A line is a name, its operands by their letters, and what it gives, lane by lane unless it says otherwise. `a b c`
 are values, `p` an address, `m` a mask, `n` a count or a stride in elements. Where an operation takes a scalar for
@@ -35,18 +35,27 @@ scatter_if p a m b      the same where m says so
 add a b                 needed: a + b, integers wrap around
 sub a b                 needed: a - b
 mul a b                 a * b
-div a b                 a / b, of integers rounded towards 0
-rem a b                 what an integer division leaves, with the sign of a
+div a b                 a / b; of integers, where neither is negative
+rem a b                 what an integer division leaves, where neither is negative
+quot a b                a / b of integers, rounded towards 0
+rest a b                what that division leaves, with the sign of a
+floordiv a b            a / b of integers, rounded down, for b > 0
+mod a b                 what that division leaves, at least 0
 add_s a b               a + the scalar b; for each operation in `_s`, the last operand is a scalar
 sub_s a b               a - the scalar b
 rsub_s a b              the scalar b - a
 mul_s a b               a * the scalar b
 div_s a b               a / the scalar b
 rdiv_s a b              the scalar b / a
-rem_s a b               what the division by the scalar b leaves
+quot_s a b              a / the scalar b, of integers
+rest_s a b              what the division by the scalar b leaves
 sqrt a                  the square root, correctly rounded
 neg a                   -a
+neg_by_bits a           the same of a float, in words that no compiler takes apart
 abs a                   |a|
+loaded a                a, of a load that compilers leave where it stands
+approx_exp2 a           2**a of an f32, right but for the last bits
+approx_rsqrt a          one over the square root of an f32, right but for the last bits
 floor a                 the float rounded down to a whole number
 ceil a                  … rounded up
 round a                 … rounded to the nearest, halves to even
@@ -58,6 +67,7 @@ quads p                 i32 of four bytes each, in a row in memory; `load` where
 dot_ii a b c            c and the four products of the bytes of a and b (i32), both i8, wrapping around
 dot_ui a b c            the same where the bytes of a are u8
 dot_uu a b c            the same where the bytes of both are u8
+madd a b                i32 of the sums of two products of i16 each
 max a b                 the larger; of floats: NaN where either is, -0 is below +0
 min a b                 the smaller, likewise
 max_s a b               the larger of a and the scalar b (integers)
@@ -75,12 +85,12 @@ and_s a b               bits with the scalar b
 or_s a b                bits with the scalar b
 xor_s a b               bits with the scalar b
 signed_or a b           the bits of floats: all but the sign or'ed, the sign and'ed
-slli a b                a << b for a constant b
-srli a b                a >> b for a constant b, zeros come in
-srai a b                a >> b for a constant b, the sign comes in
-sllv a b                a << b, a count for each lane
-srlv a b                a >> b, zeros come in
-srav a b                a >> b, the sign comes in
+shl_i a b               a << b for a constant b
+shr_i a b               a >> b for a constant b, zeros come in
+sar_i a b               a >> b for a constant b, the sign comes in
+shl a b                 a << b, a count for each lane
+shr a b                 a >> b, zeros come in
+sar a b                 a >> b, the sign comes in
 
 eq a b                  needed: the mask of a == b
 ne a b                  … a != b, true with a NaN
