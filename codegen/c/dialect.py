@@ -104,11 +104,15 @@ class Dialect:
     def has(self, operation: str, type: Type, source: Type | None = None) -> bool:
         return self.find(operation, type, source) is not None
 
-    def form(self, operation: str, type: Type, source: Type | None = None) -> Form:
-        """The form that the operands of an operation go into."""
+    def spelled(self, operation: str, type: Type, source: Type | None = None) -> str:
+        """The spelling of an operation that the dialect has."""
         found = self.find(operation, type, source)
         assert found is not None, f"{self.name} has no {operation} that gives {type}"
-        return form_of(found)
+        return found
+
+    def form(self, operation: str, type: Type, source: Type | None = None) -> Form:
+        """The form that the operands of an operation go into."""
+        return form_of(self.spelled(operation, type, source))
 
     def widths(self, type: Type) -> set[str]:
         """The widths of a type, as rows ask for them."""

@@ -32,7 +32,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import parts, statements, values, with_blocks
+from dojoir.codegen.lir.walk import parts, parts_of, statements, with_blocks
 from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
 
@@ -146,7 +146,7 @@ def _is_alone(op: str, var: Var, loop: For) -> bool:
         known = isinstance(stmt, Let | Declare | Assign | If | For) or not tuple(statements((stmt,)))[1:]
         if not known or (isinstance(stmt, For) and any(other == var for _, other in stmt.reductions)):
             return False
-        if any(part == var for value in values(stmt) for part in parts(value)):
+        if any(part == var for part in parts_of(stmt)):
             return False
     return True
 

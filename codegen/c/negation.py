@@ -28,7 +28,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import all_values, changed_by, mapped, parts, rebuilt, statements, with_blocks
+from dojoir.codegen.lir.walk import all_values, changed_by, changed_values, parts, rebuilt, statements
 
 
 def with_negation_by_bits(program: Program) -> Program:
@@ -47,12 +47,7 @@ def _of_function(function: Function) -> Function:
 
 
 def _body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    turned = _turned(tuple(statements(body)), changed_by(body))
-
-    def block(inner: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return tuple(with_blocks(mapped(stmt, turned), block) for stmt in inner)
-
-    return block(body)
+    return changed_values(body, _turned(tuple(statements(body)), changed_by(body)))
 
 
 def _turned(body: tuple[Stmt, ...], written: Set[str]) -> Callable[[Value], Value]:

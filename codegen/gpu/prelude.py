@@ -134,40 +134,23 @@ template <class W, class T> static __device__ inline bool swapped(T *at, T &seen
 
 _LOADED = """\
 static __device__ inline {kind} loaded_{dtype}({kind} a)  // a compiler loads it where this stands, and not later
-{{
+{{{before}
 #if defined(__CUDA_ARCH__)
-    asm volatile("" : "+{cuda}"(a));
+    asm volatile("" : "+{cuda}"({held}));
 #elif defined(__HIP_DEVICE_COMPILE__)
-    asm volatile("" : "+v"(a));
+    asm volatile("" : "+v"({held}));
 #elif defined(DOJOIR_HARNESS)
-    asm volatile("" : "+m"(a));
+    asm volatile("" : "+m"({held}));
 #endif
-    return a;
+    return {result};
 }}
 
 """
 
-_LOADED_NARROW = """\
-static __device__ inline {kind} loaded_{dtype}({kind} a)  // a compiler loads it where this stands, and not later
-{{
-    int held = a;
-#if defined(__CUDA_ARCH__)
-    asm volatile("" : "+r"(held));
-#elif defined(__HIP_DEVICE_COMPILE__)
-    asm volatile("" : "+v"(held));
-#elif defined(DOJOIR_HARNESS)
-    asm volatile("" : "+m"(held));
-#endif
-    return ({kind})held;
-}}
-
-"""
-
-_NARROW = ("i8", "u8", "i16", "u16")
-"""The integers that inline assembly has no register for on every GPU: they are held as `int`."""
-
-_REGISTERS = {"f64": "d", "f32": "f", "i64": "l", "u64": "l", "i32": "r", "u32": "r"}
-"""The letters of registers in assembly for NVIDIA GPUs, by what they hold."""
+_REGISTERS = {"f64": "d", "f32": "f", "i64": "l", "u64": "l", **dict.fromkeys(("i32", "u32"), "r")}
+_REGISTERS |= dict.fromkeys(("i8", "u8", "i16", "u16"), "r")
+"""The letters of registers in assembly for NVIDIA GPUs, by what they hold. Not all GPUs have one for narrow
+integers: they are held as `int`."""
 
 _BITS = re.compile(
     r"\(([^()]+) a\)\n\{\n    ([^\n]+) bits;\n    memcpy\(&bits, &a, sizeof bits\);\n    return bits;\n\}"
@@ -239,14 +222,16 @@ def support(code: str, language: Language) -> Iterator[str]:
         yield from _SWAPPED.format(cas=language.atomics["cas"]).splitlines()
     for dtype, register in _REGISTERS.items():
         if f"loaded_{dtype}" in used:
-            yield from _LOADED.format(kind=TYPES[dtype], dtype=dtype, cuda=register).splitlines()
+            kind, narrow = TYPES[dtype], DTYPES[dtype].bits < 32
+            own = ("\n    int held = a;", "held", f"({kind})held") if narrow else ("", "a", "a")
+            before, held, result = own
+            yield from _LOADED.format(
+                kind=kind, dtype=dtype, cuda=register, before=before, held=held, result=result
+            ).splitlines()
     for kinds, cuda in _DOTS.items():
         if f"dot4_{kinds}" in used:
             one, other = (TYPES[kind] for kind in kinds.split("_"))
             yield from _DOT.format(kinds=kinds, cuda=cuda, one=one, other=other).splitlines()
-    for dtype in _NARROW:
-        if f"loaded_{dtype}" in used:
-            yield from _LOADED_NARROW.format(kind=TYPES[dtype], dtype=dtype).splitlines()
 
 
 def _hip(used: set[str], warp: int) -> Iterator[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dojoir.codegen.lir.program import INDEX, Binary, Compare, Const, Splat, Type, Value, Var
+from dojoir.codegen.lir.walk import rebuilt
 from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Condition
 
@@ -203,3 +204,10 @@ def folded(value: Value) -> Value:
             case "div" | "rem" | "floordiv" | "mod" if left is not None and right is not None:
                 return divide(value.op, value.left, right)
     return value
+
+
+def substituted(value: Value, known: Mapping[str, Value]) -> Value:
+    """A value with others for some variables, its indices computed where their operands are known then."""
+    if isinstance(value, Var):
+        return known.get(value.name, value)
+    return folded(rebuilt(value, lambda part: substituted(part, known)))

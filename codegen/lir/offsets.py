@@ -13,7 +13,7 @@ from dataclasses import replace
 from dojoir.backends.machine import GRID
 from dojoir.codegen.lir.program import INDEX, Binary, BlockNumber, For, If, Launch, Let, Program, Stmt, Value
 from dojoir.codegen.lir.ranges import THREAD, Range, before_wrapping, join, limits, range_of
-from dojoir.codegen.lir.walk import parts, statements, values
+from dojoir.codegen.lir.walk import parts_of, statements
 from dojoir.ir.dtypes import DTYPES, I64
 
 SHORT = limits(DTYPES["i32"])
@@ -78,8 +78,7 @@ def _fits(launch: Launch, outside: Mapping[str, Range]) -> bool:
             case For(var, start, stop, step):
                 low, high = _of_loop(start, stop, known)
                 join(known, var.name, (low, high + step))  # what it is when the loop has ended
-    inside = (value for stmt in statements(launch.body) for value in values(stmt))
-    return all(_is_short(part, known) for value in inside for part in parts(value))
+    return all(_is_short(part, known) for part in parts_of(*statements(launch.body)))
 
 
 def _is_short(value: Value, known: Mapping[str, Range]) -> bool:

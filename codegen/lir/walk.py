@@ -187,6 +187,21 @@ def parts(value: Value) -> Iterator[Value]:
         yield from parts(operand)
 
 
+def parts_of(*body: Stmt) -> Iterator[Value]:
+    """What some statements themselves compute, without the blocks inside them, and everything inside of that."""
+    return (part for stmt in body for value in values(stmt) for part in parts(value))
+
+
+def variables(*body: Stmt) -> set[str]:
+    """The names of the variables that some statements and those inside them read."""
+    return {part.name for part in parts_of(*statements(body)) if isinstance(part, Var)}
+
+
+def changed_values(body: tuple[Stmt, ...], change: Callable[[Value], Value]) -> tuple[Stmt, ...]:
+    """A block with what `change` makes of each value of its statements and of those inside them."""
+    return tuple(with_blocks(mapped(stmt, change), lambda inner: changed_values(inner, change)) for stmt in body)
+
+
 def with_loops(body: tuple[Stmt, ...], change: Callable[[For], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
     """A block with what `change` makes of each loop in it. Where that is nothing, the loop stays, and those inside
     it are asked; what stands for a loop is not asked again."""
@@ -223,7 +238,4 @@ def buffers(stmt: Stmt) -> Iterator[str]:
             yield source
         case Instruct(operands=given):
             yield from (operand.buffer for _, operand in given if isinstance(operand, Element))
-    for value in values(stmt):
-        for part in parts(value):
-            if isinstance(part, Load | Quads | AddressOf):
-                yield part.buffer
+    yield from (part.buffer for part in parts_of(stmt) if isinstance(part, Load | Quads | AddressOf))

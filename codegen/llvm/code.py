@@ -68,3 +68,8 @@ class Code:
         self.module.declare(name, result, ", ".join(kind for kind, _ in arguments))
         given = ", ".join(f"{kind} {operand}" for kind, operand in arguments)
         return self.value(f"call {flags}{result} @{name}({given})")
+
+    def run(self, name: str, arguments: list[tuple[str, str]], attributes: str = "") -> None:
+        """A call of what gives nothing, declared as it is called."""
+        self.module.declare(name, "void", ", ".join(kind for kind, _ in arguments), attributes)
+        self.do(f"call void @{name}({', '.join(f'{kind} {operand}' for kind, operand in arguments)})")

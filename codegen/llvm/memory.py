@@ -65,8 +65,8 @@ def prefetch(values: Operands, statement: Prefetch) -> None:
     """Asks for the line of an element, which may be outside of the array."""
     code = values.code
     pointer = _address(values, statement.buffer, statement.offset, inbounds=False)
-    code.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
-    code.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(statement.write)}, i32 3, i32 1)")
+    given = [("ptr", pointer), ("i32", f"{int(statement.write)}"), ("i32", "3"), ("i32", "1")]
+    code.run("llvm.prefetch.p0", given)
 
 
 def instruct(values: Operands, statement: Instruct) -> None:
@@ -230,15 +230,12 @@ def _write(values: Operands, statement: Store, held: Type, operand: str) -> None
             order = [*range(held.lanes), *[None] * (wide.lanes - held.lanes)]
             operand = values.shuffled(held, operand, "poison", order)
         spelled, flags = text.spelled(wide), f"<{wide.lanes} x i1>"
-        name = f"llvm.masked.store.{text.mangled(wide)}.p0"
-        code.module.declare(name, "void", f"{spelled}, ptr, i32, {flags}")
-        code.do(f"call void @{name}({spelled} {operand}, ptr {pointer}, i32 {align}, {flags} {mask})")
+        given = [(spelled, operand), ("ptr", pointer), ("i32", f"{align}"), (flags, mask)]
+        code.run(f"llvm.masked.store.{text.mangled(wide)}.p0", given)
         return
     flags, mask = _mask(values, statement.mask, held.lanes)
-    name = f"llvm.masked.scatter.{text.mangled(held)}.v{held.lanes}p0"
-    where = f"<{held.lanes} x ptr>"
-    code.module.declare(name, "void", f"{spelled}, {where}, i32, {flags}")
-    code.do(f"call void @{name}({spelled} {operand}, {where} {pointers}, i32 {align}, {flags} {mask})")
+    given = [(spelled, operand), (f"<{held.lanes} x ptr>", pointers), ("i32", f"{align}"), (flags, mask)]
+    code.run(f"llvm.masked.scatter.{text.mangled(held)}.v{held.lanes}p0", given)
 
 
 def _write_in_order(values: Operands, buffer: str, pointer: str, held: Type, operand: str) -> None:

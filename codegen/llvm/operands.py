@@ -75,7 +75,4 @@ class Operands(ABC):
         spelled = text.spelled(kind)
         if len(which) == 1:
             return self.code.value(f"extractelement {spelled} {operand}, i64 {which[0]}")
-        order = ", ".join(f"i32 {lane}" for lane in which)
-        return self.code.value(
-            f"shufflevector {spelled} {operand}, {spelled} poison, <{len(which)} x i32> <{order}>"
-        )
+        return self.shuffled(kind, operand, "poison", which)

@@ -177,8 +177,7 @@ class Values(Operands, Legaliser):
 
     def _spelled(self, op: str, kind: Type, source: Type, value: Value) -> str:
         """The instruction or the call of a row of the table, on what a value is made of."""
-        found = self._dialect.find(op, kind, source if op in ("convert", "bitcast") else None)
-        assert found is not None, f"LLVM has no {op} that gives {kind}"
+        found = self._dialect.spelled(op, kind, source if op in ("convert", "bitcast") else None)
         given = dict(zip("abc", map(self.operand, operands(value)), strict=False))
         if found == "a":
             return given["a"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from math import copysign, inf
 
 from dojoir.codegen.lir.program import Const, Type
 from dojoir.ir.dtypes import DType
@@ -55,25 +56,16 @@ def number(dtype: DType, value: int | float) -> str:
     if not dtype.is_float:
         return str(int(value))
     if dtype.bits == 16:
-        return f"0xH{_half_bits(value):04X}" if dtype.name == "f16" else f"0xR{_f32_bits(value) >> 16:04X}"
+        return f"0xH{_bits(value, 'e'):04X}" if dtype.name == "f16" else f"0xR{_bits(value, 'f') >> 16:04X}"
     if dtype.bits == 32:
-        value = struct.unpack("<f", struct.pack("<I", _f32_bits(value)))[0]
+        value = struct.unpack("<f", struct.pack("<I", _bits(value, "f")))[0]
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
-def _f32_bits(value: float) -> int:
+def _bits(value: float, letter: str) -> int:
+    """The bits of the nearest f32 or f16, by the letter that `struct` has for it."""
     try:
-        packed = struct.pack("<f", value)
+        packed = struct.pack(f"<{letter}", value)
     except OverflowError:
-        packed = struct.pack("<f", float("inf") if value > 0 else float("-inf"))
-    bits: int = struct.unpack("<I", packed)[0]
-    return bits
-
-
-def _half_bits(value: float) -> int:
-    try:
-        packed = struct.pack("<e", value)
-    except OverflowError:
-        packed = struct.pack("<e", float("inf") if value > 0 else float("-inf"))
-    bits: int = struct.unpack("<H", packed)[0]
-    return bits
+        packed = struct.pack(f"<{letter}", copysign(inf, value))
+    return int.from_bytes(packed, "little")

@@ -14,6 +14,7 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.offsets import shortened
 from dojoir.codegen.lir.passes import left
 from dojoir.codegen.lir.program import Program
+from dojoir.codegen.lir.walk import changed_by, with_blocks
 from dojoir.codegen.lower.gpu.capacity import refuse_misfits
 from dojoir.codegen.lower.gpu.groups import as_spelled
 from dojoir.codegen.lower.gpu.threads import Threads
@@ -34,6 +35,7 @@ from dojoir.codegen.lower.texts.words_beside import Met, accumulating, with_word
 from dojoir.codegen.lower.vectors.dots import with_dots
 from dojoir.codegen.lower.vectors.mixed_dots import with_sums_apart
 from dojoir.codegen.lower.waits.barrier_proof import refuse_unproved
+from dojoir.codegen.lower.waits.copies_ahead import Body, copies_ahead
 from dojoir.codegen.lower.waits.crossing import refuse_crossing
 from dojoir.codegen.lower.waits.exchanges import met
 from dojoir.codegen.lower.waits.fences import fenced
@@ -165,6 +167,28 @@ def _as_spelled(work: Work) -> Work:
     return work.of(as_spelled(work.kernel, work.target))
 
 
+def _on_launches(work: Work, change: Callable[[Body, set[str], set[str]], Body]) -> Work:
+    """The program with what `change` makes of the code of each launch, of its shared arrays and of the others that
+    it only reads."""
+
+    def block(body: Body) -> Body:
+        return tuple(of_launch(stmt) if isinstance(stmt, lir.Launch) else with_blocks(stmt, block) for stmt in body)
+
+    def of_launch(launch: lir.Launch) -> lir.Launch:
+        read_only = {array.name for array in launch.captured_arrays} - changed_by(launch.body)
+        return replace(launch, body=change(launch.body, {array.name for array in launch.shared}, read_only))
+
+    return work.on_body(block)
+
+
+def _with_copies_ahead(work: Work) -> Work:
+    return _on_launches(work, lambda body, shared, read: copies_ahead(body, shared, read, work.names.fresh))
+
+
+def _with_dots_of_threads(work: Work) -> Work:
+    return _on_launches(work, lambda body, shared, _: with_dots(body, 1, shared))
+
+
 def _fenced(work: Work) -> Work:
     return work.on_body(fenced)
 
@@ -176,7 +200,7 @@ def _shortened(work: Work) -> Work:
 
 _EVERY = frozenset((*get_args(lir.Stmt), *get_args(lir.Value)))
 _DEVICE = frozenset({lir.Launch, lir.Phase, lir.Barrier, lir.Atomic, lir.Swap, lir.Shuffle, lir.Extract, lir.Pack})
-_ON_GPU = _EVERY - {lir.Parallel, lir.Stream, lir.Fence}
+_ON_GPU = _EVERY - {lir.Parallel, lir.Stream, lir.Fence, lir.Dot, lir.Quads}
 _ON_CPU = _EVERY - _DEVICE - {lir.ThreadNumber, lir.BlockNumber, lir.Dot, lir.Quads, lir.Fence}
 _DOTS, _FENCES = frozenset({lir.Dot, lir.Quads}), frozenset({lir.Fence})
 
@@ -205,6 +229,8 @@ DEVICE: tuple[Pass, ...] = (
     Pass("room-on-chip", _refused, "all arrays", "or an error: for what a GPU cannot hold"),
     Pass("barriers", _with_barriers, "who touches what", "where threads wait, proved enough; or an error"),
     Pass("launches", with_launches, "legal marks", "a program: host code around launches", _ON_GPU),
+    Pass("copies-ahead", _with_copies_ahead, "barriers", "loops read what they copy next before they compute"),
+    Pass("dots", _with_dots_of_threads, "loops over four bytes", "sums of products of shared ones are one", _DOTS),
     Pass("short-indices", _shortened, "all numbers of a launch", "it counts in 32 bits where none needs more"),
 )
 """The passes for a GPU, in order."""

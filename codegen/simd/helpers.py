@@ -11,8 +11,9 @@ from dojoir.codegen.c.precedence import Template, Text
 from dojoir.codegen.c.prelude import C_TYPES
 from dojoir.codegen.c.spelling import Spelling
 from dojoir.codegen.c.values import Values
-from dojoir.codegen.lir.program import Binary, Convert, Type, Unary, Value, Var
+from dojoir.codegen.lir.program import Binary, Convert, Type, Value, Var
 from dojoir.codegen.lir.usage import Usage
+from dojoir.codegen.lir.walk import rebuilt
 from dojoir.codegen.simd.pieces import retyped
 from dojoir.codegen.simd.table import Isa
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
@@ -29,16 +30,8 @@ def lane_by_lane(isa: Isa, name: str, value: Value, args: Sequence[Value]) -> st
     """A function that applies the operation of `value` to each lane of its arguments `args`."""
     letters = "abc"[: len(args)]
     scalars = [Var(Type(arg.type.dtype), f"{letter}s[i]") for letter, arg in zip(letters, args, strict=True)]
-    match value:
-        case Unary(type, op, _):
-            one: Value = Unary(Type(type.dtype), op, scalars[0])
-        case Binary(type, op, _, _):
-            one = Binary(Type(type.dtype), op, scalars[0], scalars[1])
-        case Convert(type, _):
-            one = Convert(Type(type.dtype), scalars[0])
-        case _:
-            raise AssertionError(f"{value} is not computed lane by lane")
-    kind = value.type
+    each, kind = iter(scalars), value.type
+    one = rebuilt(value, lambda _: next(each))
     lines = [line for letter, arg in zip(letters, args, strict=True) for line in _spilled(isa, letter, arg.type)]
     lines += [
         f"{C_TYPES[kind.dtype.name]} rs[{_lanes(isa, kind)}];",
@@ -169,9 +162,7 @@ def _lanes(isa: Isa, type: Type) -> str:
 
 
 def _filled(isa: Isa, op: str, type: Type, **operands: str) -> str:
-    spelling = isa.find(op, type)
-    assert spelling is not None, f"{isa.name} has no {op} of {type}"
-    return Template(spelling, tuple(operands)).apply(*map(Text, operands.values())).text
+    return Template(isa.spelled(op, type), tuple(operands)).apply(*map(Text, operands.values())).text
 
 
 def _scalar(value: Value, variables: Sequence[Var]) -> str:

@@ -28,7 +28,15 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import mapped, parts, rebuilt, statements, values, with_blocks, written_by
+from dojoir.codegen.lir.walk import (
+    mapped,
+    parts,
+    parts_of,
+    rebuilt,
+    statements,
+    with_blocks,
+    written_by,
+)
 from dojoir.support.frozen import dataclass
 
 
@@ -123,7 +131,7 @@ class _Namer:
         for stmt in after:
             if not isinstance(stmt, Let | Declare | Assign | Store):
                 return None
-            if any(part == load for read in values(stmt) for part in parts(read)):
+            if any(part == load for part in parts_of(stmt)):
                 return load
             if isinstance(stmt, Assign) and stmt.var.name in needed:
                 return None
@@ -189,9 +197,7 @@ def _repeated(body: tuple[Stmt, ...]) -> frozenset[Value]:
     """The elements in all lanes that a block, without those inside it, uses more than once."""
     seen: set[Value] = set()
     again: set[Value] = set()
-    for stmt in body:
-        for value in values(stmt):
-            for part in parts(value):
-                if isinstance(part, Splat) and isinstance(part.arg, Load):
-                    (again if part in seen else seen).add(part)
+    for part in parts_of(*body):
+        if isinstance(part, Splat) and isinstance(part.arg, Load):
+            (again if part in seen else seen).add(part)
     return frozenset(again)

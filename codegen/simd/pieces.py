@@ -39,7 +39,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import mapped, parts, rebuilt, statements, values, with_blocks
+from dojoir.codegen.lir.walk import mapped, parts, parts_of, rebuilt, statements, with_blocks
 from dojoir.codegen.simd.table import Isa
 from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
@@ -104,14 +104,13 @@ class _Cutter:
     def _widest(self, stmt: Stmt) -> int:
         """The bits of the widest lanes in a statement."""
         widths = [0]
-        for value in values(stmt):
-            for part in parts(value):
-                if part.type.lanes > 1:
-                    widths.append(0 if part.type.dtype.kind == "b" else part.type.dtype.bits)
-                if isinstance(part, Load) and part.type.lanes > 1 and self.isa.gathers and _is_apart(part):
-                    widths.append(64)
-                if isinstance(part, Call) and part.type.lanes > 1:
-                    widths.append(_bits_of(self.given[part.function]))
+        for part in parts_of(stmt):
+            if part.type.lanes > 1:
+                widths.append(0 if part.type.dtype.kind == "b" else part.type.dtype.bits)
+            if isinstance(part, Load) and part.type.lanes > 1 and self.isa.gathers and _is_apart(part):
+                widths.append(64)
+            if isinstance(part, Call) and part.type.lanes > 1:
+                widths.append(_bits_of(self.given[part.function]))
         if isinstance(stmt, Store) and stmt.value.type.lanes > 1 and self.isa.gathers and _is_apart(stmt):
             widths.append(64)
         return max(widths)
@@ -301,7 +300,7 @@ STRIPS = ("strips", "open strips")
 
 def _vectors(stmt: Stmt) -> list[Value]:
     """The values of more than one lane in a statement itself."""
-    found = [part for value in values(stmt) for part in parts(value) if part.type.lanes > 1]
+    found = [part for part in parts_of(stmt) if part.type.lanes > 1]
     if isinstance(stmt, Let | Declare | Assign) and stmt.var.type.lanes > 1:
         found.append(stmt.var)
     return found

@@ -13,7 +13,7 @@ from dojoir.codegen.lir.passes import left
 from dojoir.codegen.lir.program import Assign, Declare, For, Function, Let, Load, Program, Stmt, Store, Type, Var
 from dojoir.codegen.lir.ranges import Range
 from dojoir.codegen.lir.usage import Usage
-from dojoir.codegen.lir.walk import parts, statements, values
+from dojoir.codegen.lir.walk import parts_of, statements
 from dojoir.codegen.simd.named_loads import name_loads
 from dojoir.codegen.simd.pieces import STRIPS, in_pieces
 from dojoir.codegen.simd.registers import in_registers
@@ -123,13 +123,12 @@ def _vectors(stmt: Stmt) -> Iterator[Var]:
     """The vector variables in a statement itself."""
     if isinstance(stmt, Let | Declare | Assign) and stmt.var.type.lanes > 1:
         yield stmt.var
-    for value in values(stmt):
-        yield from (part for part in parts(value) if isinstance(part, Var) and part.type.lanes > 1)
+    yield from (part for part in parts_of(stmt) if isinstance(part, Var) and part.type.lanes > 1)
 
 
 def _types(stmt: Stmt) -> Iterator[Type]:
     """The types of the vectors of numbers in a statement itself, those in memory first."""
-    found = [part for value in values(stmt) for part in parts(value) if part.type.lanes > 1]
+    found = [part for part in parts_of(stmt) if part.type.lanes > 1]
     found.sort(key=lambda part: not isinstance(part, Load))
     yield from (part.type for part in found if part.type.dtype.kind != "b")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dojoir.codegen.lir.arith import folded, integer, known
+from dojoir.codegen.lir.arith import integer, known, substituted
 from dojoir.codegen.lir.program import (
     Allocate,
     Array,
@@ -31,7 +31,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import buffers, mapped, parts, rebuilt, statements, values, with_blocks
+from dojoir.codegen.lir.walk import buffers, mapped, parts_of, rebuilt, statements, with_blocks
 from dojoir.ir.nodes import Buffer
 from dojoir.support.frozen import dataclass
 
@@ -96,12 +96,9 @@ def _accesses(stmt: Stmt, array: str) -> Iterator[tuple[Type, Value, bool]]:
         for name, operand in stmt.operands:
             if isinstance(operand, Element) and operand.buffer == array:
                 yield _whole(stmt.instruction.operands[name]), operand.offset, True
-    for value in values(stmt):
-        for part in parts(value):
-            if isinstance(part, Load) and part.buffer == array:
-                yield part.type, part.offset, _is_plain(part)
-            elif isinstance(part, Quads) and part.buffer == array:
-                yield part.type, part.offset, False
+    for part in parts_of(stmt):
+        if isinstance(part, Load | Quads) and part.buffer == array:
+            yield part.type, part.offset, isinstance(part, Load) and _is_plain(part)
 
 
 def _whole(operand: Buffer) -> Type:
@@ -166,13 +163,7 @@ def _with(stmt: Stmt, known_vars: Mapping[str, Value]) -> Stmt:
     if isinstance(stmt, Let | Declare | Assign):
         new = known_vars.get(stmt.var.name)
         stmt = replace(stmt, var=new) if isinstance(new, Var) else stmt
-
-    def change(value: Value) -> Value:
-        if isinstance(value, Var):
-            return known_vars.get(value.name, value)
-        return folded(rebuilt(value, change))
-
-    return mapped(stmt, change)
+    return mapped(stmt, lambda value: substituted(value, known_vars))
 
 
 # -- variables ---------------------------------------------------------------------------------------------
@@ -229,7 +220,7 @@ def _with_declarations(body: tuple[Stmt, ...], variables: list[Var]) -> tuple[St
 
 
 def _reads(stmt: Stmt, name: str) -> bool:
-    return any(isinstance(part, Var) and part.name == name for value in values(stmt) for part in parts(value))
+    return any(isinstance(part, Var) and part.name == name for part in parts_of(stmt))
 
 
 def _mentions(stmt: Stmt, name: str) -> bool:

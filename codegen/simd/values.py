@@ -102,9 +102,7 @@ class VectorValues(Values):
 
     def operation(self, op: str, type: Type, *operands: Text, names: Sequence[str] = "abc") -> Text:
         """An operation of the table on operands that are spelled."""
-        spelling = self.isa.find(op, type)
-        assert spelling is not None, f"{self.isa.name} has no {op} on {type}"
-        return self._filled(spelling, type.lanes, operands, names)
+        return self._filled(self.isa.spelled(op, type), type.lanes, operands, names)
 
     def _filled(self, spelling: str, lanes: int, operands: Sequence[Text], names: Sequence[str] = "abc") -> Text:
         for name, helper in self.isa.helpers.items():
@@ -115,9 +113,7 @@ class VectorValues(Values):
 
     def _operation(self, op: str, type: Type, *args: Value, source: Type | None = None) -> Text:
         """An operation of the table."""
-        spelling = self.isa.find(op, type, source)
-        assert spelling is not None, f"{self.isa.name} has no {op} that gives {type}"
-        return self._filled(spelling, type.lanes, [self.text(arg) for arg in args])
+        return self._filled(self.isa.spelled(op, type, source), type.lanes, [self.text(arg) for arg in args])
 
     def _lane_by_lane(self, name: str, value: Value, *args: Value) -> Text:
         """An operation that the set lacks: a helper does it on scalars. `value` is the operation on `args`."""

@@ -13,7 +13,7 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, both, compare, divide, integer
 from dojoir.codegen.lir.program import INDEX, Barrier, BlockNumber, Launch, ThreadNumber, Type, Value, Var
 from dojoir.codegen.lir.program import Phase as PhaseCode
-from dojoir.codegen.lir.walk import changed_by, parts, statements, values
+from dojoir.codegen.lir.walk import variables
 from dojoir.codegen.lower.access.conversions import as_stored
 from dojoir.codegen.lower.access.elements import Accesses
 from dojoir.codegen.lower.access.instruction import instruct
@@ -27,10 +27,8 @@ from dojoir.codegen.lower.plans.placement import Home, Use
 from dojoir.codegen.lower.sums.collectives import Combining, atomically, carry
 from dojoir.codegen.lower.sums.partial_sums import in_parts
 from dojoir.codegen.lower.texts.words_beside import WORD
-from dojoir.codegen.lower.vectors.dots import with_dots
 from dojoir.codegen.lower.vectors.wide import MOST_LANES, Widening, size_divisors
 from dojoir.codegen.lower.waits.barrier_proof import are_separated_unasked
-from dojoir.codegen.lower.waits.copies_ahead import copies_ahead
 from dojoir.codegen.lower.waits.exchanges import Exchanges
 from dojoir.codegen.lower.waits.places_to_wait import Barriers
 from dojoir.codegen.lower.waits.speculated import Conditions, cleared, loaded_before
@@ -172,8 +170,6 @@ class DeviceScopes(Scopes):
         code = (*cleared(clear, launched.threads, self.unit.names.fresh), *code)
         shared = {array.name for array in self.shared}
         captures, arrays = captured(code, shared, self)
-        read_only = {array.name for array in arrays} - changed_by(code)
-        code = with_dots(copies_ahead(code, shared, read_only, self.unit.names.fresh), 1, shared)
         order = [*(array.name for array in self.unit.kernel.arguments), *self.unit.arrays]
         sizes = [*order, *self.unit.kernel.runtime_sizes]
         launch = Launch(
@@ -472,7 +468,6 @@ def without_dead_lets(block: Block) -> Block:
     for stmt in reversed(block.statements):
         if isinstance(stmt, lir.Let) and stmt.var.name not in read and stmt.var.type == INDEX:
             continue
-        for inner in statements((stmt,)):
-            read.update(part.name for value in values(inner) for part in parts(value) if isinstance(part, Var))
+        read |= variables(stmt)
         kept.append(stmt)
     return Block(kept[::-1])

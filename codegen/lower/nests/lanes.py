@@ -10,7 +10,7 @@ from functools import reduce
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, compare, divide, integer, known, least, smaller, spread, sub
 from dojoir.codegen.lir.program import INDEX, Type, Value, Var
-from dojoir.codegen.lir.walk import parts, statements, values
+from dojoir.codegen.lir.walk import parts_of, statements
 from dojoir.codegen.lower.access.conversions import as_stored
 from dojoir.codegen.lower.access.elements import Accesses
 from dojoir.codegen.lower.access.expr import combination
@@ -220,10 +220,7 @@ class _Runner:
         """Whether the body is only right for so many lanes: it compares lane numbers in narrow integers, or each
         lane has its own part of an array."""
         numbered = any(
-            isinstance(part, lir.Iota) and part.type.dtype != I64
-            for stmt in statements(body)
-            for value in values(stmt)
-            for part in parts(value)
+            isinstance(part, lir.Iota) and part.type.dtype != I64 for part in parts_of(*statements(body))
         )
         return numbered or any(
             not home.is_variable and self.scopes.lane_copies(home) > 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.program import Var
-from dojoir.codegen.lir.walk import buffers, parts, statements, values
+from dojoir.codegen.lir.walk import buffers, parts_of, statements
 from dojoir.codegen.lower.access.state import Block, Place, State
 from dojoir.codegen.lower.nests.scopes import Scopes
 from dojoir.ir.nodes import Path, Scope
@@ -42,7 +42,7 @@ def captured(
     for stmt in statements(body):
         made.update(_makes(stmt))
         touched.update(dict.fromkeys(buffers(stmt)))
-        read.update({part.name: part for value in values(stmt) for part in parts(value) if isinstance(part, Var)})
+        read.update({part.name: part for part in parts_of(stmt) if isinstance(part, Var)})
     variables = tuple(var for name, var in read.items() if name not in made)
     return variables, tuple(scopes.unit.arrays[name] for name in touched if name not in made)
 

@@ -71,7 +71,7 @@ def with_launches(work: Work) -> Work:
         if home.buffer.storage == "heap":
             places[name] = scopes.workspace(home, block)
     scopes.fill((), spread.body, State(places=places), block)
-    return replace(work, program=_program(unit, by_value, block.body, work.given))
+    return replace(work, program=_program(unit, by_value, block.body, work.given), names=names)
 
 
 def analysis_of(kernel: Kernel, target: Target) -> Analysis:

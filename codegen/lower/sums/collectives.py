@@ -24,7 +24,7 @@ from dojoir.codegen.lir.program import (
     Var,
 )
 from dojoir.codegen.lir.program import Phase as PhaseCode
-from dojoir.codegen.lir.walk import parts, statements, values
+from dojoir.codegen.lir.walk import variables
 from dojoir.codegen.lower.access.conversions import convert
 from dojoir.codegen.lower.access.elements import Accesses
 from dojoir.codegen.lower.access.expr import combination, evaluate, operate
@@ -367,8 +367,7 @@ def _plain(op: str) -> str:
 def _uses(inner: Block, lets: Block) -> bool:
     """Whether one of `lets` is used."""
     names = {stmt.var.name for stmt in lets.statements if isinstance(stmt, lir.Let)}
-    found = (part for stmt in statements(inner.body) for value in values(stmt) for part in parts(value))
-    return any(isinstance(part, Var) and part.name in names for part in found)
+    return not names.isdisjoint(variables(*inner.body))
 
 
 def _scopes(nest: Nest) -> str:

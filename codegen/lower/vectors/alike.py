@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dojoir.codegen.lir.program import Fail, Let, Load, Stmt, Value, Var
-from dojoir.codegen.lir.walk import changed_by, mapped, parts, rebuilt, values, with_blocks
+from dojoir.codegen.lir.walk import changed_by, changed_values, parts, parts_of, rebuilt
 
 Body = tuple[Stmt, ...]
 
@@ -53,7 +53,7 @@ def _is_alike(some: Sequence[Stmt]) -> bool:
 
 def _read(stmt: Stmt) -> set[str]:
     """The arrays and variables that a statement reads."""
-    found = [part for value in values(stmt) for part in parts(value)]
+    found = [*parts_of(stmt)]
     return {p.buffer for p in found if isinstance(p, Load)} | {p.name for p in found if isinstance(p, Var)}
 
 
@@ -65,7 +65,4 @@ def _renamed(stmt: Stmt, names: dict[Value, Value]) -> Stmt:
     def change(value: Value) -> Value:
         return names[value] if value in names else rebuilt(value, change)
 
-    def within(body: Body) -> Body:
-        return tuple(with_blocks(mapped(inner, change), within) for inner in body)
-
-    return with_blocks(mapped(stmt, change), within)
+    return changed_values((stmt,), change)[0]

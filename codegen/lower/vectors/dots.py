@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from dojoir.codegen.lir.arith import add, divide, known, mul, spread, sub
+from dojoir.codegen.lir.arith import integer, known, spread, substituted
 from dojoir.codegen.lir.linear import as_sum, divisor
 from dojoir.codegen.lir.program import (
     INDEX,
     Assign,
     Binary,
     Comment,
-    Const,
     Convert,
     Dot,
     For,
@@ -31,7 +30,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import parts, rebuilt, with_loops
+from dojoir.codegen.lir.walk import parts, with_loops
 from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
 from dojoir.types.quads import QUAD
@@ -121,7 +120,7 @@ def _quads(factor: Value, var: Var, aligned: Collection[str]) -> _Bytes | None:
         case Convert(_, Splat(_, Load(Type(dtype), buffer, offset, None, None))):
             kind = Type(I32)
         case Convert(_, Load(Type(dtype), buffer, offset, None, None)) if lanes == 1 and buffer in aligned:
-            if divisor(_at_first(offset, var), {}) % QUAD:
+            if divisor(substituted(offset, {var.name: integer(0)}), {}) % QUAD:
                 return None
             kind = Type(I32)
         case _:
@@ -134,26 +133,9 @@ def _quads(factor: Value, var: Var, aligned: Collection[str]) -> _Bytes | None:
         return None
     if mask is not None and any(part == var for part in parts(mask)):
         return None
-    quads = Quads(kind, buffer, _at_first(offset, var), mask)
+    quads = Quads(kind, buffer, substituted(offset, {var.name: integer(0)}), mask)
     return _Bytes(spread(quads, lanes), dtype.kind == "i", mask)
 
 
 def _is(stride: Value | None, number: int) -> bool:
     return stride is not None and known(stride) == number
-
-
-def _at_first(value: Value, var: Var) -> Value:
-    """An index in the first iteration of `var`."""
-    if value == var:
-        return Const(INDEX, 0)
-    new = rebuilt(value, lambda operand: _at_first(operand, var))
-    match new:
-        case Binary(kind, "add", left, right) if kind == INDEX:
-            return add(left, right)
-        case Binary(kind, "sub", left, right) if kind == INDEX:
-            return sub(left, right)
-        case Binary(kind, "mul", left, right) if kind == INDEX:
-            return mul(left, right)
-        case Binary(kind, "div" | "rem" | "floordiv" | "mod" as op, left, Const(_, number)) if kind == INDEX:
-            return divide(op, left, int(number))
-    return new

@@ -17,7 +17,7 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, integer
 from dojoir.codegen.lir.linear import distance, divisor
 from dojoir.codegen.lir.program import Extract, Load, Pack, Stmt, Store, Type, Value, Var
-from dojoir.codegen.lir.walk import buffers, changed_by, parts, rebuilt, statements, values
+from dojoir.codegen.lir.walk import buffers, changed_by, parts, parts_of, rebuilt, statements
 from dojoir.codegen.lower.vectors.alike import computed_once
 from dojoir.ir.affine import Affine, Mod, SizeVar
 from dojoir.ir.nodes import Condition
@@ -144,9 +144,9 @@ class _Merge:
     def _last_loads(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for position, stmt in enumerate(self.lanes[0]):
-            for inner in statements((stmt,)):
-                for value in values(inner):
-                    found.update({part.buffer: position for part in parts(value) if isinstance(part, Load)})
+            for part in parts_of(*statements((stmt,))):
+                if isinstance(part, Load):
+                    found[part.buffer] = position
         return found
 
     # -- loads -----------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class _Merge:
     def _loads_of(self, stmt: Stmt) -> list[Load]:
         if not isinstance(stmt, lir.Let | lir.Declare | lir.Assign | Store):
             return []
-        found = [part for value in values(stmt) for part in parts(value) if isinstance(part, Load)]
+        found = [part for part in parts_of(stmt) if isinstance(part, Load)]
         return [load for load in dict.fromkeys(found) if load.mask is None and load.stride is None]
 
     # -- stores ----------------------------------------------------------------------------------------------

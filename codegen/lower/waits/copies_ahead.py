@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
 
-from dojoir.codegen.lir.arith import add, compare, folded, integer, mul
+from dojoir.codegen.lir.arith import add, compare, integer, mul, substituted
 from dojoir.codegen.lir.program import (
     Allocate,
     Array,
@@ -38,12 +38,14 @@ from dojoir.codegen.lir.program import (
 )
 from dojoir.codegen.lir.walk import (
     changed_by,
+    changed_values,
     mapped,
     operands,
-    parts,
+    parts_of,
     rebuilt,
     statements,
     values,
+    variables,
     with_blocks,
     with_loops,
 )
@@ -105,15 +107,14 @@ def _free(body: Body) -> set[str]:
     """The variables that some code uses and does not make. No name hides another one, so none of them is made by
     code beside it."""
     own = {stmt.var.name for stmt in statements(body) if isinstance(stmt, Let | For)}
-    used = (part for stmt in statements(body) for value in values(stmt) for part in parts(value))
-    return {part.name for part in used if isinstance(part, Var)} - own
+    return variables(*body) - own
 
 
 def _is_copy(phase: Phase, shared: Collection[str], read_only: Collection[str]) -> bool:
     """Whether a thread does nothing but read arrays that nothing writes, and write to those of its block."""
     found = False
     for stmt in statements(phase.body):
-        loads = [part for value in values(stmt) for part in parts(value) if isinstance(part, Load)]
+        loads = [part for part in parts_of(stmt) if isinstance(part, Load)]
         match stmt:
             case Store(buffer=buffer) if buffer not in shared:
                 return False
@@ -202,20 +203,12 @@ def _with_loads(stmt: Stmt, by: Mapping[Load, Value]) -> Stmt:
 
 def _with(body: Body, var: Var, value: Value) -> Body:
     """Some code with a value for a variable."""
-
-    def change(part: Value) -> Value:
-        return value if part == var else folded(rebuilt(part, change))
-
-    def changed(inner: Body) -> Body:
-        return tuple(with_blocks(mapped(stmt, change), changed) for stmt in inner)
-
-    return changed(body)
+    return changed_values(body, lambda part: substituted(part, {var.name: value}))
 
 
 def _without_dead(body: Body) -> Body:
     """Some code without the lets that nothing in it uses."""
-    everything = (value for stmt in statements(body) for value in values(stmt))
-    used = {part.name for value in everything for part in parts(value) if isinstance(part, Var)}
+    used = variables(*body)
 
     def alive(inner: Body) -> Body:
         living = (stmt for stmt in inner if not isinstance(stmt, Let) or stmt.var.name in used)
