@@ -24,7 +24,7 @@ class Legaliser(ABC):
 
     @abstractmethod
     def called(self, name: str, kind: Type, write: Callable[..., Expr], comment: str, *args: Value) -> Value:
-        """What `write` gives of a body and its parameters, for these arguments: a function, if there are any."""
+        """The value that `write` makes for these arguments, of a body: in a function, if there are any."""
 
     def unary(self, value: Unary) -> Value:
         kind, op, arg = value.type, value.op, value.arg

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import dojoir
-from dojoir.runtime import Evaluation
 
 
 class Bandit:
@@ -16,7 +15,7 @@ class Bandit:
         self.play.count(len(moves))  # who makes traces without `play.children` counts them
         return [at.then(move) for move in moves]
 
-    def tell(self, evaluations: Sequence[Evaluation], traces: Sequence[dojoir.Trace]) -> None:
+    def tell(self, evaluations: Sequence[dojoir.runtime.Evaluation], traces: Sequence[dojoir.Trace]) -> None:
         for trace in traces:
             gained = self.play.speed(trace) > self.play.speed(trace.copy().undo().hash)
             self.weights[trace.moves[-1].name] *= 1.5 if gained else 0.9

@@ -87,7 +87,7 @@ class Dialect:
         return type.lanes == 1
 
     def type_name(self, type: Type) -> str:
-        """What a type is called."""
+        """The name of a type."""
         return self.words(type)["type"] if self.base is None or self.takes(type) else self.base.type_name(type)
 
     def find(self, operation: str, type: Type, source: Type | None = None) -> str | None:

@@ -42,8 +42,9 @@ _HOLDS = {"Value": "value", "Value | None": "value", "tuple[Value, ...]": "value
 
 @dataclass(frozen=True)
 class _Form:
-    """The fields of a class of nodes in order, each with what it holds (nothing: what no walk asks for), those that
-    are given by name alone, and those of values, of blocks, and of values that count elements or guard. Two classes
+    """The fields of a class of nodes in order, each with what it holds (nothing: what no walk asks for), and
+    those that are given by name alone. Then come those of values, of blocks, and of values that count elements or
+    guard. Two classes
     of nodes have more values deeper inside."""
 
     fields: tuple[tuple[str, str], ...]
@@ -188,7 +189,7 @@ def parts(value: Value) -> Iterator[Value]:
 
 
 def parts_of(*body: Stmt) -> Iterator[Value]:
-    """What some statements themselves compute, without the blocks inside them, and everything inside of that."""
+    """The values that some statements themselves have, without the blocks inside them, and all parts of these."""
     return (part for stmt in body for value in values(stmt) for part in parts(value))
 
 

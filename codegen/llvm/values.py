@@ -106,7 +106,7 @@ class Values(Operands, Legaliser):
         return self._dialect.has(op, kind, source)
 
     def called(self, name: str, kind: Type, write: Callable[..., Expr], comment: str, *args: Value) -> Value:
-        """What `write` gives of a body and its parameters, in line."""
+        """The value that `write` makes of a body and these arguments, in line."""
         body, inside = Body(args[0].type.lanes), replace(self, names={}, cells={})
         inside.names |= {"ab"[n]: self.operand(arg) for n, arg in enumerate(args)}
         result = write(body, *(body.param("ab"[n], arg.type.dtype) for n, arg in enumerate(args)))

@@ -194,7 +194,7 @@ class Rules(Legaliser):
         return Binary(kind.with_dtype(own), op, self._as_mask(left, own), self._as_mask(right, own))
 
     def _again(self, before: Value, now: Value) -> Value:
-        """What was made of a value in its stead, by the rules, too."""
+        """The rules asked of what they made of a value, too."""
         done = now is before or isinstance(now, Call | Const) or now in operands(before)
         return now if done else self._vector(now)
 

@@ -25,10 +25,10 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
       several cores. Rows whose elements wait for the one before and for the row before come into flight together.
     - *turn*: scopes of one iteration go away, and each nest gets scalars of its own. Then the two scopes of a
       recurrence along a row are exchanged.
-    - *cut*: triangles become blocks of rows. Before that the same work gets one form, however it is written: no
-      tiles by hand, no temporary that is read once, the conditions of windows inside of all scopes and those of
-      triangles bounds of theirs. Sums go inside of what they sum up for, along rows, and are counted from 0; each
-      product gets a nest of its own, with the rows of its result outside, and other adjacent scopes are fused. A
+    - *cut*: triangles become blocks of rows. Before that the same work gets one form, however it is written. Tiles
+      by hand and temporaries that are read once go away. Conditions of windows go inside of all scopes, and those
+      of triangles become bounds. Sums go inside of what they sum up for, along rows, and are counted from 0. Each
+      product gets a nest of its own, with the rows of its result outside; other adjacent scopes are fused. A
       function that two loops of a row ask is kept in a row.
     - *tile*: products of matrices, convolutions and windows get a register tile, with the shared panel or the
       filters packed. Sums that are known to be long, for one core, go in blocks that a cache holds; products that

@@ -25,6 +25,9 @@ from dojoir.support.temporary import temporary_file
 KEPT = 1 << 16
 """How many of the last bytes of stdout and stderr are kept."""
 
+LONGEST = 1e6
+"""The seconds that a child is waited for at most: the system takes no time-out of months."""
+
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 Message = dict[str, Any]
@@ -99,7 +102,7 @@ def heard(process: Process, report: int, printed: Sequence[int], start: float, t
     that it reports to, which is closed at last; `printed` gives its output (stdout and stderr)."""
     streams = {stream: bytearray() for stream in (report, *printed)}
     try:
-        hung = not _listen(process, streams, start + time_limit)
+        hung = not _listen(process, streams, start + min(time_limit, LONGEST))
     finally:
         # Reaped only now: until then nobody else can have the number of the group.
         with contextlib.suppress(ProcessLookupError, PermissionError):

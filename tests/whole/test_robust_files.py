@@ -161,9 +161,9 @@ def test_2_all_files_are_written_by_the_one_writer() -> None:
 
 def test_2_a_writer_that_was_killed_leaves_the_old_file(tmp_path: Path) -> None:
     code = (
-        "import os, dojoir, dojoir.support.files as files\n"
+        "import os, dojoir.support.files as files\n"
         "files.os.replace = lambda *names: os._exit(9)\n"
-        f"write_file({str(tmp_path / 'file')!r}, 'new')"
+        f"files.write_file({str(tmp_path / 'file')!r}, 'new')"
     )
     (tmp_path / "file").write_text("old")
     assert subprocess.run([sys.executable, "-c", code]).returncode == 9

@@ -4,8 +4,8 @@ A loop over tiles of a product copies a tile to shared memory, waits, and comput
 what it copies in the next iteration into its registers before it computes, so that memory answers meanwhile; the
 next iteration begins with the stores alone.
 
-That changes no result. A copy is rewritten only if all arrays that it reads are ones that nothing in the launch
-writes, and all variables in it are its own, the loop's, or ones that the loop does not assign. Then its addresses,
+That changes no result. A copy is rewritten only if nothing in the launch writes an array that it reads. All
+variables in it are its own, the loop's, or ones that the loop does not assign. Then its addresses,
 conditions and values are the same one iteration earlier. It reads nothing that the loop would not read, since it
 reads ahead only for iterations that follow.
 

@@ -35,7 +35,7 @@ def take_units_away(trace: Trace) -> None:
 # -- sums inside of what they sum up for ------------------------------------------------------------------------
 def sink_sums(trace: Trace) -> None:
     """Brings the scopes that are summed over inside of those of the result, where they stand around them in a
-    perfect nest: of a contraction, of a window, and of a sum along a row of memory whose results go down a
+    perfect nest. So it is for contractions, windows, and sums along rows of memory whose results go down a
     column."""
     for n in range(len(trace.kernel.sites)):
         for _ in trace.kernel.sites[n].scopes:

@@ -140,7 +140,8 @@ def _blocked(kernel: Kernel) -> Iterator[Tiled]:
 
 
 def _of_blocks(blocks: Affine, size: int) -> Affine | None:
-    """What there are so many blocks of, the last one not always full; None where a number is no such count."""
+    """The whole of which there are so many blocks, the last one not always full; None where a number is no count
+    of blocks."""
     if len(blocks.terms) != 1 or blocks.offset:
         return None
     ((atom, factor),) = blocks.terms
@@ -175,8 +176,8 @@ def _drop_conditions(trace: Trace, around: Spot) -> None:
 
 # -- order --------------------------------------------------------------------------------------------------------
 def rows_outside(trace: Trace) -> None:
-    """Exchanges two scopes of which the outer one goes along the rows of all results, and the inner one down their
-    columns: around products, and where all else that is read lies as the results do."""
+    """Exchanges two scopes where the outer one goes along the rows of all results, the inner one down the columns.
+    They stand around products, or all that is read lies as the results do."""
     for _ in range(MOST_TILES):
         if next(filter(partial(tried, trace), _turned(trace.kernel)), None) is None:
             return

@@ -26,8 +26,8 @@ DEAR = 16
 
 # -- read once ----------------------------------------------------------------------------------------------------
 def inline_once(trace: Trace) -> None:
-    """Writes into its reader each value of a temporary that one statement writes and one reads, an element at most
-    once each, both along memory: what is between is a pass over it and no more."""
+    """Writes into its reader each value of a temporary that one statement writes and one reads, both along memory,
+    and an element at most once. All that it is for is a pass over it."""
     repeat(first(_read_once))(trace)
     delete_dead(trace)
 
