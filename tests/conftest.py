@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from collections.abc import Generator
 from fractions import Fraction
 from pathlib import Path
@@ -57,6 +58,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("DOJOIR_VERIFY_LIR", "1")
     if hasattr(config, "cache"):  # what one worker compiles is there for the others, and for the next run
         os.environ.setdefault("DOJOIR_CACHE", str(config.cache.mkdir("dojoir")))
+        if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):  # not beside the sources; many processes load them
+            os.environ.setdefault("PYTHONPYCACHEPREFIX", str(config.cache.mkdir("bytecode")))
+            sys.pycache_prefix, sys.dont_write_bytecode = os.environ["PYTHONPYCACHEPREFIX"], False
 
 
 def _share(config: pytest.Config) -> Fraction:

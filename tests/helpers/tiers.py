@@ -2,9 +2,11 @@
 
 A family is a test function with its cases. The drawn tier runs as many of them as meet every value of every axis,
 and every pair of values where there are three axes or more, and a share of the rest, an eighth. Of what takes long
-(`long.txt`) it runs a share alone, of all such cases together, spread evenly over their families. Which ones hangs
-on the seed alone: the number of commits of the checkout, so that an unchanged tree runs the same cases, and eight
-commits one after another run all. A test or a file that is named on the command line runs whole.
+(`long.txt`) it runs a share alone, of all cases that take as many seconds together, spread evenly over their
+families: an eighth of those that take up to a second, a sixteenth of those up to two, and so on to a 48th. Which
+ones hangs on the seed alone: the number of commits of the checkout, so that an unchanged tree runs the same cases,
+and eight commits one after another run all that takes no more than a second, 48 the rest. A test or a file that is
+named on the command line runs whole.
 
     python -m pytest -n 2 -m thorough --costs costs.txt && python tests/helpers/tiers.py costs.txt
 
@@ -16,7 +18,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
@@ -42,12 +44,15 @@ SHARE = Fraction(1, 8)
 SECONDS = 0.12
 """A family takes long if a case of it takes more CPU time than this."""
 
+MOST_SECONDS = 6
+"""What takes longer is drawn as often as what takes this long."""
+
 TABLE = HELPERS / "long.txt"
 
 
-def families_that_take_long() -> frozenset[str]:
-    """The families of `long.txt`, of which each line has the mean CPU time of a case in seconds, and the family."""
-    return frozenset(_table())
+def families_that_take_long() -> dict[str, float]:
+    """The families of `long.txt`, with the mean CPU time of a case in seconds."""
+    return {family: float(seconds.rstrip("?")) for family, seconds in _table().items()}
 
 
 def _table() -> dict[str, str]:
@@ -75,15 +80,20 @@ class Case:
         return file in WHOLE or f"{file}::{function}" in WHOLE
 
 
-def chosen(cases: Iterable[Case], long: Collection[str], seed: int, share: Fraction) -> set[str]:
+def chosen(cases: Iterable[Case], long: Mapping[str, float], seed: int, share: Fraction) -> set[str]:
     """The names of the cases that run."""
-    families: dict[str, list[Case]] = defaultdict(list)
+    together: dict[str | int, list[Case]] = defaultdict(list)
     for case in cases:
-        families[case.family if case.family not in long or case.is_whole else ""].append(case)
+        is_long = case.family in long and not case.is_whole
+        together[max(1, min(MOST_SECONDS, ceil(long[case.family]))) if is_long else case.family].append(case)
     names = set()
-    for family, its in families.items():
-        whole = share == 1 or its[0].is_whole
-        names |= {case.name for case in its} if whole else drawn(its, seed, share, covering=family != "")
+    for group, its in together.items():
+        if share == 1 or its[0].is_whole:
+            names |= {case.name for case in its}
+        elif isinstance(group, int):
+            names |= drawn(its, seed, share / group, covering=False)
+        else:
+            names |= drawn(its, seed, share)
     return names
 
 

@@ -54,19 +54,30 @@ def test_a_seed_draws_the_same_whatever_the_order_and_families_differ() -> None:
 def test_what_takes_long_is_drawn_together_and_evenly() -> None:
     families = {f"f{n}": [Case(f"f{n}[{case}]") for case in range(n)] for n in range(1, 17)}
     cases = [case for its in families.values() for case in its]
-    rounds = [tiers.chosen(cases, families, seed, EIGHTH) for seed in range(8)]
+    rounds = [tiers.chosen(cases, dict.fromkeys(families, 0.5), seed, EIGHTH) for seed in range(8)]
     assert {len(names) for names in rounds} == {len(cases) // 8}
     assert set().union(*rounds) == {case.name for case in cases}
     for names in rounds:
         assert all(
             len(names & {case.name for case in families[f"f{n}"]}) in (n // 8, n // 8 + 1) for n in range(1, 17)
         )
-    assert {name.partition("[")[0] for name in tiers.chosen(cases, (), 3, EIGHTH)} == families.keys()
+    assert {name.partition("[")[0] for name in tiers.chosen(cases, {}, 3, EIGHTH)} == families.keys()
+
+
+def test_what_takes_longer_is_drawn_less_often_and_comes_round() -> None:
+    seconds = {"half": 0.5, "one": 1.0, "more": 1.01, "four": 3.9, "hours": 9999.0}
+    cases = [Case(f"{family}[{case}]") for family in seconds for case in range(96)]
+    rounds = [tiers.chosen(cases, seconds, seed, EIGHTH) for seed in range(48)]
+    assert set().union(*rounds) == {case.name for case in cases}
+    for family, interval in (("more", 16), ("four", 32), ("hours", 48)):
+        assert {sum(name.startswith(family) for name in names) for names in rounds} == {96 // interval}
+    for names in rounds:
+        assert 23 <= sum(name.startswith(("half", "one")) for name in names) <= 25
 
 
 def test_a_share_of_one_is_all() -> None:
     for cases in (TABLE, SQUARE, LIST):
-        assert tiers.chosen(cases, (), 4, Fraction(1)) == {case.name for case in cases}
+        assert tiers.chosen(cases, {}, 4, Fraction(1)) == {case.name for case in cases}
 
 
 def test_the_seed_of_this_tree_stays() -> None:
