@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from asked import Source, asked
+
 TARGETS = frozenset({"avx2", "avx512", "neon", "rvv", "sve"})
 """The instruction sets: each machine has some of them."""
 
@@ -20,30 +22,37 @@ TIMES = frozenset({"duration", "elapsed", "median", "milliseconds", "nanoseconds
 """What times, and ratios of them, are called."""
 
 
-def targets_not_asked_for(source: str) -> list[str]:
+@asked("tests")
+def habits(source: Source) -> tuple[list[str], list[int]]:
+    """Both, of a file of tests."""
+    return targets_not_asked_for(source.tree), times_asserted(source.tree)
+
+
+def targets_not_asked_for(tree: ast.Module) -> list[str]:
     """`LINE: TARGET` for each target that a function runs without having asked whether the machine can. Where an
     error is expected nothing runs."""
-    tree = ast.parse(source)
-    module = [*_bindings(tree.body)]
+    module: list[tuple[str, ast.expr]] = []
     found = []
     for function in _functions(tree):
-        if _asks(function):
+        runs = [call for call in _calls(function) if any(_targets(call))]
+        if not runs or _asks(function):
             continue
+        module = module or [*_bindings(tree.body)]
         bound = _table([*module, *_bindings([function]), *_parameters(function)])
         refused = {call for block in ast.walk(function) if _is_raising(block) for call in _calls(block)}
-        for call in _calls(function):
+        for call in runs:
             if call not in refused:
                 named = {text.partition("@")[0] for value in _targets(call) for text in _texts(value, bound, set())}
                 found += [f"{call.lineno}: {target}" for target in sorted(named & TARGETS)]
     return found
 
 
-def times_asserted(source: str) -> list[int]:
+def times_asserted(tree: ast.Module) -> list[int]:
     """The lines with an assertion that a time, or a ratio of times, is above or below a number."""
     found = []
-    for function in _functions(ast.parse(source)):
-        clocked = {name for name, value in _bindings([function]) if _reads_a_clock(value)}
+    for function in _functions(tree):
         asserts = [node for node in ast.walk(function) if isinstance(node, ast.Assert)]
+        clocked = {name for name, value in _bindings([function]) if _reads_a_clock(value)} if asserts else set()
         found += [one.lineno for one in asserts if any(_is_of_time(part, clocked) for part in ast.walk(one.test))]
     return found
 

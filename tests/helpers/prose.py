@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
+
+from asked import Source, asked
 
 MOST_WORDS = 35
 """A sentence with more words has to be read twice. Code in backticks counts as no word."""
@@ -16,14 +17,16 @@ _CODE = re.compile(r"`[^`]*`")
 _WORD = re.compile(r"[A-Za-z][\w'-]*")
 
 
-def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+@asked()
+def docstrings(source: Source) -> list[tuple[int, str]]:
     """Each string of a file that stands by itself, with its line: docstrings, and those below a constant."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        body = getattr(node, "body", None)
-        for child in body if isinstance(body, list) else ():
+    found = []
+    for node in source.with_bodies():
+        for child in node.body if isinstance(node.body, list) else ():
             match child:
                 case ast.Expr(ast.Constant(str(text))):
-                    yield child.lineno, text
+                    found.append((child.lineno, text))
+    return sorted(found)
 
 
 def sentences(text: str) -> Iterator[str]:

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from asked import PRODUCT as PARTS
+from asked import Source, asked
 from folders import ROOT
-
-PARTS = ("dojoir", "grammar", "passes", "codegen", "runtime")
 
 ROWS = (
     "support.frozen errors codes support ir highlight types query grammar rules sets meaning",
@@ -37,13 +37,20 @@ ROOMS = [room for row in ROWS for room in row.split()]
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:
     """Every module or name that a file imports, anywhere in it, as a full dotted name with its line."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
-        match node:
-            case ast.Import(names):
-                yield from ((node.lineno, alias.name) for alias in names)
-            case ast.ImportFrom(module, names, level):
-                assert level == 0, f"{path}:{node.lineno}: imports are absolute"
-                yield from ((node.lineno, f"{module}.{alias.name}") for alias in names)
+    for line, level, name in imports(path):
+        assert level == 0, f"{path}:{line}: imports are absolute"
+        yield line, name
+
+
+@asked()
+def imports(source: Source) -> list[tuple[int, int, str]]:
+    """The line, the level and the full name of each import."""
+    whole = [(node.lineno, 0, alias.name) for node in source.all(ast.Import) for alias in node.names]
+    return whole + [
+        (node.lineno, node.level, f"{node.module}.{alias.name}")
+        for node in source.all(ast.ImportFrom)
+        for alias in node.names
+    ]
 
 
 def sources(folder: str) -> list[Path]:
@@ -76,19 +83,29 @@ def ours(path: Path) -> Iterator[tuple[str, str]]:
 
 def imports_of_file(path: Path) -> set[str]:
     """The modules of the product that a file imports when it is loaded, or for types; not inside functions."""
-    found = set()
-    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"), str(path))]
+    found = {
+        module if name is None or (whole := f"{module}.{name}") not in MODULES else whole
+        for module, name in imports_when_loaded(path)
+    }
+    return (found & MODULES) - {module_of(path)}
+
+
+@asked()
+def imports_when_loaded(source: Source) -> list[tuple[str, str | None]]:
+    """The modules that a file imports outside of functions, and the name that it takes from each."""
+    found: list[tuple[str, str | None]] = []
+    waiting: list[ast.AST] = [source.tree]
     while waiting:
         match waiting.pop():
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.expr():
                 pass
             case ast.Import(names):
-                found |= {alias.name for alias in names}
+                found += [(alias.name, None) for alias in names]
             case ast.ImportFrom(module, names):
-                found |= {name if (name := f"{module}.{alias.name}") in MODULES else str(module) for alias in names}
+                found += [(str(module), alias.name) for alias in names]
             case node:
                 waiting += ast.iter_child_nodes(node)
-    return (found & MODULES) - {module_of(path)}
+    return found
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 import subprocess
@@ -12,6 +11,7 @@ import pytest
 from folders import ROOT
 from rooms import MODULES, PARTS, ROOMS, circles, imported, imports_of_file, module_of, ours, room_of, sources
 from stub import STUB, stub
+from styled import names_of_dojoir
 
 import dojoir
 from dojoir.backends.backend import code
@@ -126,13 +126,9 @@ def test_users_of_the_api_know_only_the_api(folder: str) -> None:
             is_known = own in dojoir.MOVED.get(module, "").split() or below.partition(".")[0] in known
             is_known = is_known or below == "runtime"  # its names are imported when they are first used
             assert first != "dojoir" or is_known, f"{path.name}:{line}: import of {name}"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
-            match node:
-                case ast.Attribute(ast.Name("dojoir"), name):
-                    rooms = {module.partition(".")[0] for module in dojoir.MOVED}
-                    assert name in {"__version__", "highlight", *rooms, *dojoir.__all__}, (
-                        f"{path}:{node.lineno}: dojoir.{name}"
-                    )
+        rooms = {module.partition(".")[0] for module in dojoir.MOVED}
+        for number, name in names_of_dojoir(path):
+            assert name in {"__version__", "highlight", *rooms, *dojoir.__all__}, f"{path}:{number}: dojoir.{name}"
 
 
 def test_every_public_name_is_there() -> None:

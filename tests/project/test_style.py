@@ -8,15 +8,15 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from asked import PRODUCT
 from folders import ROOT
-from habits import targets_not_asked_for, times_asserted
+from habits import habits, targets_not_asked_for, times_asserted
 from raised import words
 from rooms import ROOMS
+from styled import functions, takes_dataclass, temporary_files, values_in_errors
 
 from dojoir.codes import CODES
 
@@ -97,27 +97,24 @@ def test_temporary_files_are_made_in_one_place() -> None:
     """Where it is told in plain words that they find no room."""
     for folder in ("codegen", "passes", "runtime", "dojoir/proof", "dojoir/search"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("tempfile."):
-                    words = {word.arg for word in node.keywords}
-                    where = f"{path.relative_to(ROOT)}:{node.lineno}"
-                    assert "dir" in words or path.name == "pool.py", f"{where}: dojoir.support.temporary has it"
+            lines = temporary_files(path) if path.name != "pool.py" else []
+            assert not lines, f"{path.relative_to(ROOT)}:{lines[0]}: dojoir.support.temporary has it"
 
 
-def in_tests(found: Callable[[str], list[Any]]) -> list[str]:
+def in_tests(which: int) -> list[str]:
     """What is found in the files of tests and helpers, with their names."""
     files = sorted((ROOT / "tests").rglob("*.py"))
-    return [f"{path.relative_to(ROOT)}:{one}" for path in files for one in found(path.read_text(encoding="utf-8"))]
+    return [f"{path.relative_to(ROOT)}:{one}" for path in files for one in habits(path)[which]]
 
 
 def test_no_test_runs_a_target_that_it_has_not_asked_for() -> None:
     """The tests are to pass on a processor without AVX-512, and on one that is no x86."""
-    assert in_tests(targets_not_asked_for) == [], "ask first: able.runs(target) skips, able.can_run(target) tells"
+    assert in_tests(0) == [], "ask first: able.runs(target) skips, able.can_run(target) tells"
 
 
 def test_no_test_asserts_a_time() -> None:
     """What takes a second here takes a minute on a busy machine: count steps or states, or give a clock."""
-    assert in_tests(times_asserted) == []
+    assert in_tests(1) == []
 
 
 HABITS = {
@@ -141,8 +138,8 @@ TIMES = {
 
 
 def test_both_habits_are_seen() -> None:
-    assert {text: targets_not_asked_for(text) for text in HABITS} == HABITS
-    seen = {text: bool(times_asserted(f"def test_x():\n    {text}\n")) for text in TIMES}
+    assert {text: targets_not_asked_for(ast.parse(text)) for text in HABITS} == HABITS
+    seen = {text: bool(times_asserted(ast.parse(f"def test_x():\n    {text}\n"))) for text in TIMES}
     assert seen == TIMES
 
 
@@ -153,19 +150,15 @@ def test_a_number_of_isl_is_read_in_one_place() -> None:
     assert found == [], "write: dojoir.sets.limits.integer(value)"
 
 
+def below_the_top() -> list[Path]:
+    """The sources of what does not know the public names alone."""
+    files = sorted(path for folder in PRODUCT for path in (ROOT / folder).rglob("*.py"))
+    return [path for path in files if not str(path.relative_to(ROOT)).startswith(ON_TOP)]
+
+
 def test_an_error_shows_a_value_that_may_be_anything_by_one_function() -> None:
     """A value of a caller may raise where it is to be shown, or be a megabyte long."""
-    found = [
-        f"{path.relative_to(ROOT)}:{part.lineno}"
-        for folder in ("dojoir", "grammar", "passes", "codegen", "runtime")
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        if not str(path.relative_to(ROOT)).startswith(ON_TOP)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error")
-        if node.func.id != "AttributeError"
-        for part in ast.walk(node)
-        if isinstance(part, ast.FormattedValue) and part.conversion == ord("r")
-    ]
+    found = [f"{path.relative_to(ROOT)}:{line}" for path in below_the_top() for line in values_in_errors(path)]
     assert found == [], "write: {repr_of(value)}, of dojoir.errors"
 
 
@@ -173,13 +166,9 @@ def test_nothing_takes_the_dataclass_of_the_standard_library() -> None:
     """What everybody imports is not to compile methods; what knows only the public names has few classes."""
     found = [
         str(path.relative_to(ROOT))
-        for folder in ("dojoir", "grammar", "passes", "codegen", "runtime")
-        for path in (ROOT / folder).rglob("*.py")
-        if not str(path.relative_to(ROOT)).startswith(ON_TOP)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
-        and any(alias.name == "dataclass" for alias in node.names) and path.name != "frozen.py"
-    ]  # fmt: skip
+        for path in below_the_top()
+        if takes_dataclass(path) and path.name != "frozen.py"
+    ]
     assert found == [], "write: from dojoir.support.frozen import dataclass"
 
 
@@ -266,8 +255,7 @@ def test_private_functions_say_which() -> None:
     found: Counter[str] = Counter()
     for folder in ("dojoir", "passes", "codegen", "runtime", "grammar"):
         for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.FunctionDef) and node.name.startswith("_") and node.name not in HOOKS:
-                    found[node.name] += not node.name.startswith("__")
+            private = (name for name in functions(path) if name.startswith("_") and not name.startswith("__"))
+            found.update(name for name in private if name not in HOOKS)
     often = {name: count for name, count in found.items() if count > MOST_NAMESAKES}
     assert not often, often

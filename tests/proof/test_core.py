@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-import io
-import tokenize
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
 
 import pytest
+from asked import Source
 from checked import checked_kernel
 from faults import FAULTS
 from rooms import MODULES, module_of, ours, sources
+from styled import code_lines
 from walks import MARK_CODES, draw_moves
 
 import dojoir
@@ -36,27 +35,9 @@ BESIDE = ("sets", "ir", "types", "rules", "support", "errors")
 """What else a verdict rests on, besides isl, sympy for the rules of algebra, and the tests of these rules."""
 
 
+@cache
 def files() -> dict[str, Path]:
     return {module_of(path): path for part in ("dojoir", "grammar") for path in sources(part)}
-
-
-def code_lines(path: Path) -> int:
-    """Lines with code: no comments, no docstrings, no blank lines."""
-    text = path.read_text(encoding="utf-8")
-    said: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        for part in getattr(node, "body", []) if not isinstance(node, ast.Lambda | ast.IfExp) else []:
-            match part:
-                case ast.Expr(ast.Constant(str())):
-                    said.update(range(part.lineno, (part.end_lineno or part.lineno) + 1))
-    quiet = {
-        tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
-    }  # fmt: skip
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in quiet:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    return len(lines - said)
 
 
 def reached(starts: set[str], within: str = "") -> set[str]:
@@ -75,9 +56,9 @@ def reached(starts: set[str], within: str = "") -> set[str]:
 def test_the_core_is_short_enough_to_be_read() -> None:
     known = files()
     core = reached({"dojoir.proof.core.check"}, "dojoir.proof")
-    lengths = {module: code_lines(known[module]) for module in sorted(core)}
+    lengths = {module: code_lines(Source(known[module])) for module in sorted(core)}
     beside = {
-        room: sum(code_lines(known[m]) for m in reached(core) - core if m.startswith(f"dojoir.{room}"))
+        room: sum(code_lines(Source(known[m])) for m in reached(core) - core if m.startswith(f"dojoir.{room}"))
         for room in BESIDE
     }
     for module, length in lengths.items():
