@@ -3,10 +3,11 @@
 A family is a test function with its cases. The drawn tier runs as many of them as meet every value of every axis,
 and every pair of values where there are three axes or more, and a share of the rest, an eighth. Of what takes long
 (`long.txt`) it runs a share alone, of all cases that take as many seconds together, spread evenly over their
-families: an eighth of those that take up to a second, a sixteenth of those up to two, and so on to a 48th. Which
-ones hangs on the seed alone: the number of commits of the checkout, so that an unchanged tree runs the same cases,
-and eight commits one after another run all that takes no more than a second, 48 the rest. A test or a file that is
-named on the command line runs whole.
+families: an eighth of those that take up to a second, a sixteenth of those up to two, and so on to a 48th. Of what
+always runs (WHOLE), blocks of a campaign that takes long are drawn too, at least one. Which ones hangs on the seed
+alone: the number of commits of the checkout, so that an unchanged tree runs the same cases, and eight commits one
+after another run all that takes no more than a second, 48 the rest. A test or a file that is named on the command
+line runs whole.
 
     python -m pytest -n 2 -m thorough --costs costs.txt && python tests/helpers/tiers.py costs.txt
 
@@ -88,13 +89,21 @@ def chosen(cases: Iterable[Case], long: Mapping[str, float], seed: int, share: F
         together[max(1, min(MOST_SECONDS, ceil(long[case.family]))) if is_long else case.family].append(case)
     names = set()
     for group, its in together.items():
-        if share == 1 or its[0].is_whole:
+        if share == 1 or (its[0].is_whole and not _are_blocks(its, long)):
             names |= {case.name for case in its}
+        elif its[0].is_whole:
+            names |= drawn(its, seed, share, covering=False)
         elif isinstance(group, int):
             names |= drawn(its, seed, share / group, covering=False)
         else:
             names |= drawn(its, seed, share)
     return names
+
+
+def _are_blocks(cases: Sequence[Case], long: Mapping[str, float]) -> bool:
+    """Whether cases are blocks of a campaign, which differ by numbers alone, and take longer than a second."""
+    by_number = all(case.values and all(type(value) is int for value in case.values) for case in cases)
+    return by_number and long.get(cases[0].family, 0) > 1
 
 
 def drawn(cases: Sequence[Case], seed: int, share: Fraction, *, covering: bool = True) -> set[str]:

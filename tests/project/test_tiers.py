@@ -75,6 +75,17 @@ def test_what_takes_longer_is_drawn_less_often_and_comes_round() -> None:
         assert 23 <= sum(name.startswith(("half", "one")) for name in names) <= 25
 
 
+def test_of_a_campaign_that_always_runs_a_block_is_drawn_and_all_come_round() -> None:
+    blocks = [Case(f"tests/proof/test_claims.py::test_it[{block}]", (block,)) for block in range(4)]
+    texts = [Case(f"tests/proof/test_claims.py::test_texts[{text}]", (text,)) for text in "abcd"]
+    long = {blocks[0].family: 4.5, texts[0].family: 4.5}
+    rounds = [tiers.chosen(blocks + texts, long, seed, EIGHTH) for seed in range(4)]
+    assert {len(names & {case.name for case in blocks}) for names in rounds} == {1}
+    assert set().union(*rounds) == {case.name for case in blocks + texts}
+    for names in (*rounds, tiers.chosen(blocks + texts, {blocks[0].family: 0.9}, 0, EIGHTH)):
+        assert names >= {case.name for case in texts}
+
+
 def test_a_share_of_one_is_all() -> None:
     for cases in (TABLE, SQUARE, LIST):
         assert tiers.chosen(cases, {}, 4, Fraction(1)) == {case.name for case in cases}
