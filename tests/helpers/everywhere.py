@@ -30,6 +30,7 @@ from differential import is_bitwise
 from emulated import LENGTHS, Arrays, Trial, merged
 from folders import TESTS
 from practice_texts import arguments_of
+from scheduled import by_default
 
 import dojoir
 from dojoir import Kernel, kernels, schedules
@@ -85,7 +86,7 @@ def loaded(name: str) -> Kernel:
 
 def scheduled(name: str, target: str) -> Kernel:
     """A kernel with the default schedule for the typical machine of a target."""
-    return dojoir.PASSES["default_schedule"].given(target).on(loaded(name)).kernel
+    return by_default(loaded(name), target).kernel
 
 
 def subjects(names: Sequence[str], random: Random, targets: Sequence[str]) -> Iterator[Subject]:

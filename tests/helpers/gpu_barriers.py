@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
+from scheduled import by_default
+
 import dojoir
 from dojoir import schedules
 from dojoir.codegen.gpu.printer import print_gpu
@@ -36,7 +38,7 @@ def scheduled() -> Iterator[tuple[str, Kernel]]:
 
 
 def by_rule(name: str) -> Kernel:
-    return dojoir.PASSES["default_schedule"].given("cuda").on(dojoir.kernels.load(name)).kernel
+    return by_default(dojoir.kernels.load(name), "cuda").kernel
 
 
 def fixed_by(schedule: schedules.Schedule) -> dict[str, int]:

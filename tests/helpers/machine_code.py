@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import llvmlite.binding as llvm
+from scheduled import by_default
 
 import dojoir
 from dojoir import schedules
@@ -105,7 +106,7 @@ _MADE: dict[tuple[object, ...], dojoir.Kernel] = {}
 
 def _default(name: str, key: tuple[int, ...], cpu: str) -> dojoir.Kernel:
     if (name, *key) not in _MADE:
-        _MADE[name, *key] = dojoir.PASSES["default_schedule"].given(cpu).on(dojoir.kernels.load(name)).kernel
+        _MADE[name, *key] = by_default(dojoir.kernels.load(name), cpu).kernel
     return _MADE[name, *key]
 
 

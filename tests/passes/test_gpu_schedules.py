@@ -15,6 +15,7 @@ from folders import ROOT
 from on_harness import run
 from references import inputs
 from runnable import runnable_kernel
+from scheduled import by_default
 
 import dojoir
 from dojoir import schedules
@@ -57,7 +58,7 @@ N
 
 @cache
 def by_rule(kernel: dojoir.Kernel, target: str = "cuda") -> dojoir.Kernel:
-    return dojoir.PASSES["default_schedule"].given(target).on(kernel).kernel
+    return by_default(kernel, target).kernel
 
 
 def grids(kernel: dojoir.Kernel) -> int:

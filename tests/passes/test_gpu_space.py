@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from gpu_barriers import fixed_by
+from scheduled import by_default
 from spaces import in_space
 
 import dojoir
@@ -21,7 +22,7 @@ def gpu_traces(name: str) -> Iterator[tuple[dojoir.Trace, str]]:
     """The traces of a kernel by rule, each with its target; of `stored`, those of the schedules that are stored."""
     if name != "stored":
         for target in ("cuda", "hip")[: 1 if name in ("softmax", "matmul") else 2]:
-            yield dojoir.PASSES["default_schedule"].given(target).on(dojoir.kernels.load(name)), target
+            yield by_default(dojoir.kernels.load(name), target), target
         return
     for kernel in map(dojoir.kernels.load, dojoir.kernels.names()):
         for schedule in schedules(kernel.name):

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 from folders import ROOT
+from scheduled import by_default
 
 import dojoir
 
@@ -25,7 +26,7 @@ def text(name: str) -> dojoir.Kernel:
 
 
 def by_rule(name: str, machine: str = "avx512") -> dojoir.Trace:
-    return dojoir.PASSES["default_schedule"].given(machine).on(text(name))
+    return by_default(text(name), machine)
 
 
 @pytest.mark.parametrize("name", TEXTS)

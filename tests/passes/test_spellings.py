@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from folders import ROOT
+from scheduled import by_default
 
 import dojoir
 from dojoir.passes.engine.trace import Trace
@@ -33,13 +34,9 @@ def text_of(name: str) -> dojoir.Kernel:
     return dojoir.parse((FOLDER / f"{name}.dojo").read_text())
 
 
-def scheduled(kernel: dojoir.Kernel) -> dojoir.Kernel:
-    return dojoir.PASSES["default_schedule"].given("avx2").on(kernel).kernel
-
-
 @pytest.mark.parametrize("work", SAME)
 def test_each_spelling_has_the_same_schedule(work: str) -> None:
-    first, *others = (scheduled(text_of(f"{work}__{one}")) for one in SAME[work])
+    first, *others = (by_default(text_of(f"{work}__{one}"), "avx2").kernel for one in SAME[work])
     for other in others:
         assert [buffer.name for buffer in other.buffers] == [buffer.name for buffer in first.buffers]
         assert other.body == first.body
@@ -48,16 +45,14 @@ def test_each_spelling_has_the_same_schedule(work: str) -> None:
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.dojo")))
 def test_what_a_spelling_becomes_computes_the_same(name: str) -> None:
     kernel = text_of(name)
-    report = dojoir.verify(scheduled(kernel), kernel, seeds=[1])
+    report = dojoir.verify(by_default(kernel, "avx2").kernel, kernel, seeds=[1])
     assert report.ok, str(report)
 
 
 @pytest.mark.parametrize("number", range(16))
 def test_what_moves_make_of_a_text_is_scheduled_and_computes_the_same(number: int) -> None:
     random = Random(f"spelling {number}")
-    start = text_of(
-        random.choice(["product__plain", "window__plain", "pool__plain", "upper__guards", "rows__plain"])
-    )
+    start = text_of(random.choice(STARTS))
     trace = dojoir.Trace(start)
     for _ in range(4):
         moves = [move for move in dojoir.candidates(trace.kernel) if move.name in MOVES]
@@ -66,7 +61,7 @@ def test_what_moves_make_of_a_text_is_scheduled_and_computes_the_same(number: in
             if dojoir.check(trace.kernel, move):
                 trace.apply(move)
                 break
-    report = dojoir.verify(scheduled(trace.kernel), start, seeds=[1])
+    report = dojoir.verify(by_default(trace.kernel, "avx2").kernel, start, seeds=[1])
     assert report.ok, f"{trace.moves}: {report}"
 
 
