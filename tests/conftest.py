@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,3 +153,11 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     fake = FakeDriver()
     monkeypatch.setattr(devices, "find", lambda target: fake)
     return fake
+
+
+@pytest.fixture(scope="module")
+def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """For tests that are not about time: none waits for what others measure on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("lease")))
+        yield

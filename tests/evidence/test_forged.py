@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,7 @@ from dojoir.verbs import main
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test here is about time: none waits for what others measure on this machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("lease")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_lease")
 
 
 @pytest.fixture(scope="module")

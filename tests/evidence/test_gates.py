@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,12 +23,7 @@ CHEATS = cheats()
 SCALED = dojoir.parse("kernel scaled(N)\nin x: f32[N]\nout y: f32[N]\nN\n| y[{0}] = x[{0}] * 2 + 1\n")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test here is about time: none waits for what others measure on this machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("lease")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_lease")
 
 
 def times(factor: float, kernel: dojoir.Kernel, noise: float = 0.0, seed: int = 0) -> Clock:

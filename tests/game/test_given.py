@@ -54,7 +54,6 @@ def test_a_kernel_is_a_text_a_path_or_a_name(tmp_path: Path) -> None:
 
 
 ILL = TEXT.replace("y[{0}] =", "y[{0} + 1] =")
-UNSAFE = dojoir.Trace(dojoir.kernels.load("relu"))
 
 
 @pytest.mark.parametrize(

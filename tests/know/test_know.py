@@ -7,6 +7,7 @@ from math import comb
 from pathlib import Path
 
 import pytest
+from commands import run
 
 import dojoir
 from dojoir.know import KINDS, ask, documents, exact, how_alike, known, like, notes_in, race, recorded
@@ -15,21 +16,10 @@ from dojoir.know.document import MEASURED_HERE, WEIGHTS, sections
 from dojoir.know.racing import Raced
 from dojoir.know.recorded import helped, told
 from dojoir.runtime import Evaluation
-from dojoir.verbs import main
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 
 from dojoir.records import Database
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        status = main(arguments)
-    except SystemExit as left:
-        status = int(str(left.code or 0))
-    out, err = capsys.readouterr()
-    assert "Traceback" not in out + err and "internal" not in err, err
-    return status, out, err
 
 
 # -- BM25 ----------------------------------------------------------------------------------------------------

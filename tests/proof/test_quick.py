@@ -41,10 +41,6 @@ def nest(*lines: str) -> Kernel:
 ROWS = ("N", "| M", "| | y[{0}, {1}] = 2 * x[{0}, {1}]")
 
 
-def is_seen(before: Kernel, after: Kernel, instances: InstanceMap | None = None) -> bool:
-    return is_plain(Claim(before, after, identity(after) if instances is None else instances))
-
-
 @pytest.mark.parametrize(
     "move",
     [

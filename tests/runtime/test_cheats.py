@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -43,12 +43,7 @@ Array = np.ndarray
 Fault = Callable[[Array, Array], object]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test here is about time: none waits for what others measure on this machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("lease")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_lease")
 
 
 def made(folder: str, kernel: dojoir.Kernel) -> Pool:

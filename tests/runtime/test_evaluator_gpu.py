@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,7 @@ RELU = dojoir.parse(
 SIZES = {"N": 300}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test here is about time: none waits for what others measure on this machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("lease")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_lease")
 
 
 def tiled() -> dojoir.Kernel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import tempfile
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,7 @@ RELU = dojoir.kernels.load("relu")
 SIZES = {"N": 4096}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("lease")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_lease")
 
 
 def states(count: int) -> list[dojoir.Kernel]:

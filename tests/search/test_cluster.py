@@ -30,12 +30,7 @@ ORDER: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test here is about time: none waits for what others measure on this machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("lease")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_lease")
 
 
 @pytest.fixture(scope="module")

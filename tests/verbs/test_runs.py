@@ -10,23 +10,13 @@ from pathlib import Path
 
 import pytest
 from bundled import MOVES, bench_bundle, search_bundle, traced
+from commands import run
 
 import dojoir
 from dojoir.evidence.comparing import compare, diff
 from dojoir.evidence.reading import read
-from dojoir.verbs import main
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        status = main(arguments)
-    except SystemExit as left:
-        status = int(str(left.code or 0))
-    out, err = capsys.readouterr()
-    assert "Traceback" not in out + err and "internal" not in err, err
-    return status, out, err
 
 
 RELU = ["library:relu", "-s", "N=4096"]

@@ -9,22 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from commands import run
 
 import dojoir
-from dojoir.verbs import main
 
 RELU = ["library:relu", "-s", "N=4096", "--timer", "static"]
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """The status, stdout and stderr of a command."""
-    try:
-        status = main(arguments)
-    except SystemExit as left:
-        status = int(str(left.code or 0))
-    out, err = capsys.readouterr()
-    assert "Traceback" not in out + err and "internal" not in err, err
-    return status, out, err
 
 
 def test_tune_writes_the_moves_that_it_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
