@@ -51,7 +51,7 @@ def functions(source: Source) -> list[str]:
 
 @asked()
 def names_of_dojoir(source: Source) -> list[tuple[int, str]]:
-    """The line and the name of each `dojoir.name`."""
+    """The line and the name of each attribute of `dojoir` that a file uses."""
     return [
         (node.lineno, node.attr)
         for node in source.all(ast.Attribute)
