@@ -23,7 +23,8 @@ class Target:
     several elements where they are aligned for that. `approximates`: it has instructions for 2ˣ and 1/√x of an f32
     that are right but for their last bits. `dots`: vectors of so many lanes, or a multiple, have the sum of four
     products of bytes (0: none), and `mixed`, that they have one instruction for it, of u8 by i8 alone. `reshapes`:
-    a bitcast may give a vector of twice as many lanes of half the width. `architecture` and `features` are those of
+    a bitcast may give a vector of twice as many lanes of half the width. `lands_later`: threads start copies to
+    shared memory and wait for them later. `architecture` and `features` are those of
     the machine, by LLVM's names (empty: any), `cpu` its processor where one is named."""
 
     name: str
@@ -46,6 +47,7 @@ class Target:
     dots: int = 0
     mixed: bool = False
     reshapes: bool = False
+    lands_later: bool = False
 
     def spells(self, instruction: Instruction) -> bool:
         """Whether the target has words for an instruction. C asks its compiler, LLVM must know the machine."""
@@ -73,6 +75,7 @@ def _gpu(name: str) -> Target:
         architecture=machine.architecture,
         features=machine.features,
         approximates=True,
+        lands_later="sm_80" in machine.features,
     )
 
 

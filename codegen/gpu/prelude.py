@@ -117,6 +117,52 @@ static __device__ inline int dot4_{kinds}(int a, int b, int c)  // c and four pr
 _DOTS = {"i8_i8": "s32.s32", "u8_u8": "u32.u32", "u8_i8": "u32.s32"}
 """The sums of four products of bytes, by the types of these, and those of the instruction of NVIDIA GPUs."""
 
+_COPIES = {
+    "start_copy": """\
+// of N bytes to shared memory
+template <int N> static __device__ inline void start_copy(void *to, const void *from)
+{
+#ifdef DOJOIR_HARNESS
+    simt_start_copy(to, from, N);
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    if (N == 16)
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
+        :: "r"(at), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+        :: "r"(at), "l"(from), "n"(N) : "memory");
+#else
+    for (int n = 0; n < N / 4; n++)
+        ((unsigned *)to)[n] = ((const unsigned *)from)[n];
+#endif
+}
+
+""",
+    "commit_copies": """\
+static __device__ inline void commit_copies()  // those started since the last time are a group
+{
+#ifdef DOJOIR_HARNESS
+    simt_commit_copies();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+""",
+    "land_copies": """\
+template <int N> static __device__ inline void land_copies()  // waits for all groups but the last N
+{
+#ifdef DOJOIR_HARNESS
+    simt_land_copies(N);
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory");
+#endif
+}
+
+""",
+}
+
 _SWAPPED = """\
 template <class W, class T> static __device__ inline bool swapped(T *at, T &seen, T made)  // if it is as `seen`
 {{
@@ -228,6 +274,9 @@ def support(code: str, language: Language) -> Iterator[str]:
             yield from _LOADED.format(
                 kind=kind, dtype=dtype, cuda=register, before=before, held=held, result=result
             ).splitlines()
+    for name, text in _COPIES.items():
+        if name in used:
+            yield from text.splitlines()
     for kinds, cuda in _DOTS.items():
         if f"dot4_{kinds}" in used:
             one, other = (TYPES[kind] for kind in kinds.split("_"))

@@ -16,7 +16,7 @@ from dojoir.codegen.gpu.dialects import CUDA, HIP, Language, spelling
 from dojoir.codegen.gpu.group_instructions import WORD, body_of, helper, used_in
 from dojoir.codegen.gpu.host import host_function, signature
 from dojoir.codegen.gpu.prelude import reworded, support, with_hardware
-from dojoir.codegen.gpu.shared import dynamic_bytes, shared_offsets
+from dojoir.codegen.gpu.shared import bounds_of, dynamic_bytes, shared_offsets
 from dojoir.codegen.gpu.statements import DeviceStatements, DeviceValues
 from dojoir.codegen.lir.program import Fail, Launch, Program
 from dojoir.codegen.lir.ranges import Range, loop_ranges
@@ -132,7 +132,7 @@ def _kernel(launch: Launch, names: Mapping[str, str], printer: DeviceStatements)
         params.append("int *status")
     if launch.comment:
         yield comment(launch.comment)
-    yield f'extern "C" __global__ void __launch_bounds__({launch.threads})'
+    yield f'extern "C" __global__ void __launch_bounds__({bounds_of(launch)})'
     yield f"{names[launch.name]}({', '.join(params)})"
     yield "{"
     yield from indent(_shared(launch, names, printer))

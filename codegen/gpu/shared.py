@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dojoir.codegen.gpu.dialects import Language
-from dojoir.codegen.lir.program import Const, Launch
+from dojoir.codegen.lir.program import Allocate, Const, Instruct, Launch
+from dojoir.codegen.lir.walk import statements
+from dojoir.codegen.target import CUDA
 
 ALIGN = 16
 """The bytes to which shared arrays are aligned at least: the widest access."""
+
+RESERVED = 1 << 10
+"""The bytes of shared memory that a block takes beside what it asks for."""
+
+REGISTERS = 1 << 16
+"""How many a multiprocessor has."""
+
+OTHERS = 40
+"""The registers of a thread that no array of the text is in."""
 
 
 def shared_offsets(launch: Launch) -> tuple[int, ...]:
@@ -26,3 +37,18 @@ def dynamic_bytes(launch: Launch, language: Language) -> int:
     """The bytes of shared memory that a launch has to ask for: 0 where the kernel may declare them."""
     total = shared_offsets(launch)[-1]
     return total if total > language.declared_bytes else 0
+
+
+def bounds_of(launch: Launch) -> str:
+    """The threads of a block, then how many blocks a multiprocessor is to have, where a compiler would save
+    registers for more: it loads fragments of matrix units late then, and each is waited for. Shared memory says how
+    many blocks there can be."""
+    inside = tuple(statements(launch.body))
+    if not any(isinstance(stmt, Instruct) and stmt.instruction.group > 1 for stmt in inside):
+        return str(launch.threads)
+    arrays = [stmt.array for stmt in inside if isinstance(stmt, Allocate)]
+    bits = sum(
+        int(array.elements.value) * array.dtype.bits for array in arrays if isinstance(array.elements, Const)
+    )
+    blocks = (CUDA.shared_bytes + RESERVED) // (shared_offsets(launch)[-1] + RESERVED)
+    return f"{launch.threads}, {max(1, min(blocks, REGISTERS // launch.threads // (bits // 32 + OTHERS)))}"

@@ -16,18 +16,21 @@ from dojoir.codegen.lir.program import (
     Atomic,
     Barrier,
     BlockNumber,
+    Commit,
     Const,
     Dot,
     Element,
     Extract,
     For,
     Instruct,
+    Land,
     Load,
     Pack,
     Phase,
     Prefetch,
     Quads,
     Shuffle,
+    Start,
     Stmt,
     Store,
     Swap,
@@ -145,6 +148,14 @@ class DeviceStatements(Statements):
                     word = f"{language.warp_barrier}({group_mask(lanes, language)})"
                 names = ", ".join(self.values.names.get(name, name) for name in about)
                 yield f"{word};  {comment(f'barrier: {names}')}"
+            case Start(buffer, offset, value):
+                source = self.values.place(value.buffer, value.offset)
+                size = value.type.lanes * value.type.dtype.itemsize
+                yield f"start_copy<{size}>(&{self.values.place(buffer, offset)}, &{source});"
+            case Commit():
+                yield "commit_copies();"
+            case Land(groups):
+                yield f"land_copies<{groups}>();  {comment('but for so many groups, the last ones')}"
             case Atomic(op, buffer, offset, value):
                 yield self._atomic(op, self.values.place(buffer, offset), value)
             case Swap(seen, buffer, offset, value):
@@ -177,7 +188,8 @@ class DeviceStatements(Statements):
         given: list[str] = []
         for _, operand in stmt.operands:
             assert isinstance(operand, Element), "a group of threads has its operands in arrays"
-            given.append(f"&{self.values.place(operand.buffer, operand.offset)}")
+            place = f"&{self.values.place(operand.buffer, operand.offset)}"
+            given.append(place if operand.near is None else f"{place} + ({self.values.text(operand.near, True)})")
         given += [str(stride) for _, stride in stmt.strides]
         yield f"{stmt.instruction.name}({', '.join(given)});"
 

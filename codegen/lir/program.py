@@ -84,10 +84,12 @@ class Prefetch:
 
 @dataclass(frozen=True)
 class Element:
-    """The element of `buffer` at `offset`, which may be the first of several."""
+    """The element of `buffer` at `offset`, or so many behind it as `near` says, which is a number once loops are
+    unrolled. It may be the first of several."""
 
     buffer: str
     offset: Value
+    near: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,28 @@ class Barrier:
 
 
 @dataclass(frozen=True)
+class Start:
+    """A thread starts to copy neighbours of 4, 8 or 16 bytes from global memory to `buffer` at `offset`, in shared
+    memory: they are there behind a `Land` for the group that the next `Commit` ends."""
+
+    buffer: str
+    offset: Position
+    value: Load
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Ends a group of copies that a thread has started, of none too."""
+
+
+@dataclass(frozen=True)
+class Land:
+    """A thread waits until at most so many of its groups of copies are on their way, the last ones."""
+
+    groups: int
+
+
+@dataclass(frozen=True)
 class Phase:
     """The body, for the first `threads` of the block; None: for all of them."""
 
@@ -261,11 +285,17 @@ Stmt = (
     | Comment
     | Launch
     | Barrier
+    | Start
+    | Commit
+    | Land
     | Phase
     | Atomic
     | Swap
 )
 
+
+WORD = 4
+"""The bytes of the smallest copy that is started."""
 
 AXES = ("x", "y", "z")
 

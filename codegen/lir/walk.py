@@ -25,6 +25,7 @@ from dojoir.codegen.lir.program import (
     Prefetch,
     Program,
     Quads,
+    Start,
     Stmt,
     Store,
     Stream,
@@ -36,7 +37,13 @@ from dojoir.support.frozen import dataclass
 
 Node = TypeVar("Node", bound=Stmt | Value)
 
-_HOLDS = {"Value": "value", "Value | None": "value", "tuple[Value, ...]": "values", "tuple[Stmt, ...]": "block"}
+_HOLDS = {
+    "Value": "value",
+    "Load": "value",
+    "Value | None": "value",
+    "tuple[Value, ...]": "values",
+    "tuple[Stmt, ...]": "block",
+}
 """The fields that walks ask for, by their types. A `Position` is a value, too."""
 
 
@@ -94,6 +101,8 @@ def _more(node: Stmt | Value) -> Iterator[tuple[Value, bool]]:
         case Instruct(operands=given):
             for _, part in given:
                 yield (part.offset, True) if isinstance(part, Element) else (part, False)
+                if isinstance(part, Element) and part.near is not None:
+                    yield part.near, True
         case Allocate(array):
             yield array.elements, True
 
@@ -140,7 +149,7 @@ def _operand(
 ) -> Element | Value:
     """An operand of an instruction, its values changed; a variable that it assigns stays one."""
     if isinstance(operand, Element):
-        return Element(operand.buffer, change(operand.offset))
+        return Element(operand.buffer, change(operand.offset), operand.near and change(operand.near))
     new = change(operand)
     by_value = stmt.instruction.operands[name].role == "in" and not stmt.instruction.operands[name].dims
     return new if by_value or isinstance(new, Var) else operand
@@ -165,7 +174,7 @@ def changed_by(body: tuple[Stmt, ...]) -> set[str]:
         match stmt:
             case Let(var) | Declare(var) | Assign(var) | For(var=var) | Parallel(var=var):
                 found.add(var.name)
-            case Store(buffer) | Atomic(buffer=buffer) | Stream(buffer):
+            case Store(buffer) | Atomic(buffer=buffer) | Stream(buffer) | Start(buffer):
                 found.add(buffer)
             case Swap(seen, buffer):
                 found.update((seen.name, buffer))
@@ -232,7 +241,7 @@ def all_values(program: Program) -> Iterator[Value]:
 def buffers(stmt: Stmt) -> Iterator[str]:
     """The buffers that a statement itself touches, without those of the blocks inside it; some more than once."""
     match stmt:
-        case Store(buffer) | Prefetch(buffer) | Atomic(buffer=buffer) | Swap(buffer=buffer):
+        case Store(buffer) | Prefetch(buffer) | Atomic(buffer=buffer) | Swap(buffer=buffer) | Start(buffer):
             yield buffer
         case Stream(buffer, source=source):
             yield buffer

@@ -199,7 +199,8 @@ def _shortened(work: Work) -> Work:
 
 
 _EVERY = frozenset((*get_args(lir.Stmt), *get_args(lir.Value)))
-_DEVICE = frozenset({lir.Launch, lir.Phase, lir.Barrier, lir.Atomic, lir.Swap, lir.Shuffle, lir.Extract, lir.Pack})
+_LATER = frozenset({lir.Start, lir.Commit, lir.Land})
+_DEVICE = _LATER | {lir.Launch, lir.Phase, lir.Barrier, lir.Atomic, lir.Swap, lir.Shuffle, lir.Extract, lir.Pack}
 _ON_GPU = _EVERY - {lir.Parallel, lir.Stream, lir.Fence, lir.Dot, lir.Quads}
 _ON_CPU = _EVERY - _DEVICE - {lir.ThreadNumber, lir.BlockNumber, lir.Dot, lir.Quads, lir.Fence}
 _DOTS, _FENCES = frozenset({lir.Dot, lir.Quads}), frozenset({lir.Fence})

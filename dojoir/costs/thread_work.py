@@ -182,7 +182,8 @@ class Work:
             place = _but_offsets(access)
             waits.append(self.access(access, near=place in near))
             near.add(place)
-        self.chain += max(waits)
+        if not self._lands_later(statement):
+            self.chain += max(waits)
         self.access(statement.target, stored=True)
 
     def _together(self, statement: Statement, at: int) -> tuple[float, float, float]:
@@ -207,6 +208,13 @@ class Work:
         steps = prod(self.loops[d].trips for d in self.own if not self.moves(statement.target, d))
         issued = groups * times * (elements / rate if rate else 1 / SCHEDULERS)
         return issued, loaded, steps * (rates.near if rate else rates.near / rates.ahead)
+
+    def _lands_later(self, statement: Statement) -> bool:
+        """Whether a statement copies from memory to one of several stages in shared memory: nobody waits for it."""
+        target = self.arrays.buffers[statement.target.buffer]
+        staged = target.storage == "shared" and any(dim.collapsed for dim in target.dims)
+        value = statement.value
+        return staged and isinstance(value, Access) and self.arrays.buffers[value.buffer].storage == "heap"
 
     def sums_in_quads(self, statement: Statement) -> bool:
         """Whether the innermost scope of a thread adds up four products of bytes that lie side by side in shared

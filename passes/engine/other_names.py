@@ -60,7 +60,7 @@ OTHER_NAMES: Mapping[str, str] = {word: here for here, words in _CALLED.items() 
 
 PASS_NAMES = (
     "simplify", "join_all", "split_with_tail", "register_tile", "block_products", "block_rows", "share_tile",
-    "tile_product", "arrange", "structure", "default_schedule", "default_without",
+    "tile_product", "stages", "arrange", "structure", "default_schedule", "default_without",
 )  # fmt: skip
 """The passes and combinators, which pick moves themselves and are no moves; a test holds it to `dojoir.PASSES`,
 which stand behind this room."""

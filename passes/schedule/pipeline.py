@@ -19,6 +19,7 @@ from dojoir.passes.schedule.cpu.tiles.register_tile import register_tile
 from dojoir.passes.schedule.default_schedule import default_schedule
 from dojoir.passes.schedule.gpu.rows.rows import block_rows
 from dojoir.passes.schedule.gpu.tiles.products import share_tile, tile_product
+from dojoir.passes.schedule.gpu.tiles.stages import stages
 from dojoir.passes.schedule.plan.parts import arrange, default_without, structure
 from dojoir.passes.schedule.steps.combinators import Pass, attempt, each, make, repeat, sequence
 from dojoir.passes.schedule.steps.simplify import join_all, simplify
@@ -37,6 +38,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
             block_rows,
             share_tile,
             tile_product,
+            stages,
             arrange,
             structure,
             default_schedule,

@@ -54,6 +54,32 @@ void __tsan_init() {}
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit() {}
 
+void simt_start_copy(void *to, const void *from, unsigned bytes) {
+  if (reinterpret_cast<size_t>(to) % bytes) misaligned(to, bytes, SIMT_PC);
+  if (reinterpret_cast<size_t>(from) % bytes) misaligned(from, bytes, SIMT_PC);
+  touch<READ>(from, bytes, SIMT_PC);
+  touch<WRITE>(to, bytes, SIMT_PC);
+  fly(to, bytes, true);
+  copies_of[now.me].add({to, from, bytes, copies_of[now.me].groups});
+  memset(to, 0xa5, bytes);
+}
+void simt_commit_copies() { copies_of[now.me].groups++; }
+void simt_land_copies(unsigned left) {
+  Copies &mine = copies_of[now.me];
+  size_t kept = 0;
+  for (size_t k = 0; k < mine.count; k++) {
+    const Copy &copy = mine.at[k];
+    if (copy.group + left >= mine.groups) {
+      mine.at[kept++] = copy;
+      continue;
+    }
+    fly(copy.to, copy.bytes, false);
+    touch<WRITE>(copy.to, copy.bytes, SIMT_PC);
+    memcpy(copy.to, copy.from, copy.bytes);
+  }
+  mine.count = kept;
+}
+
 void simt_atomic(void *at, unsigned bytes, const simt_site *site) {
   atomic_line = site->line;
   touch<ATOMIC>(at, bytes, SIMT_PC);

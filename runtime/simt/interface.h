@@ -35,6 +35,12 @@ void simt_check_width(int width, const simt_site *site);
 // Says that an atomic access to `bytes` bytes follows.
 void simt_atomic(void *at, unsigned bytes, const simt_site *site);
 
+// A copy to shared memory that a thread starts, the end of a group of them, and the wait until only so many groups
+// are on their way. What is on its way nobody may touch.
+void simt_start_copy(void *to, const void *from, unsigned bytes);
+void simt_commit_copies();
+void simt_land_copies(unsigned left);
+
 extern char simt_dynamic_shared[];
 }
 

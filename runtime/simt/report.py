@@ -19,7 +19,7 @@ REPORT = struct.Struct("<6I7QII40s40s120s")
 _KINDS = (
     "fine", "race", "out-of-bounds", "uninitialised-shared", "divergent-barrier", "two-places", "mask",
     "absent-lane", "crash", "check", "out-of-memory", "restricted", "wide-mask",
-    "width",
+    "width", "not-landed",
 )  # fmt: skip
 _NONE = 0xFFFFFFFF
 
@@ -130,6 +130,9 @@ def _said(fault: Fault, place: Place, layout: Layout, program: bytes) -> tuple[s
         case "two-places":
             why = f"{me} waits in {fault.call}, {other} in {fault.other_call} at another place or with another mask"
             return "divergent-barrier", why, f"{other} waits here"
+        case "not-landed":
+            what = _element_named(fault.address, fault.bytes, layout, program)
+            return "not-landed", f"{me} {does} {what}, to which a copy by {other} is on its way", ""
         case "mask":
             return "bad-shuffle", f"{me} calls {fault.call} with a mask that its own lane is not in", ""
         case "wide-mask":

@@ -215,6 +215,7 @@ static void run_block(bool backwards) {
   for (unsigned t = 0; t < fiber_count; t++) {
     Fiber &f = fibers[t];
     f.sp = prepared(stack_top(t), thread_main), f.state = READY;
+    copies_of[t].count = copies_of[t].groups = 0;
     f.index = {t % block.x, t / block.x % block.y, t / (block.x * block.y)};
   }
   for (bool finished = false; !finished && !failed;) {

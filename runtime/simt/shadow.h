@@ -5,6 +5,7 @@
 // knows what lane u did; only __syncwarp moves it (a shuffle passes values and orders no memory).
 #pragma once
 #include "report.h"
+#include <stdlib.h>
 
 static const unsigned MOST_THREADS = 1024, MOST_LANES = 64;
 static const unsigned short NOBODY = 0xffff;
@@ -24,6 +25,7 @@ struct Cell {
   unsigned block, write_barrier, write_time, read_barrier, read_time, write_pc, read_pc;
   unsigned short writer, writer2, reader, reader2;
   unsigned char done;
+  bool flying;  // the copy by `writer` is on its way
   unsigned long long lanes;
 };
 
@@ -127,6 +129,13 @@ static void enter_block(Region &r, Cell &c, size_t cell, Access is, unsigned pc)
 template <Access is> static inline void touch_cell(Region &r, size_t cell, unsigned pc) {
   Cell &c = r.cells[cell];
   if (__builtin_expect(c.block != now.block, 0)) enter_block(r, c, cell, is, pc);
+  if (__builtin_expect(c.flying, 0)) {
+    Report &report = begin_report(NOT_LANDED, is, pc);
+    report.address = reinterpret_cast<unsigned long long>(r.at + (cell << r.shift));
+    report.bytes = 1u << r.shift;
+    report.other_thread = c.writer, report.other_block = report.block;
+    stop_thread();
+  }
   if (is != WRITE && r.shared && c.writer == NOBODY) {
     Report &report = begin_report(UNINITIALISED, is, pc);
     report.address = reinterpret_cast<unsigned long long>(r.at + (cell << r.shift));
@@ -212,6 +221,35 @@ static inline Region *region_of(const char *p, size_t n, Access is, unsigned pc)
 }
 
 static unsigned long long accesses;
+
+// ---- copies on their way ------------------------------------------------------------------------------------------
+struct Copy {
+  void *to;
+  const void *from;
+  unsigned bytes, group;
+};
+struct Copies {
+  Copy *at;
+  size_t count, room;
+  unsigned groups;  // that have ended
+  void add(Copy copy) {
+    if (count == room) {
+      room = 2 * room + 16;
+      at = static_cast<Copy *>(realloc(at, room * sizeof *at));
+      if (!at) out_of_memory();
+    }
+    at[count++] = copy;
+  }
+};
+static Copies copies_of[MOST_THREADS];
+
+static void fly(const void *at, size_t n, bool flying) {
+  const char *p = static_cast<const char *>(at);
+  Region *r = region_of(p, n, WRITE, 0);
+  if (!r) return;
+  for (size_t c = (p - r->at) >> r->shift, last = (p - r->at + n - 1) >> r->shift; c <= last; c++)
+    r->cells[c].flying = flying;
+}
 
 template <Access is> static inline void touch(const void *at, size_t n, unsigned pc) {
   const char *p = static_cast<const char *>(at);

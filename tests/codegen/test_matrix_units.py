@@ -297,7 +297,7 @@ def test_what_is_done_with_a_result_stays_in_registers(sizes: tuple[int, int, in
 
 def test_the_next_tiles_are_read_while_these_are_multiplied() -> None:
     """In words of 4 bytes, 32 of them, which are registers to the compiler."""
-    for sizes in ((512, 512, 512), (500, 504, 512)):
+    for sizes in ((512, 512, 192), (500, 504, 192)):
         text = dojoir.emit(tiled(product("", "bf16", "bf16", sizes), True), "cuda")
         loop = text[text.index("for (int i2 = 0") :]
         for array in "ab":

@@ -2,7 +2,8 @@
 
 Drawn together are what a copy may depend on (the loop, other loops, sizes, elements, registers that the loop
 assigns before or after it, or not at all), which arrays the loop writes, how many copies there are and where they
-stand, types, and whether a thread copies one element, several, or several side by side.
+stand, types, and whether a thread copies one element, several, or several side by side. A third of them copy to a
+buffer of several stages, some iterations ahead, as `stages` makes it or otherwise.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def copying_kernel(random: Random) -> Kernel:
     """A well-formed kernel."""
     while True:
         try:
-            kernel = dojoir.parse(_text(random))
+            kernel = dojoir.parse((_staged if random.random() < 0.35 else _text)(random))
             dojoir.prove(kernel)
         except dojoir.DojoError:
             continue
@@ -67,6 +68,41 @@ def _text(random: Random) -> str:
     return "\n".join([*header, "", *lines, ""])
 
 
+def _staged(random: Random) -> str:
+    """Copies that run ahead, as far as there are stages, or further."""
+    count, ahead = random.choice([2, 3, 3, 4]), random.choice([1, 2, 2, 3])
+    kind, each, threads = random.choice(["f16", "f16", "f32", "u8", "f64"]), random.choice([2, 4, 8]), 32
+    turns, times = random.choice(["K = 5", "K = 4", "K"]), random.choice([1, 1, 1, 2])
+    blocks = random.choice([1, 2])
+    width, written = threads * each, random.random() < 0.1 and blocks == 1
+    column, near = f"{each}*{{j}} + {{e}}", random.choice([f"{width - 1} - {{j}}", "{j}", f"{each}*{{j}}"])
+    bars = "| | " if times > 1 else "| "
+
+    def copy(bars: str, row: str) -> list[str]:
+        condition = random.choice(["", "", "", "{j} < 20", f"{row} < 4"])
+        inner = bars + "| " * bool(condition)
+        return [
+            f"{bars}{threads} : bx @j",
+            *([f"{bars}| if {condition}"] if condition else []),
+            f"{inner}| {each} : {random.choice(['v', 'v', 'v', 'u'])} @e",
+            f"{inner}| | t[({row}) % {count}, {column}] = x[{row}, {column}]",
+        ]
+
+    compute = [f"{bars}| {threads} : bx @j", f"{bars}| | y[{{b}}, {{j}}] += f32(t[{{k}} % {count}, {near}])"]
+    if written:
+        compute.append(f"{bars}| | x[{random.choice(['0', '({k} + 1) % K'])}, {{j}}] = 1")
+    next_one = [f"{bars}| if {{k}} + {ahead} < K", *copy(f"{bars}| | ", f"{{k}} + {ahead}")]
+    parts = [next_one, compute] if random.random() < 0.7 else [compute, next_one]
+    filled = [f"| {count} @s", f"| | {threads} : bx @j", f"| | | {each} @e", f"| | | | t[{{s}}, {column}] = 0"]
+    return "\n".join([
+        f"kernel staged({turns})", "where K >= 3", f"{'inout' if written else 'in'} x: {kind}[K, {width}]",
+        f"out y: f32[{blocks}, {threads}]", f"tmp t: {kind}[{count}, {width}] shared", "",
+        f"{blocks} : gx @b", *filled, f"| {threads} : bx @j", "| | y[{b}, {j}] = 0",
+        *([f"| {times} @o"] if times > 1 else []),
+        f"{bars}{ahead} @p", *copy(f"{bars}| ", "{p}"), f"{bars}K @k", *parts[0], *parts[1], "",
+    ])  # fmt: skip
+
+
 def _copy(random: Random, name: str, threads: int, each: int, use: str) -> list[str]:
     row = random.choice(["{k}", "{k}", "K - 1 - {k}", "({k} + 1) % K", "{k} // 2", "at[{k}] % K"])
     lines, bars, column = [f"{threads} : bx @j"], "| ", "{j}"
@@ -91,7 +127,8 @@ def _copy(random: Random, name: str, threads: int, each: int, use: str) -> list[
 
 def wrong(kernel: Kernel, random: Random) -> str | None:
     """What a kernel gives on the harness that the interpreter does not give, for both targets and orders."""
-    sizes = {"K": random.choice([1, 2, 4])} if kernel.runtime_sizes else {}
+    least = 3 if kernel.name == "staged" else 1
+    sizes = {"K": random.choice([least, max(2, least), 4])} if kernel.runtime_sizes else {}
     given = random_arguments(kernel, sizes, random)
     expected = dojoir.interpret(kernel, given, **sizes)
     for target in ("cuda", "hip"):
@@ -107,14 +144,15 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", default="0")
     given = parser.parse_args()
-    ahead = 0
+    ahead = landing = 0
     for number in range(given.count):
         random = Random(f"copies {given.seed} {number}")
         kernel = copying_kernel(random)
-        ahead += "_ahead" in dojoir.emit(kernel, "cuda")
+        text = dojoir.emit(kernel, "cuda")
+        ahead, landing = ahead + ("_ahead" in text), landing + ("land_copies<" in text)
         if (found := wrong(kernel, random)) is not None:
             sys.exit(f"copies {given.seed} {number}: {found}")
-    print(f"{given.count} kernels are right, {ahead} of them with copies that are read ahead")
+    print(f"{given.count} kernels are right, {ahead} with copies that are read ahead, {landing} that land later")
 
 
 if __name__ == "__main__":

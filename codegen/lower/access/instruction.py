@@ -7,9 +7,10 @@ from dojoir.codegen.lir.arith import add, affine_value, integer
 from dojoir.codegen.lower.access.conversions import number
 from dojoir.codegen.lower.access.elements import Accesses
 from dojoir.codegen.lower.access.state import Block, Memory, State, Unit, Variable
-from dojoir.ir.affine import Affine
+from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.instruction import Instruction, Use
 from dojoir.ir.nodes import Path, Scope
+from dojoir.ir.places import ancestors
 from dojoir.types.recognise import Fit, Operand, recognise
 
 
@@ -52,7 +53,7 @@ def instruct(
                     block.emit(lir.Declare(var, number(var.type.dtype, 0)))
                 operands.append((name, var))
             case Memory():
-                element = _element(place, operand, state)
+                element = _element(unit, path, place, operand, state)
                 if buffer.dims or buffer.role != "in":
                     operands.append((name, element))
                 else:
@@ -63,8 +64,23 @@ def instruct(
     block.emit(lir.Instruct(instruction, tuple(operands), otherwise, strides))
 
 
-def _element(place: Memory, operand: Operand, state: State) -> lir.Element:
-    indices = [
-        affine_value(i, state.iterators) if isinstance(i, Affine) else integer(0) for i in operand.access.indices
-    ]
-    return lir.Element(place.array, add(place.layout.offset(indices), integer(-operand.ahead)))
+def _element(unit: Unit, path: Path, place: Memory, operand: Operand, state: State) -> lir.Element:
+    """The element with which an operand begins. Of one in shared memory, what goes along unrolled scopes is apart:
+    the hardware adds numbers to an address."""
+    scopes = [node for node in ancestors(unit.kernel, path) if isinstance(node, Scope)]
+    spelled = {depth for depth, scope in enumerate(scopes) if "u" in scope.marks}
+    apart = spelled if unit.kernel.buffer(operand.access.buffer).storage == "shared" else set[int]()
+    rest: list[Affine] = []
+    near: list[Affine] = []
+    for index in operand.access.indices:
+        part = Affine.constant(0)
+        if isinstance(index, Affine):
+            for depth in apart & index.iterators:
+                part = part + Affine.iterator(depth) * index.coefficient(Iter(depth))
+        near.append(part)
+        rest.append(index - part if isinstance(index, Affine) else part)
+    offset, behind = (
+        place.layout.offset([affine_value(index, state.iterators) for index in indices]) for indices in (rest, near)
+    )
+    moved = any(part.terms for part in near)
+    return lir.Element(place.array, add(offset, integer(-operand.ahead)), behind if moved else None)

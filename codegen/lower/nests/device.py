@@ -30,6 +30,7 @@ from dojoir.codegen.lower.texts.words_beside import WORD
 from dojoir.codegen.lower.vectors.wide import MOST_LANES, Widening, size_divisors
 from dojoir.codegen.lower.waits.barrier_proof import are_separated_unasked
 from dojoir.codegen.lower.waits.exchanges import Exchanges
+from dojoir.codegen.lower.waits.landings import Landings, without_idle_waits
 from dojoir.codegen.lower.waits.places_to_wait import Barriers
 from dojoir.codegen.lower.waits.speculated import Conditions, cleared, loaded_before
 from dojoir.errors import Diagnostic, KernelError
@@ -47,9 +48,11 @@ THREAD = ThreadNumber(INDEX)
 class DeviceScopes(Scopes):
     """Lowers the nodes of one kernel for a GPU."""
 
-    def __init__(self, unit: Unit, threads: Threads, barriers: Barriers, met: Collection[Path]) -> None:
+    def __init__(
+        self, unit: Unit, threads: Threads, barriers: Barriers, landings: Landings, met: Collection[Path]
+    ) -> None:
         super().__init__(unit, vector_scope, parallel_scope, vector_nest)
-        self.threads, self.barriers, self.met = threads, barriers, met
+        self.threads, self.barriers, self.landings, self.met = threads, barriers, landings, met
         self.shared: list[lir.Array] = []
         self.cleared: set[str] = set()
         self.sums: set[str] = set()
@@ -167,7 +170,7 @@ class DeviceScopes(Scopes):
         self.fill(launched.body, body, inside, inner)
         clear = [array for array in self.shared if array.name in self.cleared]
         code = in_parts(inner.body, frozenset(self.sums), self.unit.names)
-        code = (*cleared(clear, launched.threads, self.unit.names.fresh), *code)
+        code = (*cleared(clear, launched.threads, self.unit.names.fresh), *without_idle_waits(code))
         shared = {array.name for array in self.shared}
         captures, arrays = captured(code, shared, self)
         order = [*(array.name for array in self.unit.kernel.arguments), *self.unit.arrays]
@@ -208,6 +211,10 @@ class DeviceScopes(Scopes):
     # -- block code ------------------------------------------------------------------------------------------
     def _barrier(self, path: Path, at: int, device: Device, block: Block) -> None:
         about = self.barriers.get((path, at))
+        if (path, at) in self.landings.commits:
+            block.emit(lir.Commit())
+        if (path, at) in self.landings.waits:
+            block.emit(lir.Land(self.landings.waits[path, at]))
         if about:
             lanes = device.phase.lanes if device.level == "warp" and device.phase else 0
             block.emit(Barrier(about, lanes))
@@ -427,7 +434,8 @@ class DeviceScopes(Scopes):
             self.body(path, scope.body, replace(state, iterators=(*state.iterators, integer(n))))
             for n in range(bound)
         ]
-        whole = self.widening.widened(bodies)
+        later = (*path, 0) in self.landings.copies
+        whole = (later and self.widening.started(bodies)) or self.widening.widened(bodies)
         rest = tuple(limit for limit in scope.extent.bounds if not limit.is_constant)
         if not rest:
             block.emit(lir.Comment(self.unit.lines[path]))

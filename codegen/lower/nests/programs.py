@@ -64,7 +64,7 @@ def with_launches(work: Work) -> Work:
     unit = Unit(spread, target, buffers, uses, homes, typed, {}, work.beside.lines, names, work.beside)
     unit.arrays |= arguments
     unit.carried = carried_by_threads(analysis, threads)
-    scopes = DeviceScopes(unit, threads, work.barriers, work.atomic)
+    scopes = DeviceScopes(unit, threads, work.barriers, work.landings, work.atomic)
     block = Block()
     places, by_value = _placed(unit, block, {}, work.same)
     for name, home in homes.items():

@@ -14,6 +14,8 @@ from dojoir.codegen.lower.texts.beside import Beside
 from dojoir.codegen.lower.waits.barrier_proof import proved
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.codegen.lower.waits.exchanges import met
+from dojoir.codegen.lower.waits.landing_proof import landed
+from dojoir.codegen.lower.waits.landings import NONE, Landings, landings_of
 from dojoir.codegen.lower.waits.places_to_wait import Barriers
 from dojoir.codegen.target import Target
 from dojoir.ir.nodes import Kernel, Path
@@ -53,6 +55,13 @@ class Work:
         """Where the threads of a GPU wait: wherever they meet, as far as that is proved to be enough, else wherever
         they can."""
         return proved(self.kernel, self.target.warp, barriers_of(self.threads))
+
+    @cached_property
+    def landings(self) -> Landings:
+        """Which copies of the threads of a GPU land later, as far as that is proved."""
+        if not self.target.lands_later:
+            return NONE
+        return landed(self.kernel, self.target.warp, landings_of(self.threads, self.barriers))
 
     @cached_property
     def atomic(self) -> Collection[Path]:

@@ -71,6 +71,28 @@ class Widening:
             middle += found.lane(number)
         return [*before, *middle, *found.stores()]
 
+    def started(self, lanes: Sequence[tuple[Stmt, ...]]) -> list[Stmt]:
+        """The bodies of iterations that copy neighbours as copies that land later; nothing where they are no more
+        than that, or not aligned."""
+        pairs = [(s, s.value) for body in lanes for s in body if isinstance(s, Store) and isinstance(s.value, Load)]
+        if not pairs or any(len(body) != 1 for body in lanes) or len(pairs) != len(lanes):
+            return []
+        store, load = pairs[0]
+        plain = (one.mask is None and one.stride is None for pair in pairs for one in pair)
+        if len({(to.buffer, one.buffer) for to, one in pairs}) > 1 or not all(plain):
+            return []
+        to = self.offer(store.buffer, [one.offset for one, _ in pairs], load.type)
+        width = min(to, self.offer(load.buffer, [one.offset for _, one in pairs], load.type))
+        if width * load.type.dtype.itemsize < lir.WORD:
+            return []
+        kind = replace(load.type, lanes=width)
+        return [
+            lir.Start(
+                store.buffer, add(store.offset, integer(n)), Load(kind, load.buffer, add(load.offset, integer(n)))
+            )
+            for n in range(0, len(lanes), width)
+        ]
+
     def width(self, kind: Type, lanes: int) -> int:
         """How many elements one access moves, of `lanes` in a row; 1: none is wide."""
         size = kind.dtype.itemsize

@@ -66,14 +66,14 @@ def unseparated(kernel: Kernel, warp: int, barriers: Iterable[Position]) -> list
     reading = Reading(kernel, warp)
     placed = tuple(barriers)
     launches = (launch for launch in launches_of(kernel) if reading.has_threads(launch))
-    return [pair for launch in launches for pair in _Proof(reading, launch, placed).left()]
+    return [pair for launch in launches for pair in Proof(reading, launch, placed).left()]
 
 
 def shared(kernel: Kernel, warp: int, atomic: Collection[Path]) -> list[Unseparated]:
     """The pairs of accumulations by different threads into one element of which one is not `atomic`, given by the
     places of the statements."""
     reading = Reading(kernel, warp)
-    return [pair for launch in launches_of(kernel) for pair in _Proof(reading, launch, ()).shared(atomic)]
+    return [pair for launch in launches_of(kernel) for pair in Proof(reading, launch, ()).shared(atomic)]
 
 
 def refuse_unproved(kernel: Kernel, warp: int, atomic: Collection[Path]) -> None:
@@ -88,7 +88,7 @@ def are_separated_unasked(kernel: Kernel, warp: int, barriers: Iterable[Position
     """Whether barriers separate what the statements inside of the guard at `path` read in shared memory from what
     other threads write there, also where each thread reads it without asking a condition."""
     reading, placed = Reading(kernel, warp), tuple(barriers)
-    return all(_Proof(reading, launch, placed, path).reads_apart() for launch in launches_of(kernel))
+    return all(Proof(reading, launch, placed, path).reads_apart() for launch in launches_of(kernel))
 
 
 def proved(kernel: Kernel, warp: int, barriers: Barriers) -> Barriers:
@@ -102,7 +102,7 @@ def proved(kernel: Kernel, warp: int, barriers: Barriers) -> Barriers:
 
 
 @dataclass(frozen=True)
-class _Times:
+class Times:
     """When an access runs: the name of its instances, their iterators, and the time as formulas of these."""
 
     name: str
@@ -115,13 +115,13 @@ class _Times:
 
 
 @dataclass(frozen=True)
-class _Proof:
+class Proof:
     reading: Reading
     launch: Launch
     barriers: tuple[Position, ...]
     unasked: Path | None = None
     waits: dict[Path | None, isl.UnionMap] = field(default_factory=dict)
-    orders: dict[tuple[_Times | Path | None, _Times | Path | None], isl.UnionMap] = field(default_factory=dict)
+    orders: dict[tuple[Times | Path | None, Times | Path | None], isl.UnionMap] = field(default_factory=dict)
 
     @property
     def kernel(self) -> Kernel:
@@ -196,7 +196,7 @@ class _Proof:
         wrong = " or ".join((*blocks, f"({here} and {differ} and ({self._first_differs(sites, common, True)}))"))
         try:
             with limited_in_part(STEP_LIMIT):
-                return not self._pairs(one, other, [*of_host, f"({wrong})"]).is_empty()
+                return not self.pairs(one, other, [*of_host, f"({wrong})"]).is_empty()
         except (StepLimitReached, isl.Error):
             return True
 
@@ -238,19 +238,25 @@ class _Proof:
     def _wait(self, one: Act, other: Act, condition: str, within: Path | None) -> bool:
         """Whether a barrier of the block, or of the warp code inside the scope at `within`, is between the two
         wherever they meet and the condition holds."""
-        left, right = (self.kernel.sites[act.number] for act in (one, other))
-        conditions = [*(f"i{depth} = j{depth}" for depth in range(self.launch.fixed)), condition]
-        if self.unasked is None:
-            conditions.append(f"({self._first_differs((left, right), self._common(left, right), False)})")
+        conditions = [*self.of_one_block(one, other), condition]
         if one.by is not None and other.by is not None:
             conditions.append(f"{one.by} != {_second(other.by)}")
-        first, last = (
-            _Times(name, iterators(len(site.scopes)), act.when)
-            for name, site, act in (("a", left, one), ("b", right, other))
-        )
-        return self._all_wait(self._pairs(one, other, conditions), first, last, within)
+        first, last = self.times(one, "a"), self.times(other, "b")
+        return self._all_wait(self.pairs(one, other, conditions), first, last, within)
 
-    def _pairs(self, one: Act, other: Act, conditions: Iterable[str]) -> isl.UnionMap:
+    def of_one_block(self, one: Act, other: Act) -> list[str]:
+        """That two accesses are made by one block, and by no iterations that are independent."""
+        sites = [self.kernel.sites[act.number] for act in (one, other)]
+        found = [f"i{depth} = j{depth}" for depth in range(self.launch.fixed)]
+        if self.unasked is None:
+            found.append(f"({self._first_differs(sites, self._common(*sites), False)})")
+        return found
+
+    def times(self, act: Act, name: str) -> Times:
+        """When an access runs, its instances under a name."""
+        return Times(name, iterators(len(self.kernel.sites[act.number].scopes)), act.when)
+
+    def pairs(self, one: Act, other: Act, conditions: Iterable[str]) -> isl.UnionMap:
         """The instances `a` of the first and `b` of the second access that are to one element."""
         left, right = (self.kernel.sites[act.number] for act in (one, other))
         mine, its = iterators(len(left.scopes)), _second(iterators(len(right.scopes)))
@@ -270,20 +276,20 @@ class _Proof:
                     if self.kernel.buffer(mine.buffer).distinct:
                         yield from self._one_element(mine, its)
 
-    def _all_wait(self, pairs: isl.UnionMap, first: _Times, last: _Times, within: Path | None) -> bool:
+    def _all_wait(self, pairs: isl.UnionMap, first: Times, last: Times, within: Path | None) -> bool:
         """Whether each pair of which the first is before the last has a barrier between them."""
         in_order = pairs.intersect(self._before(first, last))
         if in_order.is_empty():
             return True
         return bool(in_order.is_subset(self._before(first, within).apply_range(self._before(within, last))))
 
-    def _before(self, first: _Times | Path | None, last: _Times | Path | None) -> isl.UnionMap:
+    def _before(self, first: Times | Path | None, last: Times | Path | None) -> isl.UnionMap:
         """The pairs of which the first is before the last in time: accesses, or waits of the block or of the warp
         code inside the scope at a path."""
         known = self.orders.get((first, last))
         if known is None:
             one, other = (
-                self.sets.map(one.text) if isinstance(one, _Times) else self._waiting(one) for one in (first, last)
+                self.sets.map(one.text) if isinstance(one, Times) else self._waiting(one) for one in (first, last)
             )
             known = self.orders[first, last] = one.lex_lt_union_map(other)
         return known
@@ -302,8 +308,8 @@ class _Proof:
         same = [f"i{depth} = j{depth}" for depth in range(self.launch.fixed)]
         held = self.sets.constraints(around)
         pairs = self.sets.map(f"a[{own}] -> b[{_second(own)}] : {' and '.join([held, _second(held), *same])}")
-        read = _Times("a", own, self.reading.time(path, WAITS + 1))
-        written = _Times("b", own, self.reading.time(path, WAITS - 1))
+        read = Times("a", own, self.reading.time(path, WAITS + 1))
+        written = Times("b", own, self.reading.time(path, WAITS - 1))
         try:
             with limited_in_part(STEP_LIMIT):
                 return self._all_wait(pairs, read, written, None)
@@ -323,12 +329,13 @@ class _Proof:
             of_threads = any(digit for digit in self.reading.digits(here))
             mine = is_inside(here, within) if within is not None else self.launch.holds(here) and not of_threads
             if mine:
-                yield self._barrier(f"w{number}", path, self.reading.time(here, -BEFORE))
+                yield self.passed(f"w{number}", path, self.reading.time(here, -BEFORE))
         if within is None:
             for number, path in enumerate(self._through_memory()):
-                yield self._barrier(f"m{number}", path[:-1], self.reading.time(path, WAITS))
+                yield self.passed(f"m{number}", path[:-1], self.reading.time(path, WAITS))
 
-    def _barrier(self, name: str, path: Path, when: tuple[str, ...]) -> str:
+    def passed(self, name: str, path: Path, when: tuple[str, ...]) -> str:
+        """When the code of the node at a path comes to a place of it."""
         around = ancestors(self.kernel, (*path, 0))
         own = iterators(depth_inside(self.kernel, path))
         return f"{name}[{own}] -> [{', '.join(when)}] : {self.sets.constraints(around)}"

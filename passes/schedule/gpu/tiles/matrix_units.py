@@ -41,6 +41,7 @@ from dojoir.passes.schedule.gpu.sharing.padded import (
 )
 from dojoir.passes.schedule.gpu.tiles.contractions import dim_along, grid_of, roles
 from dojoir.passes.schedule.gpu.tiles.products import spread_copy
+from dojoir.passes.schedule.gpu.tiles.stages import run_ahead
 from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot, stand_alone
 from dojoir.passes.storage.dead import DeleteTemporary
 from dojoir.passes.storage.dims import SplitDim
@@ -55,6 +56,9 @@ ROWS, COLUMNS = 16, 8
 DEPTH = 128
 """How many bytes of each row and column a block multiplies at a time."""
 
+
+WORD = 4
+"""The bytes of the smallest copy that lands later."""
 
 PAD = 4
 """By how many elements rows of a copy are padded at least: then four of them, each of as many f64, lie in different
@@ -95,21 +99,27 @@ UNITS: Mapping[tuple[str, str], Unit] = {
 
 
 class WarpTiles(NamedTuple):
-    """The rows and columns of a block, those of each of its warps, and the terms at a time."""
+    """The rows and columns of a block, those of each of its warps, and the terms at a time. `stages` are the tiles
+    of operands that a block has at once, all but one of them on their way."""
 
     height: int
     width: int
     down: int
     across: int
     depth: int
+    stages: int = 3
 
     @property
     def threads(self) -> int:
         return 32 * (self.height // self.down) * (self.width // self.across)
 
 
-LARGE, SMALL = WarpTiles(128, 128, 64, 32, 0), WarpTiles(64, 64, 32, 32, 0)
+LARGE, SMALL = WarpTiles(128, 128, 64, 64, 0), WarpTiles(64, 64, 32, 32, 0)
 """Tiles for results of which there are many, and of which there are few: more blocks."""
+
+
+NEAR = 32
+"""The columns of a warp, at most, where copies do not land later: more threads have more room to read ahead."""
 
 
 def large_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
@@ -141,7 +151,12 @@ def _matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles) -
         levels = len(order) - 1 - order.index(scope.path)
         if levels:
             act(trace, SinkScope, scope, levels)
-    _tile(trace, found, row, column, operands, tile._replace(depth=DEPTH // left.itemsize), unit)
+    tile = tile._replace(depth=DEPTH // left.itemsize, across=min(tile.across, 256 // left.itemsize))
+    terms = _bound(found.summed[0])
+    steps = -(-terms.offset // tile.depth) if terms.is_constant else 0
+    if steps <= tile.stages or not all(_in_words(trace, operand, unit) for operand in operands):
+        tile = tile._replace(across=min(tile.across, NEAR), stages=1)
+    _tile(trace, found, row, column, operands, tile, unit)
     return []
 
 
@@ -213,12 +228,17 @@ def _tile(
     apart = [nest for nest in column.scopes() if nest.path != summed.path]
     begins = [nest for nest in apart if nest.path < summed.path]
     act(trace, Split, summed, tile.depth)
-    turn = summed.child(0)
-    copies = [_copied(trace, turn, operand, tile, unit) for operand in operands]
+    turn, ahead = summed.child(0), tile.stages > 1
+    copies = [_copied(trace, summed if ahead else turn, operand, tile, unit, ahead) for operand in operands]
     for nest in apart:
         _whole(trace, nest, tile, nest in begins)
     computed_whole(trace, whole_nest(trace, nested(turn), (tile.depth, tile.height, tile.width)))
-    marks = [mark for copy in copies for mark in copy.spread(trace, tile.threads)]  # behind the longest proof
+    nests = [[copy.nest] for copy in copies]
+    if ahead:
+        parts_of = run_ahead(trace, [copy.nest.around() for copy in copies], summed, tile.stages)
+        nests = [[part.child(n) for part in parts_of] for n in range(len(copies))]
+        copies = [copy._replace(operand=copy.operand.split()) for copy in copies]
+    marks = [mark for n, copy in enumerate(copies) for mark in copy.spread(trace, nests[n], tile.threads)]
     warps = _Warps.of(trace, turn.child(0), tile)
     k = parts(trace, turn, unit.terms, *unit.parts)
     arranged(trace, [warps.down, warps.across, k[0], warps.rows, warps.columns, *warps.of_tile(), *k[1:]])
@@ -265,24 +285,35 @@ class _Copy(NamedTuple):
     nest: Spot
     sizes: tuple[int, ...]
 
-    def spread(self, trace: Trace, threads: int) -> list[Marked]:
-        """Shares the nest out over threads, and pads the rows. Returns the marks."""
+    def spread(self, trace: Trace, nests: Sequence[Spot], threads: int) -> list[Marked]:
+        """Shares the nests that fill it out over threads, and pads its rows. Returns the marks."""
+        act(trace, PlaceBuffer, self.name, "shared")
         widest = ACCESS_BYTES // trace.kernel.buffer(self.name).dtype.itemsize
         along = self.operand.kept if self.in_rows else self.operand.summed
         act(trace, PadDims, self.name, along, max(widest, PAD))
-        return spread_copy(trace, self.nest, self.name, self.sizes, threads, widest)
+        return [mark for nest in nests for mark in spread_copy(trace, nest, self.name, self.sizes, threads, widest)]
 
 
-def _copied(trace: Trace, turn: Spot, operand: _Operand, tile: WarpTiles, unit: Unit) -> _Copy:
-    """Stages what a block multiplies of an operand in shared memory, zeros where the array ends. Where no load
-    takes terms in rows, they lie side by side there: a thread then reads elements of as many rows, its neighbours
-    those beside them."""
+def _copied(trace: Trace, node: Spot, operand: _Operand, tile: WarpTiles, unit: Unit, ahead: bool) -> _Copy:
+    """Stages what a block multiplies of an operand at a node in shared memory, zeros where the array ends: all of
+    it, a tile after the other, if it is to be copied `ahead`. Where no load takes terms in rows, they lie side by
+    side there: a thread then reads elements of as many rows, its neighbours those beside them."""
     copy = fresh_name(trace.kernel, f"{operand.array}_tile")
-    act(trace, Stage, turn, operand.array, copy, "in")
-    act(trace, PlaceBuffer, copy, "shared")
-    copied = without_ones(trace, turn.beside(-1))
+    act(trace, Stage, node, operand.array, copy, "in")
+    copied = without_ones(trace, node.beside(-1))
     known(len(nested(copied)) == 2, "a product of tiles")
     kept, in_rows = tile.height if operand.is_left else tile.width, operand.summed < operand.kept
+    if ahead:
+        terms = copied if in_rows else copied.child(0)
+        act(trace, Split, terms, tile.depth)
+        if not in_rows:
+            act(trace, LiftScope, terms, 1)
+        copied = terms.child(0)
+        act(trace, SplitDim, copy, operand.summed, tile.depth)
+        order = [operand.summed, *(d for d in range(len(trace.kernel.buffer(copy).dims)) if d != operand.summed)]
+        if order != sorted(order):
+            act(trace, ReorderDims, copy, order)
+        operand = operand.split()
     sizes: tuple[int, ...] = (tile.depth, kept) if in_rows else (kept, tile.depth)
     zeros_beside(trace, whole_nest(trace, nested(copied), sizes))
     if in_rows and not unit.turns:
@@ -292,6 +323,13 @@ def _copied(trace: Trace, turn: Spot, operand: _Operand, tile: WarpTiles, unit: 
         act(trace, SinkScope, copied.child(0), 1)
         in_rows, sizes = False, (tile.depth // unit.chunk, kept, unit.chunk)
     return _Copy(copy, operand, in_rows, copied, sizes)
+
+
+def _in_words(trace: Trace, operand: _Operand, unit: Unit) -> bool:
+    """Whether the copy of an operand moves whole words of memory as they lie."""
+    buffer = trace.kernel.buffer(operand.array)
+    row, turned = buffer.dims[-1].extent, operand.summed < operand.kept and not unit.turns
+    return not turned and row.is_constant and row.offset * buffer.dtype.itemsize % WORD == 0
 
 
 def _whole(trace: Trace, nest: Spot, tile: WarpTiles, begins: bool) -> None:
@@ -329,6 +367,10 @@ class _Operand(NamedTuple):
     kept: int
     summed: int
     is_left: bool
+
+    def split(self) -> _Operand:
+        """The same where the dimension along the sums is the second of two."""
+        return self._replace(kept=self.kept + (self.kept > self.summed), summed=self.summed + 1)
 
 
 class _Warps(NamedTuple):
