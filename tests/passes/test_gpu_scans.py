@@ -65,12 +65,12 @@ def test_long_rows_are_chunks(kind: str, target: str, order: Any) -> None:
     is_right(dojoir.parse(KINDS[kind]), trace, target, order, N=2, M=length)
 
 
-def test_rows_of_open_length_have_a_version_for_each() -> None:
-    for text in (KINDS["sum"], NEXT):
-        trace = by_rule(text, "cuda")
-        assert "M > 4096" in dojoir.to_text(trace.kernel) or "M <= 4096" in dojoir.to_text(trace.kernel)
-        for size in (1, 2, 8, 4095, 4096, 4097, 4100, 12289):
-            is_right(dojoir.parse(text), trace, "cuda", "forward", N=2, M=size)
+@pytest.mark.parametrize("text", [KINDS["sum"], NEXT], ids=["sum", "next"])
+def test_rows_of_open_length_have_a_version_for_each(text: str) -> None:
+    trace = by_rule(text, "cuda")
+    assert "M > 4096" in dojoir.to_text(trace.kernel) or "M <= 4096" in dojoir.to_text(trace.kernel)
+    for size in (1, 2, 8, 4095, 4096, 4097, 4100, 12289):
+        is_right(dojoir.parse(text), trace, "cuda", "forward", N=2, M=size)
 
 
 def test_one_row_is_shared_out_too() -> None:
