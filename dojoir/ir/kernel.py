@@ -62,10 +62,6 @@ class DataFact:
         return self if self.most is None else DataFact(self.word, self.most.substitute(new))
 
 
-def _order_of(fact: DataFact) -> int:
-    return [*DATA_FACTS].index(fact.word)
-
-
 @hash_once
 @dataclass(frozen=True)
 class Buffer:
@@ -101,7 +97,7 @@ class Buffer:
         if self.flat is not None and set(self.flat) == {1}:
             object.__setattr__(self, "flat", None)
         if len(self.facts) > 1:
-            object.__setattr__(self, "facts", tuple(sorted(self.facts, key=_order_of)))
+            object.__setattr__(self, "facts", tuple(sorted(self.facts, key=lambda f: [*DATA_FACTS].index(f.word))))
 
     @cached_property
     def form(self) -> tuple[object, ...]:

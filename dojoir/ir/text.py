@@ -173,7 +173,7 @@ def format_expr(expr: Expr, name: Name = str, tightest: int = 0) -> str:
     match expr:
         case Const(value):
             negative = not math.isnan(value) and math.copysign(1, value) < 0
-            text, precedence = format_number(value), SIGN if negative else ATOM
+            text, precedence = repr(value), SIGN if negative else ATOM
         case Index(affine):
             text, precedence = affine.format(name), _affine_precedence(affine)
         case Access():
@@ -206,8 +206,3 @@ def _affine_precedence(affine: Affine) -> int:
     if coefficient < 0:
         return SUM
     return ATOM if coefficient == 1 and not hasattr(atom, "divisor") else PRODUCT
-
-
-def format_number(value: int | float) -> str:
-    """The shortest text that reads back as the same number."""
-    return repr(value)

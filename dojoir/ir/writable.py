@@ -14,7 +14,6 @@ from dojoir.ir.nodes import (
     DEEPEST,
     DEEPEST_EXPRESSION,
     Access,
-    Buffer,
     Cast,
     Const,
     Expr,
@@ -39,6 +38,9 @@ def affine_fits(affine: Affine) -> bool:
     return affine.magnitude < 2**63
 
 
+_declared_wrong = once_for_each(declaration_error)
+
+
 def unwritable(kernel: Kernel) -> tuple[str, str] | None:
     """The code and message of the part of a kernel that the language cannot write, or None."""
     header = [dim.extent for buffer in kernel.buffers for dim in buffer.dims]
@@ -49,17 +51,12 @@ def unwritable(kernel: Kernel) -> tuple[str, str] | None:
     if any(affine.is_clamped for affine in header):
         return _clamped()
     for buffer in kernel.buffers:
-        wrong = _attribute_error(buffer)
+        wrong = _declared_wrong(buffer)
         if wrong is not None:
             return "bad-attribute", wrong
     if all(map(_numbers_fit, kernel.body)) and max(map(height, kernel.body), default=0) <= DEEPEST:
         return None
     return _below(kernel.body, 0)
-
-
-@once_for_each
-def _attribute_error(buffer: Buffer) -> str | None:
-    return declaration_error(buffer)
 
 
 @once_for_each

@@ -12,6 +12,8 @@ from contextlib import suppress
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, Statement, given_kernel
 from dojoir.ir.packing import packing_error
+from dojoir.ir.paths import is_inside
+from dojoir.ir.places import ancestors
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.checker_mode import CORE_FACTOR, uses_core
 from dojoir.proof.core import independence
@@ -207,10 +209,28 @@ def are_right(kernel: Kernel) -> bool:
     it; of hints, also the declarations."""
     children = [(n, c) for n, c in enumerate(kernel.body) if not isinstance(c, Statement) and c.marked]
     return all(_stand_well(child) for _, child in children) and all(
-        hint_error(kernel, (number, *path), scope) is None
+        _is_well_hinted(kernel, (number, *path), scope)
         for number, child in children
         for path, scope in _hinted(child)
     )
+
+
+def _is_well_hinted(kernel: Kernel, path: Path, scope: Scope) -> bool:
+    """Whether `core.hint_rules.hint_error` finds nothing. That follows from the scope, its depth, the mode, the
+    declarations of what it uses and which of these others use too, and from lanes around it."""
+    used = [buffer for buffer in kernel.buffers if buffer.name in scope.buffers]
+    sites = kernel.sites
+    shared = [b.name for b in used if not all(is_inside(sites[k].path, path) for k in kernel.users[b.name])]
+    lanes = any(isinstance(node, Scope) and "v" in node.marks for node in ancestors(kernel, path))
+    asked = (scope, len(path), kernel.depth_of(path), kernel.fp, tuple(used), tuple(shared), lanes)
+    known = _hints.get(asked)
+    if known is None:
+        known = _hints.put(asked, hint_error(kernel, path, scope) is None)
+    return known
+
+
+_hints: Memo[tuple[object, ...], bool] = Memo(1024, of_key=True)
+"""Whether the hints of a scope are right, by what that follows from."""
 
 
 @once_for_each

@@ -275,7 +275,7 @@ def _is_difference_system(site: Site) -> bool:
     for node in site.ancestors:
         match node:
             case Guard(conditions):
-                if any(not _is_difference(c.left - c.right) for c in conditions):
+                if any(_coefficients(c.left - c.right) not in ([], [1], [-1], [-1, 1]) for c in conditions):
                     return False
             case Scope(extent):
                 if any(_coefficients(bound) not in ([], [1]) for bound in extent.bounds):
@@ -290,7 +290,3 @@ def _is_difference_system(site: Site) -> bool:
 def _coefficients(affine: Affine) -> list[int]:
     """Those of the iterators, in ascending order."""
     return sorted(c for atom, c in affine.terms if isinstance(atom, Iter))
-
-
-def _is_difference(affine: Affine) -> bool:
-    return _coefficients(affine) in ([], [1], [-1], [-1, 1])

@@ -199,7 +199,12 @@ def _bindings(kernel: Kernel, path: Path, scope: Scope) -> Iterator[str]:
     if around.isdisjoint((*BLOCK, "lane")):
         yield from [mark for mark in GRID if mark not in around][:2]
     bound = scope.constant_bound
-    if bound is None or not 1 < bound <= MAX_BLOCK or "lane" in around:
+    if bound is None or not 1 < bound <= MAX_BLOCK:
+        return
+    if "lane" in around:
+        inner = kernel.at(path[:-1])
+        if isinstance(inner, Scope) and "lane" in inner.marks and len(inner.body) == 1 and bound & (bound - 1) == 0:
+            yield "lane"
         return
     yield from [mark for mark in BLOCK if mark not in around][:2]
     if bound <= MAX_WAVE and bound & (bound - 1) == 0:

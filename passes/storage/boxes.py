@@ -95,10 +95,15 @@ def _fixed_part(name: str, dim: int, access: Access, depth: int) -> Affine:
 
 
 def reach_of(
-    name: str, dim: int, found: Sequence[Access], base: Affine, around: Sequence[Mapping[int, Affine]]
+    name: str,
+    dim: int,
+    found: Sequence[Access],
+    base: Affine,
+    around: Sequence[Mapping[int, Affine]],
+    outer: int = 0,
 ) -> Affine:
     """One more than the largest local index in a dimension, of accesses that have scopes of these extents around
-    them. Raises Refusal where it is not plain."""
+    them, in which `outer` iterators may be. Raises Refusal where it is not plain."""
     reaches: set[Affine] = set()
     for access, extents in zip(found, around, strict=True):
         index = access.indices[dim]
@@ -109,7 +114,7 @@ def reach_of(
         for atom, coefficient in local.terms:
             assert isinstance(atom, Iter)
             extent = extents[atom.depth]
-            if coefficient < 0 or extent.iterators:
+            if coefficient < 0 or any(d >= outer for d in extent.iterators):
                 raise Refusal("not-linear", f"how far `{name}` is used in dimension {dim} is not plain")
             reach = reach + (extent - 1) * coefficient
         reaches.add(reach)

@@ -210,10 +210,14 @@ def _part(kernel: Kernel, path: Path, buffer: Buffer, name: str) -> _Part:
         raise Refusal("written-there", f"`{format_statement(writer.statement)}` is a part of it", writer.path)
     ranges = inner_extents(buffer.name, kernel.at(path), depth)
     bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
-    reach = (reach_of(buffer.name, d, found, bases[d], ranges) for d in range(len(buffer.dims)))
-    copy = Buffer("tmp", name, buffer.dtype, tuple(map(Dim, reach)))
-    extents = [within(kernel, path, part, whole) for part, whole in copied(buffer, copy, bases)]
-    return _Part(bases, copy, extents)
+    reach = [reach_of(buffer.name, d, found, bases[d], ranges, depth) for d in range(len(buffer.dims))]
+    most = [
+        its.extent - base if mine.iterators else mine
+        for mine, its, base in zip(reach, buffer.dims, bases, strict=True)
+    ]
+    copy = Buffer("tmp", name, buffer.dtype, tuple(map(Dim, most)))
+    filled = zip(reach, copied(buffer, copy, bases), strict=True)
+    return _Part(bases, copy, [within(kernel, path, Extent((mine,)), whole) for mine, (_, whole) in filled])
 
 
 def _again(kernel: Kernel, path: Path, buffer: Buffer, name: str) -> tuple[_Part, Node, list[Origin]]:

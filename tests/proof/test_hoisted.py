@@ -174,7 +174,8 @@ def test_on_random_kernels_it_says_yes_only_where_the_core_does(seed: int) -> No
                     continue
                 seen += 1
                 verdict = check(claim)
-                assert verdict or verdict.code in MARK_CODES, f"{verdict}\n{claim.before}\n{claim.after}"
+                others = verdict.code in MARK_CODES or verdict.obligation in ("fails", "touches")
+                assert verdict or others, f"{verdict}\n{claim.before}\n{claim.after}"
                 back = Claim(claim.after, claim.before, replace(claim.certificate, backward=True))
                 assert check(back) or check(back).code in MARK_CODES
     assert seen > 2, seen

@@ -77,7 +77,8 @@ def _strides(phase: Phase, site: Site) -> dict[int, tuple[int, int]]:
     }
     for group in phase.groups:
         if is_inside(site.path, group.path):
-            found[group.depth] = (1, group.extents[0])
+            apart = phase.lane(group)
+            found |= {d: (apart[d], n) for d, n in zip(group.depths, group.extents, strict=True)}
     return found
 
 

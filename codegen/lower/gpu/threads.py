@@ -8,6 +8,7 @@ A block scope with several nests of lanes inside has warp code around these, whi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 
@@ -72,9 +73,9 @@ class Nest:
 
 @dataclass(frozen=True)
 class Phase:
-    """The code of threads between two barriers: a nest of scopes. `lanes` is the extent of its lane scopes (1: it
-    has none), and `groups` the nests of these where the block scopes have warp code inside; `used` are the
-    instructions there that all lanes execute together."""
+    """The code of threads between two barriers: a nest of scopes. `lanes` is how many iterations its lane scopes
+    have (1: it has none), and `groups` the nests of these where the block scopes have warp code inside; `used` are
+    the instructions there that all lanes execute together."""
 
     nest: Nest
     lanes: int = 1
@@ -98,6 +99,14 @@ class Phase:
     @property
     def threads(self) -> int:
         return self.nest.threads * (self.lanes if self.is_warp_code else 1)
+
+    def alike(self, group: Nest) -> int:
+        """How many neighbouring lanes run each iteration of a nest of lanes."""
+        return self.lanes // group.threads
+
+    def lane(self, group: Nest) -> dict[int, int]:
+        """The depths of a nest of lanes, each with how many lanes apart its iterations are."""
+        return {d: stride * self.alike(group) for d, stride in zip(group.depths, group.strides, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -201,11 +210,24 @@ class Threads:
     def _launched(
         self, grid: tuple[Path, ...], parent: Path, first: int, last: int, phases: tuple[Phase, ...]
     ) -> Launched:
+        phases = self._with_as_many_lanes(phases)
         launched = Launched(grid, parent, first, last, phases, 1)
         threads = max((phase.threads for phase in phases), default=1)
         if any(collective.width != 1 for collective in self._collectives(launched)):
             threads = self._whole_warps(threads)
         return Launched(grid, parent, first, last, phases, threads)
+
+    def _with_as_many_lanes(self, phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
+        """The phases of a block. Where two digits count the lanes of some nest, those that assign registers by the
+        first alone have as many lanes, which share them out as that nest does."""
+        nests = [nest for phase in phases for nest in phase.groups if len(nest.paths) > 1]
+        lanes = max((nest.threads for nest in nests), default=0)
+        return tuple(
+            replace(phase, lanes=lanes)
+            if 1 < phase.lanes < lanes and phase.groups and all(map(self._keeps_to_registers, phase.groups))
+            else phase
+            for phase in phases
+        )
 
     def _whole_warps(self, threads: int) -> int:
         """So many threads or more, that shuffles have whole groups."""
@@ -248,10 +270,10 @@ class Threads:
         if not any(has_mark(child, THREADS) for child in inner.body):
             if used:
                 return self._checked(Phase(nest, self.warp, (), used))
-            last = self.kernel.at(nest.paths[-1])
-            lanes = nest.extents[-1] if mark_of(last, ("lane",)) else 1
-            self._check_lanes(nest.paths[-1], lanes)
-            return self._checked(Phase(nest, lanes))
+            extents = zip(nest.paths, nest.extents, strict=True)
+            counted = {path: n for path, n in extents if mark_of(self.kernel.at(path), ("lane",))}
+            self._check_lanes(next(iter(counted), nest.path), prod(counted.values()))
+            return self._checked(Phase(nest, prod(counted.values())))
         if mark_of(inner, ("lane",)) or any(has_mark(child, BLOCK) for child in inner.body):
             raise self._error(
                 "broken-block",
@@ -261,14 +283,24 @@ class Threads:
             )
         groups: list[Nest] = []
         self._groups(nest.paths[-1], inner.body, depth + len(nest.paths), groups)
-        sizes_of = sorted({*(group.extents[0] for group in groups), *([self.warp] if used else [])})
-        if len(sizes_of) > 1:
-            sizes = " and ".join(map(str, sizes_of))
-            raise self._error(
-                "unequal-lanes", nest.paths[-1], f"has lane scopes of {sizes} lanes: split them alike"
-            )
-        self._check_lanes(groups[0].path, sizes_of[0])
-        return self._checked(Phase(nest, sizes_of[0], tuple(groups), used))
+        lanes = max(*(group.threads for group in groups), self.warp if used else 1)
+        for group in groups:
+            if group.threads != lanes and not self._keeps_to_registers(group):
+                sizes = " and ".join(map(str, sorted({lanes, group.threads})))
+                raise self._error(
+                    "unequal-lanes",
+                    nest.paths[-1],
+                    f"has lane scopes of {sizes} lanes: split them alike (fewer may only assign registers)",
+                )
+            self._check_lanes(group.path, group.threads)
+        return self._checked(Phase(nest, lanes, tuple(groups), used))
+
+    def _keeps_to_registers(self, group: Nest) -> bool:
+        """Whether a nest of lanes assigns to registers alone: where it has fewer iterations than there are lanes,
+        neighbours run each alike, and each has what all of them assign."""
+        inside = [site.statement for site in self.kernel.sites if is_inside(site.path, group.path)]
+        targets = (self.kernel.buffer(statement.target.buffer) for statement in inside)
+        return all(s.accumulation is None for s in inside) and all(t.storage in ("reg", "stack") for t in targets)
 
     def _groups(self, path: Path, nodes: tuple[Node, ...], depth: int, found: list[Nest]) -> None:
         for i, node in enumerate(nodes):

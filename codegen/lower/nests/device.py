@@ -268,6 +268,7 @@ class DeviceScopes(Scopes):
         of_group = phase.is_warp_code and nest is not phase.nest
         within: Value | None = None
         total = phase.lanes if of_group else nest.threads * lanes
+        lanes = phase.alike(nest) if of_group else lanes
         for path, extent, stride in zip(nest.paths, nest.extents, nest.strides, strict=True):
             scope = self.unit.kernel.at(path)
             assert isinstance(scope, Scope)

@@ -126,11 +126,13 @@ def depth_inside(kernel: Kernel, path: Path) -> int:
 
 
 def lanes_of(node: Node) -> int:
-    """How many lanes of a group run a scope: as its iterations, or together as an instruction; 1 for any other."""
+    """How many lanes of a group run a scope: as its iterations, with those of a scope of lanes that is all it has,
+    or together as an instruction; 1 for any other."""
     if not isinstance(node, Scope):
         return 1
     if marked(node, LANE):
-        return max(node.constant_bound or 1, 1)
+        inside = lanes_of(node.body[0]) if len(node.body) == 1 and marked(node.body[0], LANE) else 1
+        return max(node.constant_bound or 1, 1) * inside
     return max((hint.instruction.group for hint in node.hints if isinstance(hint, Use)), default=1)
 
 
@@ -175,12 +177,13 @@ class Reading:
         return tuple(found)
 
     def lanes_below(self, digits: tuple[Digit, ...]) -> int:
-        """How many lanes each thread that `digits` count is in truth: those of the scopes inside, where it is none
-        of them."""
-        if not digits or digits[-1].is_lane:
+        """How many lanes each thread that `digits` count is in truth: as many of those inside of the innermost
+        scope of a block as have the same digits."""
+        blocks = [digit for digit in digits if not digit.is_lane] or digits[:1]
+        if not blocks:
             return 1
-        inside = [lanes_of(node) for _, node in self._scopes_in(digits[-1].path)]
-        return max(inside, default=1)
+        inside = max((lanes_of(node) for _, node in self._scopes_in(blocks[-1].path)), default=1)
+        return max(1, inside // prod(digit.extent for digit in digits if digit.is_lane))
 
     def _scopes_in(self, path: Path) -> Iterator[tuple[Path, Scope]]:
         for own, node in self.kernel.walk():
@@ -208,7 +211,11 @@ class Reading:
         if not blocks:
             return None
         inner = blocks[-1].path
-        lanes = [own for own, node in self._scopes_in(inner) if lanes_of(node) > 1 or marked(node, LANE)]
+        lanes = [
+            own
+            for own, node in self._scopes_in(inner)
+            if (lanes_of(node) > 1 or marked(node, LANE)) and not marked(self.kernel.at(own[:-1]), LANE)
+        ]
         return inner if lanes and not (lanes == [(*inner, 0)] and len(body(self.kernel, inner)) == 1) else None
 
     # -- what ------------------------------------------------------------------------------------------------
@@ -228,7 +235,7 @@ class Reading:
     def _of_statement(self, number: int, site: Site) -> Iterator[Act]:
         digits, target = self.digits(site.path), site.statement.target
         when, by = self.time(site.path), self.thread(digits)
-        alone = bool(digits) and self.lanes_below(digits) == 1
+        alone = bool(digits) and self.lanes_below(digits) == 1 and not self._shares_out(digits, target)
         grouped = any(lanes_of(node) > 1 and not marked(node, LANE) for node in site.scopes)
         for read in _reads(site.statement):
             yield Act(number, read, False, by if alone else None, when)
@@ -238,6 +245,13 @@ class Reading:
             yield Act(number, target, True, together.by, stored)
         else:
             yield Act(number, target, True, None if grouped and not alone else by, when)
+
+    def _shares_out(self, digits: tuple[Digit, ...], target: Access) -> bool:
+        """Whether a statement in lanes assigns to registers and two digits count the lanes of some nest: then
+        several lanes may run each of its iterations."""
+        held = self.kernel.buffer(target.buffer).storage in ("reg", "stack")
+        lanes = [path for path, node in self.kernel.walk() if marked(node, LANE)]
+        return held and bool(digits) and digits[-1].is_lane and any(path[:-1] in lanes for path in lanes)
 
     def together(self, site: Site) -> Together | None:
         """The cooperative accumulation by a statement, if there is one."""

@@ -36,6 +36,7 @@ class _Use:
     first: str
     span: int
     collective: Collective | None
+    whole: bool = False  # whether all of a group or block use it alike
 
 
 def refuse_crossing(threads: Threads) -> None:
@@ -54,13 +55,13 @@ def _check(threads: Threads, launched: Launched, name: str) -> None:
         return  # one phase: its iterations are independent
     own = _own_depths(threads, launched, uses)
     for one in uses:
-        if one.writes and (one.span == 1 or one.collective is not None):
+        if one.writes and (not one.whole or one.collective is not None):
             for other in uses:
-                if other is not one and not (other.span > 1 and other.writes and other.collective is None):
+                if other is not one and not (other.whole and other.writes and other.collective is None):
                     _refuse_pair(threads, launched, one, other, own)
         elif one.writes:
             for other in uses:
-                if other.writes and other.span == 1 and other.collective is None:
+                if other.writes and not other.whole and other.collective is None:
                     _refuse_pair(threads, launched, other, one, own)
 
 
@@ -79,14 +80,16 @@ def _uses(threads: Threads, launched: Launched) -> Iterator[_Use]:
     for number, site in enumerate(threads.kernel.sites):
         if not launched.holds(site.path):
             continue
-        first, span = runs_by(launched, launched.phase_of(site.path), site)
+        phase = launched.phase_of(site.path)
+        first, span = runs_by(launched, phase, site)
+        whole = phase is None or (phase.is_warp_code and span == phase.lanes)
         group = inside(threads.groups, site.path)
 
         def use(access: Access, writes: bool, collective: Collective | None = None) -> _Use:
             lane = group.lane(access) if group is not None else None  # noqa: B023 (called in this iteration)
             if lane is not None:
                 return _Use(number, access, writes, f"{first} + {isl_affine(lane)}", 1, None)  # noqa: B023
-            return _Use(number, access, writes, first, span, collective)  # noqa: B023
+            return _Use(number, access, writes, first, span, collective, whole)  # noqa: B023
 
         for read in sets.reads[number]:
             for access in read.access.accesses():
@@ -152,7 +155,8 @@ def _different(threads: Threads, launched: Launched, one: _Use, other: _Use) -> 
     """That the threads of the second use are none of those that have what the first sets; None where that cannot
     be."""
     if one.collective is None:
-        return "true" if other.span > 1 else f"({one.first}) != ({second(other.first)})"
+        first, its = f"({one.first})", f"({second(other.first)})"
+        return f"({its} < {first} or {its} + {other.span} > {first} + {one.span})"
     nest = one.collective.nest
     phase = launched.phase_of(nest.path)
     assert phase is not None
@@ -162,16 +166,16 @@ def _different(threads: Threads, launched: Launched, one: _Use, other: _Use) -> 
         for depth, extent, stride in zip(nest.depths, nest.extents, nest.strides, strict=True)
         if depth not in one.collective.depths and extent > 1
     ]
-    if phase.is_warp_code and nest is not phase.nest:
-        if other.span > phase.lanes:
-            return "true"
-        return f"floor(({one.first})/{phase.lanes}) != floor(({second(other.first)})/{phase.lanes})"
-    if not kept:
+    its, of_group = second(other.first), phase.is_warp_code and nest is not phase.nest
+    if of_group:
+        kept = [(depth, extent, phase.lane(nest)[depth]) for depth, extent, _ in kept]
+    elif not kept:
         return None
-    if other.span > 1:
+    if other.span > (phase.lanes if of_group else 1) or any(other.span > stride for _, _, stride in kept):
         return "true"
-    its = second(other.first)
     parts = [f"i{depth} != (floor(({its})/{stride}) mod {extent})" for depth, extent, stride in kept]
+    if of_group:
+        parts.append(f"floor(({one.first})/{phase.lanes}) != floor(({its})/{phase.lanes})")
     return f"({' or '.join(parts)})"
 
 

@@ -47,7 +47,8 @@ def landings_of(threads: Threads, barriers: Barriers) -> Landings:
     commits: set[Position] = set()
     waits: dict[Position, int] = {}
     for launched in threads.launches:
-        found = [s.path for s in kernel.sites if launched.holds(s.path) and _may_be(threads, launched, s)]
+        inside = [site for site in kernel.sites if launched.holds(site.path) and site.ancestors]
+        found = [site.path for site in inside if _may_be(threads, launched, site)]
         if found:
             copies.update(found)
             ends = frozenset(_ends(kernel, launched, found))

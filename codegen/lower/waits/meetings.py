@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import islpy as isl
 
 from dojoir.codegen.lower.gpu.groups import inside
-from dojoir.codegen.lower.gpu.threads import Collective, Launched, Phase, Threads
+from dojoir.codegen.lower.gpu.threads import Collective, Launched, Nest, Phase, Threads
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Site
 from dojoir.ir.paths import is_inside
@@ -94,7 +94,7 @@ def runs_by(launched: Launched, phase: Phase | None, site: Site) -> tuple[str, i
         return base, 1
     for group in phase.groups:
         if is_inside(site.path, group.path):
-            return f"{base} + i{group.depth}", 1
+            return _of_lane(base, phase, group), phase.alike(group)
     return base, phase.lanes
 
 
@@ -107,7 +107,9 @@ def thread_at(launched: Launched, site: Site, iteration: tuple[int, ...]) -> str
     number = sum(lanes * s * iteration[d] for d, s in zip(phase.nest.depths, phase.nest.strides, strict=True))
     for group in phase.groups:
         if is_inside(site.path, group.path):
-            return f"thread {number + iteration[group.depth]}"
+            first = number + sum(apart * iteration[d] for d, apart in phase.lane(group).items())
+            alike = phase.alike(group)
+            return f"thread {first}" if alike == 1 else f"threads {first} to {first + alike - 1}"
     return f"thread {number}" if lanes == 1 else f"threads {number} to {number + lanes - 1}"
 
 
@@ -124,8 +126,15 @@ def _number(phase: Phase, without: frozenset[int]) -> str:
 
 def _leader(launched: Launched, phase: Phase, collective: Collective) -> str:
     base = _number(phase, frozenset(collective.depths))
-    inside = [d for d in collective.nest.depths if phase.is_warp_code and d not in collective.depths]
-    return " + ".join([base, *(f"i{d}" for d in inside)])
+    if collective.nest not in phase.groups:
+        return base
+    return _of_lane(base, phase, collective.nest, frozenset(collective.depths))
+
+
+def _of_lane(base: str, phase: Phase, group: Nest, without: frozenset[int] = frozenset()) -> str:
+    """The number of the thread at the iterators of a nest of lanes, the first of several that run one alike."""
+    lanes = (f"{apart}*i{d}" for d, apart in phase.lane(group).items() if d not in without)
+    return " + ".join([base, *lanes])
 
 
 def parts_of(threads: Threads, launched: Launched) -> Iterator[Parts]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import islpy as isl
 
@@ -42,15 +42,12 @@ def prove_bounds(kernel: Kernel, sites: Iterable[int]) -> OutOfBounds | None:
         start = spent()
         site = kernel.sites[number]
         for access in (*site.statement.reads, site.statement.target):
-            dims = [d for d in _affine_dims(access) if not _is_inside(kernel, site, access, d)]
+            affine = (d for d, index in enumerate(access.indices) if isinstance(index, Affine))
+            dims = [d for d in affine if not _is_inside(kernel, site, access, d)]
             if dims and not sets.map(_outside(sets, number, access, dims)).is_empty():
                 return OutOfBounds(kernel, number, access, tuple(dims))
         sets.inside[number] = spent() - start
     return None
-
-
-def _affine_dims(access: Access) -> Iterator[int]:
-    return (d for d, index in enumerate(access.indices) if isinstance(index, Affine))
 
 
 def index_and_dim(kernel: Kernel, access: Access, dim: int) -> tuple[Affine, Dim]:

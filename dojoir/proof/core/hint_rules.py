@@ -6,7 +6,7 @@ from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
 from dojoir.ir.hints import LARGEST_DISTANCE, Hint, Prefetch
 from dojoir.ir.instruction import Use
-from dojoir.ir.nodes import Access, Kernel, Node, Path, Scope, accesses_in, format_path
+from dojoir.ir.nodes import Access, Kernel, Path, Scope, accesses_in, format_path
 from dojoir.ir.where import diagnostic_at
 from dojoir.types.recognise import Misfit, recognise
 
@@ -36,7 +36,7 @@ def _repeated(hint: Hint, earlier: tuple[Hint, ...]) -> tuple[str, str] | None:
 def _prefetch_error(kernel: Kernel, hint: Prefetch, path: Path, scope: Scope) -> tuple[str, str] | None:
     if not 1 <= hint.distance <= LARGEST_DISTANCE:
         return "bad-hint", f"{hint} is not 1 to {LARGEST_DISTANCE} iterations ahead"
-    used = sorted(buffers_in(scope.body))
+    used = sorted({access.buffer for access in accesses_in(scope.body)})
     if hint.buffer not in used:
         known = f"it uses {', '.join(used)}"
         cure = f"take it off with {hint.removal(format_path(path))}"
@@ -46,11 +46,6 @@ def _prefetch_error(kernel: Kernel, hint: Prefetch, path: Path, scope: Scope) ->
         why = f"no plain index of {hint.buffer} there has {{{depth}}}, so each iteration touches the same elements"
         return "idle-hint", f"{hint} has nothing to fetch: {why}; put it on another scope"
     return None
-
-
-def buffers_in(nodes: tuple[Node, ...]) -> set[str]:
-    """The names of the buffers that some nodes read or write."""
-    return {access.buffer for access in accesses_in(nodes)}
 
 
 def _use_error(kernel: Kernel, hint: Use, path: Path, scope: Scope) -> tuple[str, str] | None:

@@ -48,10 +48,15 @@ def scope_error(kernel: Kernel, path: Path, scope: Scope) -> tuple[str, str] | N
     """The error in the marks of the scope at `path`, or None. The child of the kernel that contains the scope
     reports it."""
     name = f"the scope at {format_path(path)}"
-    outer = _scopes_around(kernel, path)
+    outer = [node for node in ancestors(kernel, path) if isinstance(node, Scope)]
     around = {mark for above in outer for mark in above.marks}
     for mark in scope.marks:
-        if mark != "u" and mark != "p" and mark in around:
+        if (
+            mark != "u"
+            and mark != "p"
+            and mark in around
+            and not (mark == "lane" and _continues_lanes(kernel, path))
+        ):
             return "nested-mark", f"{name} is marked `{mark}` inside another scope marked `{mark}`"
     if "v" in scope.marks and len(scope.marks) > 1:
         return (
@@ -77,9 +82,10 @@ def scope_error(kernel: Kernel, path: Path, scope: Scope) -> tuple[str, str] | N
     return None
 
 
-def _scopes_around(kernel: Kernel, path: Path) -> list[Scope]:
-    """The scopes around the node at `path`, outermost first."""
-    return [node for node in ancestors(kernel, path) if isinstance(node, Scope)]
+def _continues_lanes(kernel: Kernel, path: Path) -> bool:
+    """Whether a scope is all that a scope of lanes has: the two count the lanes of a warp, as two digits do."""
+    around = kernel.at(path[:-1])
+    return isinstance(around, Scope) and "lane" in around.marks and len(around.body) == 1
 
 
 def _device_error(scope: Scope, outer: list[Scope], name: str) -> tuple[str, str] | None:
@@ -89,7 +95,7 @@ def _device_error(scope: Scope, outer: list[Scope], name: str) -> tuple[str, str
     if len(scope.marks) > 1:
         other = next(m for m in scope.marks if m != mark)
         return "mark-clash", f"{name} is marked `{mark}` and `{other}`; split it first"
-    level, threads = LEVELS[mark], 1
+    level, threads, lanes = LEVELS[mark], 1, 1
     for depth, above in enumerate(outer):
         for other in above.marks:
             if other in ("p", "v"):
@@ -104,12 +110,14 @@ def _device_error(scope: Scope, outer: list[Scope], name: str) -> tuple[str, str
                 )
             if other in BLOCK:
                 threads *= above.constant_bound or 1
+            elif other == "lane":
+                lanes *= above.constant_bound or 1
     bound = scope.constant_bound
     if level == 0:
         return None
     if bound is None:
         return "open-extent", f"{name} is marked `{mark}`, which needs a constant extent; split it first"
-    most = MAX_WAVE if level == 2 else MAX_BLOCK // threads
+    most = MAX_WAVE // lanes if level == 2 else MAX_BLOCK // threads
     if bound > most:
         limit = "a warp or wavefront has" if level == 2 else "the scopes of a block have room for"
         return "large-extent", f"{name} is marked `{mark}`, and {limit} {most} at most; split it first"

@@ -8,7 +8,8 @@ the flow (`dojoir.proof.core.compare`).
 
 *Theorem.* Or it adds a product of two zeros to a sum whose order is free. That leaves the sum as it is: 0 times 0
 is 0 in every type that has a 0, and partial results begin with 0 in the same way. So is a plain conversion of 0 to
-such a type. (No other conversion is one of 0: the bits of -0.0 are none.) An element is surely 0 where
+such a type. (No other conversion is one of 0: the bits of -0.0 are none.) Under `fp fast`, algebra of real numbers,
+one zero is enough; else it is not, for the other factor may be infinite or no number. An element is surely 0 where
 every value that may reach it is one that an assignment of 0 gave: none is from the caller, or of another write.
 """
 
@@ -32,8 +33,10 @@ def adding_zero(graph: Graph, beyond: isl.UnionSet) -> isl.UnionSet:
             case "=", Const(0) if beginning("+=", dtype) == 0:
                 zeros.append(k)
     unsure = graph.sources.subtract_domain(graph.instances(zeros)).range().union(graph.initial.domain())
-    others = graph.reading(sums).intersect_domain(unsure).range()
-    return beyond.intersect(graph.accumulations(sums)).subtract(others)
+    read, found = graph.reading(sums), beyond.intersect(graph.accumulations(sums))
+    if graph.sets.kernel.fp == "fast":
+        return found.intersect(read.subtract_domain(unsure).range())
+    return found.subtract(read.intersect_domain(unsure).range())
 
 
 def _is_zero_of_zero(factor: Expr) -> bool:

@@ -38,6 +38,7 @@ from dojoir.passes.schedule.gpu.rows.spread_rows import rows_as_one, rows_in_blo
 from dojoir.passes.schedule.gpu.rules import elements_in_threads, schedule_grid
 from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, quad_tiles, small_tiles
 from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, small_matrix_tiles
+from dojoir.passes.schedule.gpu.tiles.row_products import row_products
 from dojoir.passes.schedule.gpu.tiles.scaled import scaled_tiles
 from dojoir.passes.schedule.plan.sized import version_for, version_for_others
 from dojoir.passes.schedule.steps.combinators import tried
@@ -348,6 +349,7 @@ STRUCTURES: tuple[Structure, ...] = (
     scaled_tiles,
     large_matrix_tiles,
     small_matrix_tiles,
+    row_products,
     adds_at_data,
     copies_in_blocks,
     assigns_at_data,

@@ -82,7 +82,7 @@ class Unit(NamedTuple):
         """The sizes by which terms are split: those of a matrix, and those of a word, if it has several."""
         return (self.chunk, self.pair)[: 1 + (self.pair > 1)]
 
-    def loads(self, operand: _Operand, turned: bool, dtype: str) -> str:
+    def loads(self, operand: Operand, turned: bool, dtype: str) -> str:
         """The instruction that loads fragments of an operand."""
         which = f"{'a' if operand.is_left else 'b'}{'_trans' if turned else ''}"
         return f"{self.load.format(which)}_{dtype}"
@@ -185,7 +185,7 @@ def _bound(scope: Spot) -> Affine:
     return bounds[0]
 
 
-def _operands(found: Sum, row: Spot, column: Spot) -> tuple[_Operand, _Operand]:
+def _operands(found: Sum, row: Spot, column: Spot) -> tuple[Operand, Operand]:
     """The arrays that are multiplied, the one along the rows first."""
     (summed,) = found.summed
     factors = [a for a in found.site.statement.reads if depends(a, summed.depth)]
@@ -193,8 +193,8 @@ def _operands(found: Sum, row: Spot, column: Spot) -> tuple[_Operand, _Operand]:
     right = [a for a in factors if depends(a, column.depth)]
     known(len(factors) == 2 and len(left) == len(right) == 1, "a product of matrices")
     return (
-        _Operand(left[0].buffer, dim_along(left[0], row.depth), dim_along(left[0], summed.depth), True),
-        _Operand(right[0].buffer, dim_along(right[0], column.depth), dim_along(right[0], summed.depth), False),
+        Operand(left[0].buffer, dim_along(left[0], row.depth), dim_along(left[0], summed.depth), True),
+        Operand(right[0].buffer, dim_along(right[0], column.depth), dim_along(right[0], summed.depth), False),
     )
 
 
@@ -207,7 +207,7 @@ def _is_product(found: Sum) -> bool:
 
 
 def _tile(
-    trace: Trace, found: Sum, row: Spot, column: Spot, operands: Sequence[_Operand], tile: WarpTiles, unit: Unit
+    trace: Trace, found: Sum, row: Spot, column: Spot, operands: Sequence[Operand], tile: WarpTiles, unit: Unit
 ) -> None:
     (summed,) = found.summed
     target = found.site.statement.target
@@ -219,7 +219,7 @@ def _tile(
     act(trace, Stage, down, target.buffer, own, "out" if found.begins else "inout")
     act(trace, PlaceBuffer, own, "reg")
     written = without_ones(trace, down.beside(1))
-    if trace.kernel.buffer(target.buffer).role == "tmp" and _only_here(trace, target.buffer, row):
+    if trace.kernel.buffer(target.buffer).role == "tmp" and only_here(trace, target.buffer, row):
         act(trace, DeleteNode, written)
         act(trace, DeleteTemporary, target.buffer)
     if found.begins:
@@ -229,7 +229,7 @@ def _tile(
     begins = [nest for nest in apart if nest.path < summed.path]
     act(trace, Split, summed, tile.depth)
     turn, ahead = summed.child(0), tile.stages > 1
-    copies = [_copied(trace, summed if ahead else turn, operand, tile, unit, ahead) for operand in operands]
+    copies = [copied(trace, summed if ahead else turn, operand, tile, unit, ahead) for operand in operands]
     for nest in apart:
         _whole(trace, nest, tile, nest in begins)
     computed_whole(trace, whole_nest(trace, nested(turn), (tile.depth, tile.height, tile.width)))
@@ -252,7 +252,7 @@ def _tile(
         act(trace, Collapse, of.i0)
     used = []
     for copy in copies:
-        used += _fragments(trace, warps.rows, copy, unit)
+        used += fragments(trace, warps.rows, copy, unit)
     for scope, word in (*used, (warps.i1, unit.product)):
         act(trace, UseInstr, scope, word)
     for of in threads:
@@ -275,12 +275,12 @@ def _tile(
     grid_of(trace, row, column, others)
 
 
-class _Copy(NamedTuple):
+class Copied(NamedTuple):
     """A copy in shared memory of what a block multiplies of an operand, the nest that fills it, and the sizes of
     its scopes. `in_rows` says that the terms of a sum are rows of it."""
 
     name: str
-    operand: _Operand
+    operand: Operand
     in_rows: bool
     nest: Spot
     sizes: tuple[int, ...]
@@ -294,38 +294,38 @@ class _Copy(NamedTuple):
         return [mark for nest in nests for mark in spread_copy(trace, nest, self.name, self.sizes, threads, widest)]
 
 
-def _copied(trace: Trace, node: Spot, operand: _Operand, tile: WarpTiles, unit: Unit, ahead: bool) -> _Copy:
+def copied(trace: Trace, node: Spot, operand: Operand, tile: WarpTiles, unit: Unit, ahead: bool = False) -> Copied:
     """Stages what a block multiplies of an operand at a node in shared memory, zeros where the array ends: all of
     it, a tile after the other, if it is to be copied `ahead`. Where no load takes terms in rows, they lie side by
     side there: a thread then reads elements of as many rows, its neighbours those beside them."""
     copy = fresh_name(trace.kernel, f"{operand.array}_tile")
     act(trace, Stage, node, operand.array, copy, "in")
-    copied = without_ones(trace, node.beside(-1))
-    known(len(nested(copied)) == 2, "a product of tiles")
+    filled = without_ones(trace, node.beside(-1))
+    known(len(nested(filled)) == 2, "a product of tiles")
     kept, in_rows = tile.height if operand.is_left else tile.width, operand.summed < operand.kept
     if ahead:
-        terms = copied if in_rows else copied.child(0)
+        terms = filled if in_rows else filled.child(0)
         act(trace, Split, terms, tile.depth)
         if not in_rows:
             act(trace, LiftScope, terms, 1)
-        copied = terms.child(0)
+        filled = terms.child(0)
         act(trace, SplitDim, copy, operand.summed, tile.depth)
         order = [operand.summed, *(d for d in range(len(trace.kernel.buffer(copy).dims)) if d != operand.summed)]
         if order != sorted(order):
             act(trace, ReorderDims, copy, order)
         operand = operand.split()
     sizes: tuple[int, ...] = (tile.depth, kept) if in_rows else (kept, tile.depth)
-    zeros_beside(trace, whole_nest(trace, nested(copied), sizes))
+    zeros_beside(trace, whole_nest(trace, nested(filled), sizes))
     if in_rows and not unit.turns:
         others = (d for d in range(len(trace.kernel.buffer(copy).dims)) if d != operand.summed)
         act(trace, ReorderDims, copy, (*others, operand.summed))
-        act(trace, Split, copied, unit.chunk)
-        act(trace, SinkScope, copied.child(0), 1)
+        act(trace, Split, filled, unit.chunk)
+        act(trace, SinkScope, filled.child(0), 1)
         in_rows, sizes = False, (tile.depth // unit.chunk, kept, unit.chunk)
-    return _Copy(copy, operand, in_rows, copied, sizes)
+    return Copied(copy, operand, in_rows, filled, sizes)
 
 
-def _in_words(trace: Trace, operand: _Operand, unit: Unit) -> bool:
+def _in_words(trace: Trace, operand: Operand, unit: Unit) -> bool:
     """Whether the copy of an operand moves whole words of memory as they lie."""
     buffer = trace.kernel.buffer(operand.array)
     row, turned = buffer.dims[-1].extent, operand.summed < operand.kept and not unit.turns
@@ -355,12 +355,12 @@ _LEFT: _Names = ("rows", "i1", "i0"), ("k1", "kq", "k0"), ("rows", "i0", "kq", "
 _RIGHT: _Names = ("columns", "n1", "n0"), ("k1", "kq", "k0"), ("n0", "kq", "columns", "n1", "k1", "k0")
 
 
-def _only_here(trace: Trace, buffer: str, nest: Spot) -> bool:
+def only_here(trace: Trace, buffer: str, nest: Spot) -> bool:
     """Whether a nest alone uses a buffer."""
     return all(is_inside(site.path, nest.path) for site in trace.kernel.sites if buffer in site.statement.buffers)
 
 
-class _Operand(NamedTuple):
+class Operand(NamedTuple):
     """An array that is multiplied, its dimensions along the result and along the sums."""
 
     array: str
@@ -368,7 +368,7 @@ class _Operand(NamedTuple):
     summed: int
     is_left: bool
 
-    def split(self) -> _Operand:
+    def split(self) -> Operand:
         """The same where the dimension along the sums is the second of two."""
         return self._replace(kept=self.kept + (self.kept > self.summed), summed=self.summed + 1)
 
@@ -430,14 +430,14 @@ def lay_out(trace: Trace, buffer: str, rows: int, down: Sequence[int], columns: 
     act(trace, ReorderDims, buffer, order)
 
 
-def _fragments(trace: Trace, node: Spot, copy: _Copy, unit: Unit) -> list[tuple[Spot, str]]:
+def fragments(trace: Trace, node: Spot, copy: Copied, unit: Unit) -> list[tuple[Spot, str]]:
     """Stages what a warp needs of an operand's copy in fragments. Returns the scopes that are instructions."""
     operand, dtype = copy.operand, trace.kernel.buffer(copy.name).dtype.name
     own = fresh_name(trace.kernel, f"{operand.array}_part")
     act(trace, Stage, node, copy.name, own, "in")
     act(trace, PlaceBuffer, own, "reg")
-    copied = without_ones(trace, node.beside(-1))
-    scopes = nested(copied)
+    filled = without_ones(trace, node.beside(-1))
+    scopes = nested(filled)
     kept, summed = scopes if operand.kept < operand.summed else reversed(scopes)
     across = (ROWS, 8)  # of the right operand, two tiles at a time
     i = parts(trace, kept, *across)

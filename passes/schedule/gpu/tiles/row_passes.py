@@ -1,0 +1,259 @@
+"""Rows that multiply twice, as those of an attention: scores of a row, what is done with them along the row, and a
+product of that with a second array. Here they become passes along blocks of columns.
+
+What the row must have as a whole before a statement runs, as the maximum of a softmax, takes a pass of its own; a
+pass that needs scores of one before it computes them again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Cast, Const, Extent, Op, Scope, Site, Statement, substitute_iterators
+from dojoir.ir.paths import is_inside
+from dojoir.passes.base.move import Formula, fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.loops.extents import SetExtent
+from dojoir.passes.loops.joining import JoinScopes, SplitScopes
+from dojoir.passes.loops.once import AddScope, RemoveScope
+from dojoir.passes.loops.siblings import SwapSiblings
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.facts.strides import depends, sites_in
+from dojoir.passes.schedule.forms.nests import known
+from dojoir.passes.schedule.gpu.sharing.copies import without_ones
+from dojoir.passes.schedule.steps.spots import Spot, act, in_two, spot
+from dojoir.passes.storage.dropping import AddDim, DropDim
+from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
+from dojoir.passes.storage.staging import Stage
+from dojoir.passes.values.recomputing import Recompute
+from dojoir.support.frozen import dataclass
+
+HEIGHT, WIDTH = 64, 64
+"""The rows of a block, and how many columns of a row it has at a time."""
+
+
+class Product(NamedTuple):
+    """A product of a row: the places of the two loops, and the factors, of which the left goes along the rows."""
+
+    kept: int
+    summed: int
+    left: Access
+    right: Access
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A nest of one statement inside of the rows at `depth`, and its loops besides these."""
+
+    node: Spot
+    depth: int
+
+    @property
+    def site(self) -> Site:
+        (site,) = sites_in(self.node.trace.kernel, self.node.path)
+        return site
+
+    @property
+    def statement(self) -> Statement:
+        return self.site.statement
+
+    @property
+    def loops(self) -> list[int]:
+        """The depths of its loops but the rows."""
+        return [d for d in range(self.node.depth, len(self.site.scopes)) if d != self.depth]
+
+    @property
+    def product(self) -> Product | None:
+        """The product that it adds up, if it is one."""
+        statement, loops = self.statement, self.loops
+        match statement.value:
+            case Op("mul", (Access() | Cast(arg=Access()), Access() | Cast(arg=Access()))):
+                left, right = sorted(statement.term_reads, key=lambda read: not depends(read, self.depth))
+            case _:
+                return None
+        kept = [d for d in loops if depends(statement.target, d)]
+        if statement.op != "+=" or len(loops) != 2 or len(kept) != 1:
+            return None
+        (summed,) = (d for d in loops if d not in kept)
+        alike = not depends(right, self.depth) and not depends(left, kept[0]) and depends(right, kept[0])
+        if not (alike and depends(left, self.depth) and depends(left, summed) and depends(right, summed)):
+            return None
+        return Product(kept[0], summed, left, right)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it assigns what something begins with."""
+        return self.statement.op == "=" and isinstance(self.statement.value, Const)
+
+
+class Names(NamedTuple):
+    """The temporaries of rows: those that have columns that a product sums over, and those of these that a product
+    gives or takes as its left factor."""
+
+    scores: frozenset[str]
+    results: frozenset[str]
+    factors: frozenset[str]
+
+
+def separate(trace: Trace, around: Spot) -> None:
+    """Gives each statement in a scope loops of its own."""
+    while True:
+        forks = [
+            path
+            for path, node in trace.kernel.walk()
+            if len(path) > len(around.path) and is_inside(path, around.path) and isinstance(node, Scope)
+            and len(node.body) > 1
+        ]  # fmt: skip
+        if not forks:
+            return
+        act(trace, SplitScopes, spot(trace, forks[0]), 1)
+
+
+def _nests(rows: Spot) -> list[Nest]:
+    return [Nest(rows.child(n), rows.depth) for n in range(len(rows.body))]
+
+
+def names_of(trace: Trace, rows: Spot) -> Names:
+    nests = _nests(rows)
+    made = {nest.statement.target.buffer for nest in nests}
+    products = [nest for nest in nests if nest.product is not None]
+    inner = [p for nest in products if (p := nest.product) and p.left.buffer in made]
+    factors = frozenset(p.left.buffer for p in inner)
+    outer = frozenset(n.statement.target.buffer for n in products if (p := n.product) and p.left.buffer not in made)
+    known(bool(factors) and bool(outer), "a product of what is made of another one")
+    scores = set(factors | outer)
+    for _ in nests:
+        for nest in nests:
+            key = [d for d in nest.loops for a in nest.statement.accesses if a.buffer in scores and depends(a, d)]
+            target = nest.statement.target
+            if any(depends(target, d) for d in key) and nest.product is None:
+                scores.add(target.buffer)
+    results = frozenset(
+        n.statement.target.buffer for n in products if (p := n.product) and p.left.buffer in factors
+    )
+    known(all(trace.kernel.buffer(name).role == "tmp" for name in (*scores, *results)), "scores of a kernel's own")
+    return Names(frozenset(scores), results, factors)
+
+
+def held(trace: Trace, rows: Spot) -> None:
+    """Gives sums of products that are accumulated in an argument a temporary, which is stored behind them."""
+    names = {nest.statement.target.buffer for nest in _nests(rows) if nest.product is not None}
+    for name in [name for name in names if trace.kernel.buffer(name).role != "tmp"]:
+        own = [n for n, nest in enumerate(_nests(rows)) if name in nest.statement.buffers]
+        known(own == [*range(own[0], own[-1] + 1)], "sums that stand together")
+        act(trace, AddScope, rows.child(own[0]), len(own))
+        around = rows.child(own[0])
+        copy = fresh_name(trace.kernel, name)
+        act(trace, Stage, around, name, copy, "out")
+        without_ones(trace, around.beside(1))
+        act(trace, RemoveScope, around)
+        _of_each_row(trace, rows, copy)
+
+
+def columns_of(nest: Nest, names: Names) -> int | None:
+    """The depth of the loop of a nest that goes along scores, if one does."""
+    accesses = [a for a in nest.statement.accesses if a.buffer in names.scores]
+    found = [d for d in nest.loops for a in accesses if depends(a, d)]
+    return found[0] if found else None
+
+
+def ordered(trace: Trace, rows: Spot, names: Names) -> None:
+    """Brings what sums begin with to the front, and loops along scores outside of those inside of them."""
+    for nest in _nests(rows):
+        along = columns_of(nest, names)
+        if len(nest.loops) == 2 and along == nest.loops[1]:
+            act(trace, SwapScopes, nest.node)
+    first = 0
+    for n, nest in enumerate(_nests(rows)):
+        if nest.is_first and nest.statement.target.buffer not in names.scores:
+            for at in range(n, first, -1):
+                act(trace, SwapSiblings, rows.child(at - 1))
+            first += 1
+
+
+def _passes(rows: Spot, names: Names) -> list[list[Nest]]:
+    """The nests of rows in groups: those that one pass along the scores has, or one that is none. A pass begins
+    behind a statement that sums up, or writes, along the scores what the pass reads as a whole."""
+    groups: list[list[Nest]] = []
+    read: set[str] = set()
+    for nest in reversed(_nests(rows)):
+        along, target = columns_of(nest, names) is not None, nest.statement.target.buffer
+        goes_on = along and groups and columns_of(groups[0][0], names) is not None
+        if not goes_on or (target in read and target not in names.scores):
+            groups.insert(0, [])
+            read = set()
+        groups[0].insert(0, nest)
+        read |= {access.buffer for access in nest.statement.term_reads}
+    return groups
+
+
+def computed_again(trace: Trace, rows: Spot) -> Names:
+    """Computes in each pass what it needs of scores that an earlier pass has. Returns the names after that."""
+    while True:
+        names = names_of(trace, rows)
+        missing = None
+        for group in _passes(rows, names):
+            own = {nest.statement.target.buffer for nest in group}
+            for nest in group if columns_of(group[0], names) is not None else ():
+                missing = missing or next(
+                    ((nest, r.buffer) for r in nest.statement.term_reads if r.buffer in names.scores - own), None
+                )
+        if missing is None:
+            return names
+        nest, score = missing
+        copy = fresh_name(trace.kernel, score)
+        act(trace, Recompute, nest.node, score, copy)
+        without_ones(trace, nest.node.beside(-1))
+        for d, dim in reversed([*enumerate(trace.kernel.buffer(copy).dims)]):
+            if dim.extent == Affine.constant(1):
+                act(trace, ReuseDims, copy, d)
+                act(trace, DropDim, copy, d)
+        separate(trace, rows)
+        _of_each_row(trace, rows, copy)
+
+
+def _of_each_row(trace: Trace, rows: Spot, name: str) -> None:
+    """Gives a temporary that lives in a row elements for each of the rows."""
+    sites = [site for site in trace.kernel.sites if name in site.statement.buffers]
+    count = sum(access.buffer == name for site in sites for access in site.statement.accesses)
+    act(trace, AddDim, name, 0, rows.scope.extent, [Formula(str(rows.iterator))] * count)
+    act(trace, MaterializeDims, name, 0)
+
+
+def tiled(trace: Trace, rows: Spot, names: Names) -> list[Spot]:
+    """Gives blocks of rows, and of columns, loops of their own, one for each pass. Returns these loops."""
+    groups = _passes(rows, names)
+    passes = [columns_of(group[0], names) is not None for group in groups]
+    inner = [
+        any(n.product is not None and n.product.left.buffer in names.factors for n in group) for group in groups
+    ]
+    for group in groups:
+        for nest in group[1:]:
+            act(trace, JoinScopes, group[0].node, nest.node)
+    act(trace, Split, rows, HEIGHT)
+    rest, loops = rows.child(0), list[Spot]()
+    for number, is_pass in enumerate(passes):
+        own = rest
+        if number + 1 < len(groups):
+            own, rest = in_two(trace, SplitScopes, rest, 1)
+        if not is_pass:
+            continue
+        loop = own.child(0)
+        act(trace, Split, loop, WIDTH)
+        first = substitute_iterators({own.depth: Affine.constant(0)})
+        bounds = tuple(bound.substitute(first) for bound in loop.scope.extent.bounds)
+        grows = bounds != loop.scope.extent.bounds
+        if grows:
+            act(trace, SetExtent, loop, Extent(bounds))
+        act(trace, SwapScopes, own)
+        if grows and inner[number]:
+            last = in_two(trace, Cut, loop, rows.iterator)[1]
+            separate(trace, last)
+            act(trace, RemoveScope, last)
+            act(trace, SetExtent, loop.child(0, 0), Affine.constant(WIDTH))
+        separate(trace, loop)
+        loops.append(loop)
+    return loops

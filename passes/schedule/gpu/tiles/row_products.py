@@ -1,0 +1,345 @@
+"""Rows that multiply twice (`row_passes`) on matrix units. The scores never leave the registers.
+
+A block has some rows, each warp 16 of them, and goes along the row in blocks of columns. A thread has its own
+elements of a tile, as the instruction spreads them: what is done with an element is done by its thread, and what
+is summed along a row is put together by the four lanes that share it.
+
+Source: Dao et al., "FlashAttention" (2022), arXiv:2205.14135, for the tiles. No sum is rescaled here, so that
+`fp reassoc` is enough; the price is a product more for each pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dojoir.backends.machine import Machine
+from dojoir.grammar.instructions import find_instruction
+from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.nodes import Dim, Path
+from dojoir.ir.paths import is_inside
+from dojoir.ir.words import GRID
+from dojoir.passes.base.move import fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.hardware.instructions import UseInstr
+from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
+from dojoir.passes.loops.once import AddScope, RemoveScope
+from dojoir.passes.loops.sinking import LiftScope
+from dojoir.passes.schedule.facts.strides import sites_in
+from dojoir.passes.schedule.forms.nests import known
+from dojoir.passes.schedule.gpu.sharing.copies import mark_all, without_ones
+from dojoir.passes.schedule.gpu.sharing.padded import (
+    computed_whole,
+    guards_outside,
+    lanes_at_most,
+    whole_nest,
+    zeros_beside,
+)
+from dojoir.passes.schedule.gpu.tiles.contractions import dim_along
+from dojoir.passes.schedule.gpu.tiles.matrix_units import (
+    PAD,
+    UNITS,
+    Copied,
+    Operand,
+    Unit,
+    WarpTiles,
+    arranged,
+    copied,
+    fragments,
+    lay_out,
+    only_here,
+    parts,
+)
+from dojoir.passes.schedule.gpu.tiles.row_passes import (
+    HEIGHT,
+    WIDTH,
+    Names,
+    Nest,
+    Product,
+    columns_of,
+    computed_again,
+    held,
+    names_of,
+    ordered,
+    separate,
+    tiled,
+)
+from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.pad_dims import PadDims
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.staging import Stage
+from dojoir.support.frozen import dataclass
+
+ROWS, COLUMNS = 16, 8
+"""The tile of the result of one instruction. A warp has one row of them."""
+
+MOST = 256
+"""The most terms of a score, and columns of a result."""
+
+
+def row_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+    """Two products in a row on matrix units."""
+    *others, rows = nested(spot(trace, path))
+    known(0 < len(others) + 1 <= len(GRID) and len(rows.body) > 1, "rows with several products")
+    separate(trace, rows)
+    held(trace, rows)
+    ordered(trace, rows, names_of(trace, rows))
+    names = computed_again(trace, rows)
+    passes = tiled(trace, rows, names)
+    _on_units(trace, rows, passes, names, machine)
+    for scope, mark in zip((rows, *reversed(others)), GRID, strict=False):
+        act(trace, Bind, scope, mark)
+    return []
+
+
+@dataclass(frozen=True)
+class _Multiplied:
+    """A product on units: its warps, the scopes of its terms, those over columns and of the instruction, and the
+    copies that it loads."""
+
+    warps: Spot
+    terms: Sequence[Spot]
+    columns: Spot
+    spelled: Spot
+    copies: Sequence[Copied]
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What threads do with their own elements of a tile: its scopes over warps, rows and columns."""
+
+    warps: Spot
+    rows: Spot
+    lanes: Sequence[Spot]
+    columns: Sequence[Spot]
+
+
+def _on_units(trace: Trace, rows: Spot, passes: Sequence[Spot], names: Names, machine: Machine) -> None:
+    unit = _unit_of(trace, _tile_nests(rows, passes), machine)
+    for buffer in [b.name for b in trace.kernel.buffers if b.role == "tmp"]:
+        _in_tiles(trace, rows, buffer)
+    nests = _tile_nests(rows, passes)
+    lefts = _lefts(trace, rows, nests, names, unit)
+    wholes = [one for nest in nests for one in _whole(trace, nest, names, lefts, unit)]
+    threads = 32 * HEIGHT // ROWS
+    filled = [*lefts.values(), *(one.copies[-1] for one in wholes if one.copies)]
+    marks = [mark for copy in filled for mark in copy.spread(trace, [copy.nest], threads)]
+    multiplied = [_multiplied(trace, one, unit) for one in wholes if one.summed is not None]
+    owned = [_shared(trace, one) for one in wholes if one.summed is None]
+    for buffer in [b.name for b in trace.kernel.buffers if b.role == "tmp" and b.storage == "heap"]:
+        _in_registers(trace, buffer, names)
+    used = [(one.spelled, unit.product) for one in multiplied]
+    for one in multiplied:
+        used += [use for copy in one.copies for use in fragments(trace, one.columns, copy, unit)]
+    for scope, word in used:
+        act(trace, UseInstr, scope, word)
+    mark_all(trace, marks)
+    for one in multiplied:
+        act(trace, Bind, one.warps, "by")
+        for scope in (one.columns, one.terms[0]):
+            act(trace, Unroll, scope)
+    for scope, _ in used[len(multiplied) :]:
+        act(trace, Unroll, scope.around())
+    for own in owned:
+        _marked(trace, own)
+
+
+def _tile_nests(rows: Spot, passes: Sequence[Spot]) -> list[Nest]:
+    """The nests of a block, those of its passes too, in the order of the text."""
+    loops, found = [loop.path for loop in passes], list[Nest]()
+    for n in range(len(rows.body)):
+        child = rows.child(n)
+        inside = [child.child(m) for m in range(len(child.body))] if child.path in loops else [child]
+        found += [Nest(node, node.depth) for node in inside]
+    return found
+
+
+def _unit_of(trace: Trace, nests: Sequence[Nest], machine: Machine) -> Unit:
+    """The unit that all products are on."""
+    found = set()
+    for product in filter(None, (nest.product for nest in nests)):
+        left, right = (trace.kernel.buffer(a.buffer).dtype for a in (product.left, product.right))
+        found.add(UNITS.get((left.name, right.name)))
+        known(trace.kernel.fp != "strict" or not left.is_float, "a sum in any order")
+    known(len(found) == 1 and None not in found, "products that matrix units have")
+    (unit,) = found
+    assert unit is not None
+    instruction = find_instruction(unit.product)
+    known(unit.pair == 2 and instruction.needs <= machine.features and instruction.group == machine.warp,
+          "for this machine's units")  # fmt: skip
+    return unit
+
+
+def _in_tiles(trace: Trace, rows: Spot, name: str) -> None:
+    """Gives a temporary of the rows storage for what a block has of it at a time."""
+    sites = [site for site in trace.kernel.sites if name in site.statement.buffers]
+    if not any(is_inside(site.path, rows.path) for site in sites):
+        return
+    known(only_here(trace, name, rows), "temporaries of the rows alone")
+    site = sites[0]
+    access = next(a for a in site.statement.accesses if a.buffer == name)
+    own = rows.depth
+    for d in reversed(range(len(access.indices))):
+        index, dim = access.indices[d], trace.kernel.buffer(name).dims[d]
+        assert isinstance(index, Affine)
+        if dim.collapsed or dim.extent == Affine.constant(1):
+            continue
+        if own in index.iterators:
+            _folded(trace, name, d, HEIGHT)
+        elif _is_blocked(index, own + 1):
+            _folded(trace, name, d, WIDTH)
+        elif all(depth < own for depth in index.iterators):
+            act(trace, ReuseDims, name, d)
+
+
+def _is_blocked(index: Affine, depth: int) -> bool:
+    """Whether an index counts blocks of columns."""
+    return index.coefficient(Iter(depth)) == WIDTH
+
+
+def _folded(trace: Trace, name: str, dim: int, size: int) -> None:
+    act(trace, SplitDim, name, dim, size)
+    act(trace, ReuseDims, name, dim)
+
+
+def _lefts(trace: Trace, rows: Spot, nests: Sequence[Nest], names: Names, unit: Unit) -> dict[str, Copied]:
+    """Copies of what rows multiply, which all passes have."""
+    found: dict[str, Copied] = {}
+    outer: dict[str, list[tuple[Nest, Product]]] = {}
+    for nest in nests:
+        if (product := nest.product) is not None and product.left.buffer not in names.factors:
+            outer.setdefault(product.left.buffer, []).append((nest, product))
+    for array, uses in outer.items():
+        nest, product = uses[0]
+        kept, terms = (dim_along(product.left, depth) for depth in (nest.depth, product.summed))
+        operand, depth = Operand(array, kept, terms, True), _extent(nest, product.summed)
+        first, last = (nest.node.path[len(rows.path)] for nest in (uses[0][0], uses[-1][0]))
+        act(trace, AddScope, rows.child(first), last - first + 1)
+        around = rows.child(first)
+        copy = copied(trace, around, operand, WarpTiles(HEIGHT, WIDTH, ROWS, WIDTH, depth), unit)
+        found[copy.name] = copy
+        act(trace, RemoveScope, around)
+    return found
+
+
+def _extent(nest: Nest, depth: int) -> int:
+    extent = nest.site.scopes[depth].extent.constant
+    known(extent is not None and extent % ROWS == 0 and extent <= MOST, "rows of tiles")
+    assert extent is not None
+    return extent
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """A nest over a whole tile: its scopes over rows, over columns and, of a product on units, the sum; what it
+    takes from shared memory, and the scope over terms that each thread adds up."""
+
+    row: Spot
+    column: Spot | None = None
+    summed: Spot | None = None
+    copies: tuple[Copied, ...] = ()
+    terms: Spot | None = None
+
+
+def _whole(trace: Trace, nest: Nest, names: Names, lefts: dict[str, Copied], unit: Unit) -> list[_Whole]:
+    """Makes a nest one over whole tiles, in shared memory what a product takes from there. Returns it, and what
+    comes before it."""
+    row, *others = nested(nest.node)
+    product, statement = nest.product, nest.statement
+    if product is None:
+        is_along = columns_of(nest, names) is not None
+        sizes = [HEIGHT, *(WIDTH if is_along else _extent(nest, depth) for depth in nest.loops)]
+        guard = whole_nest(trace, [row, *others], sizes)
+        if guard is not None and trace.kernel.buffer(statement.target.buffer).role == "tmp" and statement.op == "=":
+            (zeros_beside if statement.target.buffer in names.factors else computed_whole)(trace, guard)
+        return [_Whole(row, others[0] if others else None)]
+    kept, summed = sorted(others, key=lambda scope: scope.depth != product.kept)
+    is_outer = product.left.buffer in lefts
+    depth = _extent(nest, product.summed) if is_outer else WIDTH
+    width = WIDTH if is_outer else _extent(nest, product.kept)
+    along, terms = (dim_along(product.right, d) for d in (product.kept, product.summed))
+    right, tile = Operand(product.right.buffer, along, terms, False), WarpTiles(HEIGHT, width, ROWS, width, depth)
+    grows = any(row.depth in bound.iterators for bound in summed.scope.extent.bounds)
+    if grows and trace.kernel.fp != "fast":
+        return _each_by_itself(trace, nest, product, copied(trace, nest.node, right, tile, unit))
+    guard = whole_nest(trace, (row, kept, summed), (HEIGHT, width, depth))
+    act(trace, LiftScope, summed, len(summed.path) - len(row.path))
+    copy = copied(trace, summed, right, tile, unit)
+    computed_whole(trace, guard)
+    left = (lefts[product.left.buffer],) if is_outer else ()
+    return [_Whole(row, kept, summed, (*left, copy))]
+
+
+def _each_by_itself(trace: Trace, nest: Nest, product: Product, right: Copied) -> list[_Whole]:
+    """A product whose sums end at the row: of what is past the end, zeros times what is there may be no number.
+    Each thread adds up its results by itself, of scores that lie in shared memory."""
+    row, summed, kept = nested(nest.node)
+    own = fresh_name(trace.kernel, f"{product.left.buffer}_tile")
+    act(trace, Stage, row, product.left.buffer, own, "in")
+    act(trace, PlaceBuffer, own, "shared")
+    act(trace, PadDims, own, len(trace.kernel.buffer(own).dims) - 1, PAD)
+    before = nested(without_ones(trace, row.beside(-1)))
+    computed_whole(trace, whole_nest(trace, before, (HEIGHT, WIDTH)))
+    whole_nest(trace, (row, kept), (HEIGHT, _extent(nest, kept.depth)))
+    return [_Whole(before[0], before[1]), _Whole(row, kept, None, (right,), summed)]
+
+
+def _multiplied(trace: Trace, one: _Whole, unit: Unit) -> _Multiplied:
+    """A product on units."""
+    assert one.column is not None and one.summed is not None
+    warps, i1, i0 = parts(trace, one.row, ROWS, 8)
+    columns, j1, j0 = parts(trace, one.column, COLUMNS, 2)
+    terms = parts(trace, one.summed, unit.terms, *unit.parts)
+    arranged(trace, [warps, terms[0], columns, i1, i0, j1, j0, *terms[1:]])
+    return _Multiplied(warps, terms, columns, i1, one.copies)
+
+
+def _shared(trace: Trace, one: _Whole) -> _Shared:
+    """What is done with each element of a tile, or with each row, by the thread that has it."""
+    warps, i1, i0 = parts(trace, one.row, ROWS, 8)
+    if one.column is None:
+        arranged(trace, [warps, i1, i0])
+        return _Shared(warps, i1, (i0,), ())
+    columns, j1, j0 = parts(trace, one.column, COLUMNS, 2)
+    arranged(trace, [warps, i1, i0, j1, *([one.terms] if one.terms is not None else []), columns, j0])
+    return _Shared(warps, i1, (i0, j1), (columns, j0))
+
+
+_RESULT = ("w", "i1", "i0"), ("c", "j1", "j0"), ("w", "c", "i0", "j1", "i1", "j0")
+_FACTOR = ("w", "i1", "i0"), ("k", "k1", "kq", "k0"), ("w", "k", "i0", "kq", "k1", "i1", "k0")
+
+
+def _in_registers(trace: Trace, name: str, names: Names) -> None:
+    """Lays a temporary of a tile out as the instructions have it, and keeps it in registers."""
+    dims = [d for d, dim in enumerate(trace.kernel.buffer(name).dims) if _is_stored(dim)]
+    if len(dims) == 2:
+        is_factor = name in names.factors
+        across = (ROWS, 8, 2) if is_factor else (COLUMNS, 2)
+        lay_out(trace, name, dims[0], (ROWS, 8), dims[1], across, _FACTOR if is_factor else _RESULT)
+    else:
+        known(len(dims) == 1, "temporaries of rows and columns")
+        for n, size in enumerate((ROWS, 8)):
+            act(trace, SplitDim, name, dims[0] + n, size)
+    act(trace, PlaceBuffer, name, "reg")
+
+
+def _is_stored(dim: Dim) -> bool:
+    return not dim.collapsed and dim.extent != Affine.constant(1)
+
+
+def _marked(trace: Trace, own: _Shared) -> None:
+    act(trace, Bind, own.warps, "by")
+    act(trace, Unroll, own.rows)
+    for lane in own.lanes:
+        act(trace, Bind, lane, "lane")
+    if own.columns:
+        columns, pair = own.columns
+        act(trace, Unroll, columns)
+        (site, *_) = sites_in(trace.kernel, pair.path)
+        stored = trace.kernel.buffer(site.statement.target.buffer).role != "tmp"
+        if stored and lanes_at_most(pair, 2) == 2:
+            for lanes in guards_outside(trace, pair):
+                act(trace, Vectorize, lanes)
+        else:
+            act(trace, Unroll, pair)
