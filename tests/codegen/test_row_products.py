@@ -129,6 +129,26 @@ def test_strict_sums_are_left_alone() -> None:
         row_products(trace, (0,), CUDA)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "| | l[{h}, {i}] = 0\n",
+            "| | if {h} < {i}\n| | | l[{h}, {i}] = 1\n| | | m[{h}, {i}] = 0\n| | l[{h}, {i}] = 0\n",
+        ),
+        ("f32(k[{h}, {j}, {d}])", "f32(k[{h}, {j}, {d}]) * 2"),
+        ("tmp s: f32", "tmp s: f64"),
+        ("p: TYPE", "p: f32"),
+    ],
+)
+def test_other_rows_are_refused_without_a_traceback(old: str, new: str) -> None:
+    assert old in TEXT
+    text = TEXT.replace(old, new).replace("TYPE", "bf16").replace("END", "T")
+    trace = dojoir.Trace(dojoir.parse(text).specialize(H=2, T=64, D=64))
+    with pytest.raises(DojoError):
+        row_products(trace, (0,), CUDA)
+
+
 def test_it_is_certified() -> None:
     assert dojoir.certify(scheduled("short"))
 

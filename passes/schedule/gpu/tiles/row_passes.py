@@ -35,6 +35,10 @@ HEIGHT, WIDTH = 64, 64
 """The rows of a block, and how many columns of a row it has at a time."""
 
 
+MOST_TIMES = 8
+"""How many temporaries are computed again at most."""
+
+
 class Product(NamedTuple):
     """A product of a row: the places of the two loops, and the factors, of which the left goes along the rows."""
 
@@ -53,8 +57,9 @@ class Nest:
 
     @property
     def site(self) -> Site:
-        (site,) = sites_in(self.node.trace.kernel, self.node.path)
-        return site
+        sites = sites_in(self.node.trace.kernel, self.node.path)
+        known(len(sites) == 1, "nests of one statement")
+        return sites[0]
 
     @property
     def statement(self) -> Statement:
@@ -192,6 +197,7 @@ def _passes(rows: Spot, names: Names) -> list[list[Nest]]:
 
 def computed_again(trace: Trace, rows: Spot) -> Names:
     """Computes in each pass what it needs of scores that an earlier pass has. Returns the names after that."""
+    times = 0
     while True:
         names = names_of(trace, rows)
         missing = None
@@ -203,6 +209,8 @@ def computed_again(trace: Trace, rows: Spot) -> Names:
                 )
         if missing is None:
             return names
+        known(times < MOST_TIMES, "few passes")
+        times += 1
         nest, score = missing
         copy = fresh_name(trace.kernel, score)
         act(trace, Recompute, nest.node, score, copy)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dojoir.backends.machine import Machine
 from dojoir.grammar.instructions import find_instruction
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Dim, Path
+from dojoir.ir.nodes import Access, Cast, Dim, Op, Path
 from dojoir.ir.paths import is_inside
 from dojoir.ir.words import GRID
 from dojoir.passes.base.move import fresh_name
@@ -81,7 +81,8 @@ MOST = 256
 def row_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Two products in a row on matrix units."""
     *others, rows = nested(spot(trace, path))
-    known(0 < len(others) + 1 <= len(GRID) and len(rows.body) > 1, "rows with several products")
+    known(len(others) < len(GRID) and len(rows.body) > 1, "rows with several products")
+    known(_products_on_units(trace, rows) > 1, "two products that matrix units have")
     separate(trace, rows)
     held(trace, rows)
     ordered(trace, rows, names_of(trace, rows))
@@ -152,6 +153,17 @@ def _tile_nests(rows: Spot, passes: Sequence[Spot]) -> list[Nest]:
         child = rows.child(n)
         inside = [child.child(m) for m in range(len(child.body))] if child.path in loops else [child]
         found += [Nest(node, node.depth) for node in inside]
+    return found
+
+
+def _products_on_units(trace: Trace, rows: Spot) -> int:
+    """How many statements add up products of types that matrix units have."""
+    found = 0
+    for statement in (site.statement for site in sites_in(trace.kernel, rows.path)):
+        match statement.value:
+            case Op("mul", (Access() | Cast(arg=Access()), Access() | Cast(arg=Access()))) if statement.op == "+=":
+                types = [trace.kernel.buffer(read.buffer).dtype.name for read in statement.term_reads]
+                found += (types[0], types[-1]) in UNITS
     return found
 
 
