@@ -263,7 +263,10 @@ class Reading:
             nest = tuple(digit for digit in digits if digit.is_lane)
         if not nest or self._stays_inside(statement.target.buffer, nest[-1].path):
             return None
-        used = {d for index in self._stored(statement.target) for d in _iterators(index)}
+        indices = [*self._stored(statement.target)]
+        if any(isinstance(i, Access) and self._stays_inside(i.buffer, nest[-1].path) for i in indices):
+            return None  # each thread has a place of its own
+        used = {d for index in indices for d in _iterators(index)}
         shared = tuple(digit for digit in nest if digit.depth not in used and digit.extent > 1)
         if not shared:
             return None

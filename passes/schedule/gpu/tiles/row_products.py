@@ -108,7 +108,7 @@ class _Multiplied:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What threads do with their own elements of a tile: its scopes over warps, rows and columns."""
+    """A nest that threads run on their own elements of a tile: its scopes over warps, rows and columns."""
 
     warps: Spot
     rows: Spot
@@ -308,7 +308,7 @@ def _multiplied(trace: Trace, one: _Whole, unit: Unit) -> _Multiplied:
 
 
 def _shared(trace: Trace, one: _Whole) -> _Shared:
-    """What is done with each element of a tile, or with each row, by the thread that has it."""
+    """A nest of each element of a tile, or of each row, run by the thread that has it."""
     warps, i1, i0 = parts(trace, one.row, ROWS, 8)
     if one.column is None:
         arranged(trace, [warps, i1, i0])
