@@ -183,6 +183,70 @@ def test_two_scopes_count_the_lanes_of_a_warp() -> None:
     assert np.array_equal(run(held, {"x": x}, {"N": 5})["y"].reshape(5, 8), x.sum(axis=2))
 
 
+OUTER = """kernel rows(N)
+in  x: f32[N, 2, 8, 4, 3]
+inout y: f32[N, 2, 4]
+N : gx
+| 2 : by
+| | 1 : u
+| | | 8 : lane
+| | | | 4 : lane
+| | | | | 3
+| | | | | | y[{0}, {1}, {4}] += x[{0}, {1}, {3}, {4}, {5}]
+"""
+
+
+def test_lanes_that_are_no_neighbours_put_nothing_together() -> None:
+    """Found by hand: the lanes of the outer scope added up what lies beside them."""
+    with pytest.raises(DojoError, match="collective-loop"):
+        dojoir.emit(dojoir.parse(OUTER), "cuda")
+    x = np.arange(3 * 2 * 8 * 4 * 3, dtype=np.float32).reshape(3, 2, 8, 4, 3)
+    neighbours = OUTER.replace("8 : lane", "* : lane").replace("4 : lane", "8 : lane").replace("*", "4", 1)
+    neighbours = neighbours.replace("y[{0}, {1}, {4}]", "y[{0}, {1}, {3}]").replace(
+        "{3}, {4}, {5}]", "{4}, {3}, {5}]"
+    )
+    of_a_block = """kernel rows(N)
+in  x: f32[N, 2, 8, 4, 3]
+inout y: f32[N, 2, 4]
+N : gx
+| 2 : by
+| | 8 : lane
+| | | 4 : lane
+| | | | 3
+| | | | | y[{0}, {1}, {3}] += x[{0}, {1}, {2}, {3}, {4}]
+"""
+    for text in (neighbours, of_a_block):
+        found = run(dojoir.parse(text), {"x": x, "y": np.zeros((3, 2, 4), np.float32)}, {"N": 3})
+        assert np.array_equal(found["y"].reshape(3, 2, 4), x.sum(axis=(2, 4)))
+
+
+OTHERS = """kernel rows(N)
+in  x: f32[N, 2]
+out y: f32[N, 2, 32]
+out z: f32[N, 2, 32]
+tmp t: f32[2] stack
+N : gx
+| 2 : by
+| | t[{1}] = x[{0}, {1}]
+| | 32 : lane
+| | | z[{0}, {1}, {2}] = 1
+| 2 : by
+| | 1 : u
+| | | 32 : lane
+| | | | y[{0}, {1}, {3}] = t[1 - {1}]
+"""
+
+
+def test_what_a_warp_sets_another_one_has_not() -> None:
+    """Found by hand: what all lanes of a warp set alike was taken for what all threads have."""
+    with pytest.raises(DojoError, match="crosses-threads"):
+        dojoir.emit(dojoir.parse(OTHERS), "cuda")
+    own = dojoir.parse(OTHERS.replace("t[1 - {1}]", "t[{1}]"))
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    found = run(own, {"x": x}, {"N": 3})["y"].reshape(3, 2, 32)
+    assert np.array_equal(found, np.broadcast_to(x[:, :, None], found.shape))
+
+
 def test_a_scope_of_lanes_in_another_is_all_that_it_has() -> None:
     other = dojoir.parse(NESTED.replace("| | | | 4 : lane\n", "| | | | y[{0}, {3}] = 1\n| | | | 4 : lane\n"))
     with pytest.raises(DojoError, match="nested-mark"):

@@ -224,7 +224,7 @@ class Threads:
         lanes = max((nest.threads for nest in nests), default=0)
         return tuple(
             replace(phase, lanes=lanes)
-            if 1 < phase.lanes < lanes and phase.groups and all(map(self._keeps_to_registers, phase.groups))
+            if 1 < phase.lanes < lanes and phase.groups and self._keeps_to_registers(phase.nest)
             else phase
             for phase in phases
         )
@@ -296,7 +296,7 @@ class Threads:
         return self._checked(Phase(nest, lanes, tuple(groups), used))
 
     def _keeps_to_registers(self, group: Nest) -> bool:
-        """Whether a nest of lanes assigns to registers alone: where it has fewer iterations than there are lanes,
+        """Whether a nest of threads assigns to registers alone: where it has fewer iterations than there are lanes,
         neighbours run each alike, and each has what all of them assign."""
         inside = [site.statement for site in self.kernel.sites if is_inside(site.path, group.path)]
         targets = (self.kernel.buffer(statement.target.buffer) for statement in inside)
@@ -342,7 +342,10 @@ class Threads:
             if phase.is_warp_code:
                 self._refuse_between_warps(phase)
             for nest in phase.groups if phase.is_warp_code else (phase.nest,):
-                yield from self._in_nest(nest)
+                for collective in self._in_nest(nest):
+                    if phase.is_warp_code and not collective.width:
+                        self._refuse_lanes_apart(collective)
+                    yield collective
 
     def _refuse_between_warps(self, phase: Phase) -> None:
         """Raises KernelError where block scopes with warp code inside accumulate into an element that several warps
@@ -355,6 +358,16 @@ class Threads:
             )
             source, span = place(self.kernel, collective.paths[0])
             raise KernelError(Diagnostic("warps-accumulate", message, span, source))
+
+    def _refuse_lanes_apart(self, collective: Collective) -> None:
+        """Raises KernelError where lanes put together what is not of neighbours: shuffles are between these."""
+        target = next(site.statement.target for site in self.kernel.sites if site.path == collective.paths[0])
+        message = (
+            f"{format_access(target)} is put together by lanes that are no neighbours, as another scope of lanes "
+            f"is inside of theirs: swap_scopes({format_path(collective.nest.path)}) makes them neighbours"
+        )
+        source, span = place(self.kernel, collective.paths[0])
+        raise KernelError(Diagnostic("collective-loop", message, span, source))
 
     def _in_nest(self, nest: Nest) -> Iterator[Collective]:
         together: dict[Access, list[Site]] = {}  # by what they accumulate into

@@ -63,6 +63,8 @@ def _check(threads: Threads, launched: Launched, name: str) -> None:
             for other in uses:
                 if other.writes and not other.whole and other.collective is None:
                     _refuse_pair(threads, launched, other, one, own)
+                elif not other.writes:
+                    _refuse_pair(threads, launched, one, other, own)
 
 
 def _own_depths(threads: Threads, launched: Launched, uses: list[_Use]) -> tuple[int, ...]:
@@ -124,8 +126,9 @@ def _refuse_pair(threads: Threads, launched: Launched, one: _Use, other: _Use, o
     name = one.access.buffer
     setter = thread_at(launched, left, found.left.iteration(kernel))
     user = thread_at(launched, right, found.right.iteration(kernel))
+    verb = "sets" if setter.startswith("thread ") else "set"
     message = (
-        f"`{name}` is in registers, which are a thread's own: {setter} sets `{_element(kernel, one, found)}`, "
+        f"`{name}` is in registers, which are a thread's own: {setter} {verb} `{_element(kernel, one, found)}`, "
         f"{describe(found.left, kernel)}, and it is used by {user} of the same block, "
         f"{describe(found.right, kernel)}: place({name}, shared), or have one thread do both"
     )

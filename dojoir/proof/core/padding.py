@@ -40,7 +40,7 @@ def adding_zero(graph: Graph, beyond: isl.UnionSet) -> isl.UnionSet:
 
 
 def _is_zero_of_zero(factor: Expr) -> bool:
-    """Whether a factor is 0 where the element that it is made of is."""
+    """Whether a factor is 0 where the element that it is made of is, and reads nothing else."""
     if isinstance(factor, Cast) and factor.way == "cast" and beginning("+=", factor.dtype) == 0:
         factor = factor.arg
-    return isinstance(factor, Access)
+    return isinstance(factor, Access) and not any(isinstance(index, Access) for index in factor.indices)

@@ -76,9 +76,12 @@ class Nest:
         statement, loops = self.statement, self.loops
         match statement.value:
             case Op("mul", (Access() | Cast(arg=Access()), Access() | Cast(arg=Access()))):
-                left, right = sorted(statement.term_reads, key=lambda read: not depends(read, self.depth))
+                factors = sorted(statement.term_reads, key=lambda read: not depends(read, self.depth))
             case _:
                 return None
+        if len(factors) != 2:  # one array twice, or an index from data
+            return None
+        left, right = factors
         kept = [d for d in loops if depends(statement.target, d)]
         if statement.op != "+=" or len(loops) != 2 or len(kept) != 1:
             return None

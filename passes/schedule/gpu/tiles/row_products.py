@@ -194,6 +194,7 @@ def _in_tiles(trace: Trace, rows: Spot, name: str) -> None:
     own = rows.depth
     for d in reversed(range(len(access.indices))):
         index, dim = access.indices[d], trace.kernel.buffer(name).dims[d]
+        known(isinstance(index, Affine), "temporaries at plain places")
         assert isinstance(index, Affine)
         if dim.collapsed or dim.extent == Affine.constant(1):
             continue
@@ -259,6 +260,7 @@ def _whole(trace: Trace, nest: Nest, names: Names, lefts: dict[str, Copied], uni
     comes before it."""
     row, *others = nested(nest.node)
     product, statement = nest.product, nest.statement
+    known(len(others) == len(nest.loops) and len(others) < 3, "nests with no guards")
     if product is None:
         is_along = columns_of(nest, names) is not None
         sizes = [HEIGHT, *(WIDTH if is_along else _extent(nest, depth) for depth in nest.loops)]
