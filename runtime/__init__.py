@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.runtime.build.compiler import compile
@@ -34,86 +35,10 @@ if TYPE_CHECKING:
     from dojoir.runtime.verification.report import Case, Report
     from dojoir.runtime.verification.verify import verify
 
-_HOME = {
-    "Bottleneck": "measurement.bottleneck",
-    "Card": "measurement.card",
-    "Case": "verification.report",
-    "Ceilings": "measurement.roofline",
-    "Compiled": "call.compiled",
-    "Contestant": "measurement.measure",
-    "Doctor": "diagnosis",
-    "Evaluation": "evaluation.evaluation",
-    "Evaluator": "evaluation.evaluator",
-    "ForTarget": "measurement.measure",
-    "Library": "library.library",
-    "Measurement": "measurement.measure",
-    "PythonCode": "process.subject",
-    "Ratio": "measurement.ratio",
-    "Repeats": "verification.repeats",
-    "Report": "verification.report",
-    "Together": "measurement.measure",
-    "bottleneck": "measurement.bottleneck",
-    "ceilings": "measurement.roofline",
-    "compile": "build.compiler",
-    "doctor": "diagnosis",
-    "emit": "build.emission",
-    "ignored_inputs": "verification.repeats",
-    "measure": "measurement.measure",
-    "measure_together": "measurement.measure",
-    "processor": "build.host",
-    "profile": "measurement.card",
-    "random_inputs": "verification.random_inputs",
-    "ratio_of": "measurement.measure",
-    "repeats": "verification.repeats",
-    "thread_count": "build.pool",
-    "verify": "verification.verify",
-    "write_library": "library.library",
-}
-
 __all__ = [
-    "Bottleneck",
-    "Card",
-    "Case",
-    "Ceilings",
-    "Compiled",
-    "Contestant",
-    "Doctor",
-    "Evaluation",
-    "Evaluator",
-    "ForTarget",
-    "Library",
-    "Measurement",
-    "PythonCode",
-    "Ratio",
-    "Repeats",
-    "Report",
-    "Together",
-    "bottleneck",
-    "ceilings",
-    "compile",
-    "doctor",
-    "emit",
-    "ignored_inputs",
-    "measure",
-    "measure_together",
-    "processor",
-    "profile",
-    "random_inputs",
-    "ratio_of",
-    "repeats",
-    "thread_count",
-    "verify",
-    "write_library",
-]
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'dojoir.runtime' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"dojoir.runtime.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    "Bottleneck", "Card", "Case", "Ceilings", "Compiled", "Contestant", "Doctor", "Evaluation", "Evaluator",
+    "ForTarget", "Library", "Measurement", "PythonCode", "Ratio", "Repeats", "Report", "Together", "bottleneck",
+    "ceilings", "compile", "doctor", "emit", "ignored_inputs", "measure", "measure_together", "processor",
+    "profile", "random_inputs", "ratio_of", "repeats", "thread_count", "verify", "write_library",
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__)

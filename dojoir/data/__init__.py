@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dojoir.records.lazily import lazily
+from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.data.asking import chats, pairs
@@ -18,41 +18,8 @@ if TYPE_CHECKING:
     from dojoir.data.recorded import Recorded
     from dojoir.data.splitting import split_of
 
-_HOME = {
-    "Chat": "forms",
-    "Dataset": "forms",
-    "Episode": "forms",
-    "Filters": "exporting",
-    "Pair": "forms",
-    "Recorded": "recorded",
-    "Step": "forms",
-    "chats": "asking",
-    "check": "checking",
-    "export": "exporting",
-    "pairs": "asking",
-    "read_about": "exporting",
-    "read_episodes": "exporting",
-    "read_steps": "exporting",
-    "split_of": "splitting",
-}
-
 __all__ = [
-    "Chat",
-    "Dataset",
-    "Episode",
-    "Filters",
-    "Pair",
-    "Recorded",
-    "Step",
-    "chats",
-    "check",
-    "export",
-    "pairs",
-    "read_about",
-    "read_episodes",
-    "read_steps",
-    "split_of",
-]
-
-
-__getattr__, __dir__ = lazily(__name__, _HOME)
+    "Chat", "Dataset", "Episode", "Filters", "Pair", "Recorded", "Step", "chats", "check", "export", "pairs",
+    "read_about", "read_episodes", "read_steps", "split_of",
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__)

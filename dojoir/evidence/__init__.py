@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dojoir.records.lazily import lazily
+from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.evidence.benching import bench
@@ -13,45 +13,8 @@ if TYPE_CHECKING:
     from dojoir.evidence.gates import Asked, Gate, Gates, gate, gate_lines
     from dojoir.evidence.peers import PEERS, TorchFunction
 
-_HOME = {
-    "Asked": "gates",
-    "Gate": "gates",
-    "Gates": "gates",
-    "from_text": "forms",
-    "gate": "gates",
-    "gate_lines": "gates",
-    "schema": "forms",
-    "to_data": "forms",
-    "to_text": "forms",
-    "Bench": "figures",
-    "Interval": "figures",
-    "PEERS": "peers",
-    "Shape": "figures",
-    "Times": "figures",
-    "TorchFunction": "peers",
-    "bench": "benching",
-    "fast_p": "figures",
-}
-
 __all__ = [
-    "PEERS",
-    "Asked",
-    "Bench",
-    "Gate",
-    "Gates",
-    "Interval",
-    "Shape",
-    "Times",
-    "TorchFunction",
-    "bench",
-    "fast_p",
-    "from_text",
-    "gate",
-    "gate_lines",
-    "schema",
-    "to_data",
-    "to_text",
-]
-
-
-__getattr__, __dir__ = lazily(__name__, _HOME)
+    "PEERS", "Asked", "Bench", "Gate", "Gates", "Interval", "Shape", "Times", "TorchFunction", "bench",
+    "fast_p", "from_text", "gate", "gate_lines", "schema", "to_data", "to_text",
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from dojoir.records.lazily import lazily
+from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.game.encoders import Encoder, HashEncoder, encoder
@@ -22,40 +22,11 @@ if TYPE_CHECKING:
     from dojoir.game.suite import Suite, library
     from dojoir.game.vector import Shared, make_vec
 
-_HOME = {
-    "Encoder": "encoders",
-    "HashEncoder": "encoders",
-    "Episode": "episodes",
-    "KernelEnv": "environment",
-    "MaxQ": "maxq",
-    "MaxQStrategy": "strategy",
-    "Shared": "vector",
-    "Suite": "suite",
-    "Validation": "episodes",
-    "encoder": "encoders",
-    "library": "suite",
-    "make_vec": "vector",
-    "train_encoder": "language",
-}
-
 __all__ = [
-    "Encoder",
-    "Episode",
-    "HashEncoder",
-    "KernelEnv",
-    "MaxQ",
-    "MaxQStrategy",
-    "Shared",
-    "Suite",
-    "Validation",
-    "encoder",
-    "library",
-    "make_vec",
-    "train_encoder",
-]
-
-
-__getattr__, __dir__ = lazily(__name__, _HOME)
+    "Encoder", "Episode", "HashEncoder", "KernelEnv", "MaxQ", "MaxQStrategy", "Shared", "Suite", "Validation",
+    "encoder", "library", "make_vec", "train_encoder",
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__)
 
 
 if find_spec("gymnasium") is not None:

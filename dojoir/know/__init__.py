@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dojoir.records.lazily import lazily
+from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.know.asking import Hit, ask, exact, known
@@ -18,41 +18,8 @@ if TYPE_CHECKING:
     from dojoir.know.recorded import recorded
     from dojoir.know.sources import documents
 
-_HOME = {
-    "KINDS": "document",
-    "Document": "document",
-    "Hit": "asking",
-    "Like": "likeness",
-    "Tried": "likeness",
-    "ask": "asking",
-    "documents": "sources",
-    "exact": "asking",
-    "known": "asking",
-    "how_alike": "likeness",
-    "like": "likeness",
-    "notes_in": "notes",
-    "Raced": "racing",
-    "race": "racing",
-    "recorded": "recorded",
-}
-
 __all__ = [
-    "KINDS",
-    "Document",
-    "Hit",
-    "Like",
-    "Raced",
-    "Tried",
-    "ask",
-    "documents",
-    "exact",
-    "how_alike",
-    "known",
-    "like",
-    "notes_in",
-    "race",
-    "recorded",
-]
-
-
-__getattr__, __dir__ = lazily(__name__, _HOME)
+    "KINDS", "Document", "Hit", "Like", "Raced", "Tried", "ask", "documents", "exact", "how_alike", "known",
+    "like", "notes_in", "race", "recorded",
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dojoir.records.lazily import lazily
+from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.llm.limits import Limits
@@ -28,47 +28,9 @@ if TYPE_CHECKING:
     from dojoir.llm.server import mcp_server, serve
     from dojoir.llm.table import Table
 
-_HOME = {
-    "ANSWER": "planner.answer", "Asker": "models.asking", "Begun": "models.chat", "Call": "models.exchange",
-    "Chat": "models.chat", "Limits": "limits", "Message": "models.exchange", "Model": "models.exchange",
-    "ModelError": "models.exchange", "Planner": "planner.strategy", "Prices": "models.asking",
-    "Question": "models.exchange", "Reply": "models.exchange", "SYSTEM": "planner.system",
-    "Settings": "planner.settings", "TOOLS": "planner.tools", "Table": "table", "Tool": "models.exchange",
-    "Tools": "planner.tools", "Try": "planner.tries", "answered": "planner.answer", "fenced": "planner.question",
-    "in_text": "planner.answer", "listed_at": "planner.question", "made": "planner.making",
-    "mcp_server": "server", "model_named": "planner.named", "serve": "server",
-}  # fmt: skip
-
 __all__ = [
-    "ANSWER",
-    "SYSTEM",
-    "TOOLS",
-    "Asker",
-    "Begun",
-    "Call",
-    "Chat",
-    "Limits",
-    "Message",
-    "Model",
-    "ModelError",
-    "Planner",
-    "Prices",
-    "Question",
-    "Reply",
-    "Settings",
-    "Table",
-    "Tool",
-    "Tools",
-    "Try",
-    "answered",
-    "fenced",
-    "in_text",
-    "listed_at",
-    "made",
-    "mcp_server",
-    "model_named",
-    "serve",
-]
-
-
-__getattr__, __dir__ = lazily(__name__, _HOME)
+    "ANSWER", "SYSTEM", "TOOLS", "Asker", "Begun", "Call", "Chat", "Limits", "Message", "Model", "ModelError",
+    "Planner", "Prices", "Question", "Reply", "Settings", "Table", "Tool", "Tools", "Try", "answered", "fenced",
+    "in_text", "listed_at", "made", "mcp_server", "model_named", "serve",
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dojoir.records.lazily import lazily
+from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.records.contexts import Context
@@ -20,47 +20,9 @@ if TYPE_CHECKING:
     from dojoir.records.result import Known, Ranked, Result, evaluation_of
     from dojoir.records.upkeep import check, prune
 
-_HOME = {
-    "Context": "contexts",
-    "Database": "database",
-    "Known": "result",
-    "Ranked": "result",
-    "Result": "result",
-    "RunLines": "exchange",
-    "RunSummary": "overview",
-    "StateResult": "overview",
-    "VARIABLE": "database",
-    "check": "upkeep",
-    "evaluation_of": "result",
-    "export_lines": "exchange",
-    "find_state": "overview",
-    "import_lines": "exchange",
-    "merge": "exchange",
-    "prune": "upkeep",
-    "run_summaries": "overview",
-    "state_results": "overview",
-}
-
 __all__ = [
-    "VARIABLE",
-    "Context",
-    "Database",
-    "Known",
-    "Ranked",
-    "Result",
-    "RunLines",
-    "RunSummary",
-    "StateResult",
-    "check",
-    "evaluation_of",
-    "export_lines",
-    "find_state",
-    "import_lines",
-    "merge",
-    "prune",
-    "run_summaries",
+    "VARIABLE", "Context", "Database", "Known", "Ranked", "Result", "RunLines", "RunSummary", "StateResult",
+    "check", "evaluation_of", "export_lines", "find_state", "import_lines", "merge", "prune", "run_summaries",
     "state_results",
-]
-
-
-__getattr__, __dir__ = lazily(__name__, _HOME)
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__)

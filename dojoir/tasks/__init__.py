@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dojoir.records.lazily import lazily
+from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.tasks.agents import agent_named
@@ -18,53 +18,9 @@ if TYPE_CHECKING:
     from dojoir.tasks.report import Cost, Rollout, Row, summary, table
     from dojoir.tasks.task import Answer, Given, Goal, Limits, Task, question
 
-_HOME = {
-    "Answer": "task",
-    "Case": "judging",
-    "Cost": "report",
-    "Desk": "desk",
-    "Given": "task",
-    "Goal": "task",
-    "Judgement": "judging",
-    "Limits": "task",
-    "Rollout": "report",
-    "Row": "report",
-    "Task": "task",
-    "agent_named": "agents",
-    "find_tasks": "reading",
-    "judge": "judging",
-    "own_tasks": "reading",
-    "question": "task",
-    "read_task": "reading",
-    "rollout": "playing",
-    "summary": "report",
-    "table": "report",
-    "task_of": "reading",
-}
-
 __all__ = [
-    "Answer",
-    "Case",
-    "Cost",
-    "Desk",
-    "Given",
-    "Goal",
-    "Judgement",
-    "Limits",
-    "Rollout",
-    "Row",
-    "Task",
-    "agent_named",
-    "find_tasks",
-    "judge",
-    "own_tasks",
-    "question",
-    "read_task",
-    "rollout",
-    "summary",
-    "table",
+    "Answer", "Case", "Cost", "Desk", "Given", "Goal", "Judgement", "Limits", "Rollout", "Row", "Task",
+    "agent_named", "find_tasks", "judge", "own_tasks", "question", "read_task", "rollout", "summary", "table",
     "task_of",
-]
-
-
-__getattr__, __dir__ = lazily(__name__, _HOME)
+]  # fmt: skip
+__getattr__, __dir__ = lazily(__name__)
