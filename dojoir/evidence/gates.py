@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import dojoir
@@ -177,15 +178,28 @@ def other_source(kept: str, now: str, name: str) -> str:
     return f"{name} is not what emit gives now: line {line} is another"
 
 
+AT_SHAPES = ("integers", "uniform", "normal", "special", "nonfinite")
+"""The distributions of inputs at the sizes that are measured."""
+
+BETWEEN = ("uniform", "special", "nonfinite")
+"""Those at sizes between small ones and these, of which DRAWN are drawn for each shape."""
+
+DRAWN = 2
+
+
 def correct(asked: Asked) -> Judged:
-    """Against what the first kernel means: every distribution at small sizes, and at those that are measured, on
-    seeds that nobody could know; and under a sanitizer where that is asked."""
+    """Against what the first kernel means: every distribution at small sizes, at those that are measured and at
+    some drawn between, on seeds that nobody could know; and under a sanitizer where that is asked."""
     kernel, start = asked.trace.kernel, asked.trace.start
-    seeds = [asked.seed + n for n in range(3)]
-    for sizes in (None, *asked.shapes):
+    between = [s for shape in asked.shapes for s in dojoir.testing.sizes_between(start, shape, DRAWN, asked.seed)]
+    questions: list[tuple[Sizes | None, Sequence[str]]] = [(None, ())]
+    questions += [(sizes, AT_SHAPES) for sizes in asked.shapes] + [(sizes, BETWEEN) for sizes in between]
+    for sizes, names in questions:
+        chosen = [name for name in names if name != "nonfinite" or start.fp != "fast"] or None
+        seeds = [asked.seed + n for n in range(len(chosen or "abc"))]
         report = dojoir.verify(
             kernel, start, target=asked.target, threads=asked.threads, seeds=seeds, sizes=sizes,
-            distributions=None if sizes is None else ("integers", "uniform", "normal"), time_limit=asked.time_limit,
+            distributions=chosen, time_limit=asked.time_limit,
         )  # fmt: skip
         asked.see(correct=Report.of(sizes, report))
         if not report.ok:
@@ -259,7 +273,8 @@ def faster(asked: Asked) -> Judged:
     """Than each peer, at each shape: the interval of the paired ratio lies above 1 plus the noise."""
     found = bench(
         asked.trace, asked.target, shapes=asked.shapes, beside=asked.beside, threads=asked.threads,
-        cold=asked.cold, torch=asked.torch, seconds=asked.seconds, check=False, measure=asked.measure,
+        cold=asked.cold, torch=asked.torch, seconds=asked.seconds, check=False,
+        measure=partial(asked.measure, against=asked.trace.start, seed=asked.seed % (1 << 31)),
     )  # fmt: skip
     asked.seen = replace(asked.seen, timed=found)
     return is_faster(asked.seen, asked.shapes, asked.threads)

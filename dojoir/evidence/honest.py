@@ -45,6 +45,12 @@ def honesty(
         ) as evaluator:
             (found,) = evaluator.evaluate([trace.kernel])
         where = ", ".join(f"{name}={value}" for name, value in each.items()) or "no sizes"
+        if not dojoir.machine_for(target).warp:
+            spent = dojoir.testing.spending(
+                trace.kernel, target, sizes=each, threads=threads, seed=seed % (1 << 31), time_limit=TIME_LIMIT
+            )
+            if complaint := spent.complaint(threads):
+                return f"{complaint} ({where})", tuple(notes)
         if not found.ok or found.seconds is None:
             return f"{found.status}: {found.reason} ({where})", tuple(notes)
         why = too_fast(trace.kernel, each, found.seconds, target, threads, notes)

@@ -15,13 +15,13 @@ import socket
 import sys
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from dojoir.errors import DojoError
 from dojoir.runtime.build import llvm_engine
 from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.pool import Case, Pool
+from dojoir.runtime.process.offspring import held_bytes
 from dojoir.runtime.process.worker import die_with, die_with_all_of, limit_memory
 from dojoir.support.frozen import dataclass
 from dojoir.support.temporary import told_of_room
@@ -111,13 +111,13 @@ def _work(setup: Setup, connection: Connection) -> None:
         except (EOFError, OSError):
             os._exit(0)
         turn += 1
-        before = _held()
+        before = held_bytes()
         try:
             found = bench.evaluate(job, tell)
         except Exception as error:  # a bug of ours says nothing about the kernel
             reason = f"dojoir failed: {type(error).__name__}: {error}"
             found = Evaluation(job.kernel.hash, "lost", reason=reason)
-        leaked = _held() - before
+        leaked = held_bytes() - before
         over = leaked > setup.leak
         if over:
             reason = f"it left {leaked >> 20} MiB behind"
@@ -138,17 +138,6 @@ def _keep_to(cores: list[int], stage: str, threads: int) -> None:
     last = cores[-threads:]
     others = cores[: -len(last)] or cores
     os.sched_setaffinity(0, last if stage == "time" or threads > 1 else others)
-
-
-def _held() -> int:
-    """The bytes of this process that no file is behind; 0 where the system does not tell."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("RssAnon:"):
-                return int(line.split()[1]) << 10
-    except OSError:
-        pass
-    return 0
 
 
 if __name__ == "__main__":

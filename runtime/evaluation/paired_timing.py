@@ -20,7 +20,7 @@ from dojoir.runtime.evaluation.inspection import IN_A_ROW, Spot, Watch
 from dojoir.runtime.evaluation.pool import Known, elements_of
 from dojoir.runtime.measurement.clocks import Clocks, second_clock
 from dojoir.runtime.measurement.spread import spread
-from dojoir.runtime.verification.guard import Guarded, fenced
+from dojoir.runtime.verification.guard import STAGGER, Guarded, fenced
 from dojoir.runtime.verification.trial import POISONS
 from dojoir.support.frozen import dataclass
 
@@ -47,9 +47,6 @@ TIE = 0.015
 CONFIDENCE = 0.95
 TICKS = 20
 """How many ticks of the clock a sample must have for it to be believed."""
-
-STAGGER = 320
-"""By how many bytes more than the one before a small array begins behind the start of a page."""
 
 CLOCK: Callable[[], int] = time.perf_counter_ns
 

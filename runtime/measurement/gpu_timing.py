@@ -26,6 +26,7 @@ from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.calls import Packed
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 from dojoir.runtime.gpu.driver import Driver
+from dojoir.runtime.measurement.kept import AMONG, FIRST, OTHER, Kept
 from dojoir.runtime.measurement.memory import marked
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.process.subject import KernelSubject, PythonCode
@@ -134,6 +135,7 @@ def time_on_gpu(
     subjects: Sequence[KernelSubject | PythonCode],
     kernel: Kernel,
     inputs: Mapping[str, np.ndarray],
+    others: Mapping[str, np.ndarray],
     job: Mapping[str, Any],
     report: Report,
 ) -> None:
@@ -167,7 +169,8 @@ def time_on_gpu(
         gpu.restore(contestant)
         contestant.call()
         gpu.driver.wait(0)
-    results = _results(kernel, contestants[0])
+    results, keep = _results(kernel, contestants[0]), Kept(job.get("results"))
+    keep(FIRST, results)
     differences = [_difference(kernel, results, other) for other in contestants]
     for contestant in contestants:
         contestant.mark = marked(_results(kernel, contestant).values())
@@ -182,9 +185,13 @@ def time_on_gpu(
     report({"sampling": True})
     rounds = _sample(gpu, [contestant for contestant in contestants if not contestant.is_slow], job)
     for number, contestant in enumerate(contestants):
-        differences[number] = max(differences[number], _after(gpu, kernel, results, contestant))
+        known = keep if not number else Kept(None)
+        differences[number] = max(differences[number], _after(gpu, kernel, results, contestant, known))
+    if keep.folder is not None:
+        keep(OTHER, _on_others(gpu, kernel, contestants[0], others))
     report({
         "differences": differences,
+        "kept": keep.names,
         "samples": [contestant.samples for contestant in contestants],
         "calls": [contestant.calls for contestant in contestants],
         "rounds": rounds,
@@ -245,7 +252,22 @@ def _results(kernel: Kernel, contestant: Contestant) -> dict[str, np.ndarray]:
     return {name: contestant.arrays[name].numpy() for name in outputs}
 
 
-def _after(gpu: Gpu, kernel: Kernel, results: Mapping[str, np.ndarray], contestant: Contestant) -> float:
+def _on_others(
+    gpu: Gpu, kernel: Kernel, contestant: Contestant, inputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The results of a call on other inputs."""
+    for buffer in kernel.arguments:
+        if buffer.name in contestant.arrays:
+            array = contestant.arrays[buffer.name]
+            array.fill(POISON) if buffer.role == "out" else array.put(inputs[buffer.name])
+    contestant.call()
+    gpu.driver.wait(0)
+    return _results(kernel, contestant)
+
+
+def _after(
+    gpu: Gpu, kernel: Kernel, results: Mapping[str, np.ndarray], contestant: Contestant, keep: Kept
+) -> float:
     """The largest difference from the results of the first in some calls after the rounds: work that is left out
     once nobody looks any more."""
     worst = 0.0
@@ -256,7 +278,8 @@ def _after(gpu: Gpu, kernel: Kernel, results: Mapping[str, np.ndarray], contesta
         gpu.restore(contestant)
         contestant.call()
         gpu.driver.wait(0)
-        if marked(_results(kernel, contestant).values()) != contestant.mark:
+        if marked((outputs := _results(kernel, contestant)).values()) != contestant.mark:
+            keep(AMONG, outputs)
             worst = max(worst, _difference(kernel, results, contestant))
     return worst
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from dojoir.backends.registry import is_device
@@ -17,6 +18,7 @@ from dojoir.proof.wellformed import prove
 from dojoir.runtime.build.compiler import check_target
 from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.call.needs import check_memory
+from dojoir.runtime.measurement.held import hold
 from dojoir.runtime.measurement.lease import LONGEST_WAIT, timing_lease
 from dojoir.runtime.measurement.ratio import Ratio, ratio_of_samples
 from dojoir.runtime.measurement.roofline import ceilings
@@ -27,6 +29,7 @@ from dojoir.runtime.verification.verify import check_alike
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public, public_class
 from dojoir.support.seconds import format_seconds
+from dojoir.support.temporary import temporary_folder
 
 PRECISION = 0.01
 """Sampling stops when the confidence interval of the median reaches no further than this to either side."""
@@ -34,7 +37,7 @@ PRECISION = 0.01
 FEWEST = 7
 """How often each contestant is sampled at least."""
 
-PROTOCOL = "measure 2"
+PROTOCOL = "measure 3"
 """How contestants are timed in turn; the number changes with how that is done."""
 
 
@@ -310,6 +313,8 @@ def measure_together(
     fewest: int = FEWEST,
     leave_out: bool = False,
     longest_wait: float = LONGEST_WAIT,
+    against: Kernel | None = None,
+    seed: int = 0,
     sizes: Mapping[str, int] | None = None,
     **named_sizes: int,
 ) -> Together:
@@ -318,7 +323,10 @@ def measure_together(
     the last cache is written before each call. Each is sampled at least `fewest` times before `precision` counts;
     one of which that would take more than five times the `budget` is called once. With `leave_out`, those that
     fail are left out, all but the first. A RunError, `busy`, ends a wait of `longest_wait` seconds for others that
-    time on this machine. Everything else is as in `measure`."""
+    time on this machine. With `against` the results of the first (in its first call, in calls among the samples
+    that nobody knows, and on other inputs after them) are held to what that kernel means: RunError, `wrong-result`,
+    where they are wrong, `more-threads` where it kept more cores busy than it was given. Inputs follow from `seed`.
+    Everything else is as in `measure`."""
     contestants = [last_kernel(one) if is_traced(one) else one for one in contestants]
     target = check_target(target, cpu)
     count = thread_count(threads)
@@ -347,22 +355,31 @@ def measure_together(
         "precision": precision,
         "budget": budget,
         "fewest": fewest,
-        "seed": 0,
+        "seed": seed,
+        "threads": count,
     }
     ceiling = ceilings().at(count) if with_ceilings and not on_gpu else None
     open_, left_out = list(enumerate(subjects)), dict[int, str]()
     while True:
         run = {**job, "subjects": [subject.to_json() for _, subject in open_]}
-        with timing_lease(longest_wait=longest_wait):
-            outcome = run_child(run, time_limit, memory_limit, threads=None if on_gpu else count)
-        try:
-            result = _result(outcome, [_name(subject) for _, subject in open_])
-            break
-        except DojoError as error:
-            failed = _last_begun(outcome)
-            if not (leave_out and failed):
-                raise
-            left_out[open_.pop(failed)[0]] = error.diagnostic.message
+        with temporary_folder() as folder:
+            path = str(Path(folder, "results"))
+            with timing_lease(longest_wait=longest_wait):
+                outcome = run_child(
+                    {**run, "results": None if against is None else path}, time_limit, memory_limit,
+                    threads=None if on_gpu else count,
+                )  # fmt: skip
+            try:
+                result = _result(outcome, [_name(subject) for _, subject in open_])
+                if against is not None:
+                    kept = {name: f"{path}-{name}" for name in result.get("kept", ())}
+                    hold(kernels[0], against, target, full, seed, kept, time_limit)
+                break
+            except DojoError as error:
+                failed = _last_begun(outcome)
+                if not (leave_out and failed):
+                    raise
+                left_out[open_.pop(failed)[0]] = error.diagnostic.message
     protocol = f"{PROTOCOL}, {_way(on_gpu, caches)}"
     memory, fma_f32, fma_f64 = (
         (*result["ceilings"], None)

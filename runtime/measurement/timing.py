@@ -30,11 +30,13 @@ from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.measurement.clocks import Clocks, second_clock
 from dojoir.runtime.measurement.gpu_timing import time_on_gpu
+from dojoir.runtime.measurement.kept import AMONG, FIRST, OTHER, Kept, inputs_of
 from dojoir.runtime.measurement.memory import last_level_cache, marked, physical_memory, touched
 from dojoir.runtime.measurement.spread import spread
+from dojoir.runtime.process.offspring import Cores, crowd
 from dojoir.runtime.process.subject import KernelSubject, PythonCode, subject_from_json
 from dojoir.runtime.process.worker import Report
-from dojoir.runtime.verification.inputs import make_inputs
+from dojoir.runtime.verification.guard import STAGGER, Guarded, fenced
 from dojoir.support.frozen import dataclass
 
 SAMPLE_SECONDS = 100e-6
@@ -51,6 +53,10 @@ LOOK_SECONDS, REST_SECONDS = 0.2e-3, 0.25
 
 LAST_CALLS = 3
 """After how many calls, one after another, results are compared at the end."""
+
+LOOKS, SPOTS, LONGEST_SPOT = 6, 4, 64
+"""In how many rounds results are compared, how many spots of each output hold a pattern before the sample of such a
+round, and how many elements a spot has at most."""
 
 POISON = 0xFF
 """The value of the bytes of outputs before the first call of each: one that writes nothing is seen."""
@@ -77,11 +83,20 @@ class Contestant:
     mark: int = 0
     """A digest of what its first call put out."""
 
+    off: float = 0.0
+    """How far results are at most from those of the first call of the first contestant."""
+
+    cores: Cores = field(default_factory=Cores)
+
     clocks: Clocks = field(default_factory=Clocks)
     """All that was timed, by both clocks."""
 
     def sample(self) -> float:
         """Seconds of one call, as the mean of a sample."""
+        with self.cores.used():
+            return self._sample()
+
+    def _sample(self) -> float:
         batch = [*islice(cycle(range(len(self.sets))), self.position, self.position + self.calls)]
         self.position = (self.position + self.calls) % len(self.sets)
         if self.inouts or self.flush is not None:
@@ -119,16 +134,16 @@ def run_timing(job: Mapping[str, Any], report: Report) -> None:
     subjects = [subject_from_json(subject) for subject in job["subjects"]]
     first = next(subject for subject in subjects if isinstance(subject, KernelSubject))
     sizes: dict[str, int] = job["sizes"]
-    inputs = make_inputs(first.kernel, sizes, job["seed"], "uniform")
+    inputs, others = (inputs_of(first.kernel, sizes, job["seed"])[kind] for kind in (FIRST, OTHER))
     if is_device(first.target):
-        time_on_gpu(subjects, first.kernel, inputs, job, report)
+        time_on_gpu(subjects, first.kernel, inputs, others, job, report)
         return
     arena = _Arena(sizes, inputs, job["caches"])
+    keep = Kept(job.get("results"))
     contestants: list[Contestant] = []
     for number, subject in enumerate(subjects):
         report({"building": number})
         contestants.append(arena.contestant(subject, first.kernel))
-    differences: list[float] = []
     results: dict[str, np.ndarray] = {}
     for number, contestant in enumerate(contestants):
         report({"warming": number})
@@ -136,16 +151,28 @@ def run_timing(job: Mapping[str, Any], report: Report) -> None:
         _warm(contestant, job["budget"], job["fewest"])
         if not number:
             results = {name: np.array(value) for name, value in _outputs(first.kernel, contestant).items()}
-        differences.append(_difference(first.kernel, results, contestant))
+        contestant.off = _difference(first.kernel, results, contestant)
         contestant.mark = marked(_outputs(first.kernel, contestant).values())
+    keep(FIRST, results)
+    look = _Look(first.kernel, results, contestants[0], keep)
     report({"sampling": True})
-    rounds = _sample(contestants, job)
-    for number, contestant in enumerate(contestants):
+    rounds = _sample(contestants, job, look)
+    for contestant in contestants:
         if (wrong := contestant.clocks.disagreement()) is not None:
             raise RunError(wrong, "bad-clock")
-        differences[number] = max(differences[number], _after(first.kernel, results, contestant))
+        for _ in range(LAST_CALLS if contestant.is_kernel and not contestant.is_slow else 0):
+            _poison(first.kernel, contestant)
+            contestant.single(0)
+            look.compare(contestant, 0)
+    if keep.folder is not None:
+        arena.check(inputs)
+        own = contestants[0]
+        if wrong := crowd(own.cores.all, own.cores.others, job["threads"]):
+            raise RunError(wrong, "more-threads")
+        keep(OTHER, _on_others(first.kernel, own, others))
     report({
-        "differences": differences,
+        "differences": [contestant.off for contestant in contestants],
+        "kept": keep.names,
         "samples": [contestant.samples for contestant in contestants],
         "calls": [contestant.calls for contestant in contestants],
         "sets": [len(contestant.sets) for contestant in contestants],
@@ -159,6 +186,7 @@ class _Arena:
     def __init__(self, sizes: Mapping[str, int], inputs: Mapping[str, np.ndarray], caches: str) -> None:
         self.sizes, self.inputs, self.caches = sizes, inputs, caches
         self.shared: dict[tuple[Buffer, ...], list[Arguments]] = {}
+        self.fences: list[tuple[Buffer, Guarded]] = []
         self.flushed = touched(2 * last_level_cache() if caches == "flushed" else 0)
         self.byte = 0
 
@@ -182,8 +210,39 @@ class _Arena:
         if key not in self.shared:
             size = sum(storage_bytes(buffer, self.sizes) for buffer in key if not takes_value(buffer))
             count = _sets(size) if self.caches == "rotated" else 1
-            self.shared[key] = [_arguments(kernel, self.sizes, self.inputs) for _ in range(count)]
+            self.shared[key] = [{} for _ in range(count)]
+            for buffer in key:
+                self._place(buffer, self.shared[key])
         return self.shared[key]
+
+    def _place(self, buffer: Buffer, sets: Sequence[Arguments]) -> None:
+        """Adds an argument to each set of arrays: between fences, as in all that are timed."""
+        if takes_value(buffer):
+            for one in sets:
+                one[buffer.name] = scalar_value(buffer, self.inputs[buffer.name])
+            return
+        size = storage_bytes(buffer, self.sizes)
+        step = size if len(sets) == 1 else -(-size // 64) * 64
+        block = fenced(step * len(sets), STAGGER * len(self.fences))
+        self.fences.append((buffer, block))
+        for number, one in enumerate(sets):
+            array = place(block.memory[number * step : number * step + size], buffer, self.sizes)
+            if buffer.role != "out":
+                array[...] = self.inputs[buffer.name]
+            one[buffer.name] = array
+
+    def check(self, inputs: Mapping[str, np.ndarray]) -> None:
+        """Raises RunError where calls wrote outside of the arrays, or into inputs."""
+        for buffer, block in self.fences:
+            if not block.is_intact:
+                raise RunError(f"it wrote outside of {buffer.name} while it was timed", "wrong-result")
+        for sets in self.shared.values():
+            for name, array in sets[0].items():
+                is_input = isinstance(array, np.ndarray) and any(
+                    b.name == name and b.role == "in" for b, _ in self.fences
+                )
+                if is_input and np.asarray(array).tobytes() != inputs[name].tobytes():
+                    raise RunError(f"it changed its input {name} while it was timed", "wrong-result")
 
     def flush(self) -> None:
         """Writes a buffer of twice the last cache, in which nothing else is then."""
@@ -191,28 +250,64 @@ class _Arena:
         self.flushed[:] = self.byte
 
 
-def _after(kernel: Kernel, results: Mapping[str, np.ndarray], contestant: Contestant) -> float:
-    """The largest difference from the results of the first in some calls after the rounds: work that is left out
-    once nobody looks any more."""
-    worst = 0.0
-    for _ in range(LAST_CALLS if contestant.is_kernel and not contestant.is_slow else 0):
-        _poison(kernel, contestant)
-        contestant.single(0)
-        if marked(_outputs(kernel, contestant).values()) != contestant.mark:
-            worst = max(worst, _difference(kernel, results, contestant))
-    return worst
+def _on_others(kernel: Kernel, contestant: Contestant, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The results of a call on other inputs."""
+    for buffer in kernel.arguments:
+        array = contestant.sets[0][buffer.name]
+        if buffer.role == "in" and isinstance(array, np.ndarray) and not takes_value(buffer):
+            array[...] = inputs[buffer.name]
+    contestant.inouts = {name: inputs[name] for name in contestant.inouts}
+    _poison(kernel, contestant)
+    contestant.single(0)
+    return _outputs(kernel, contestant)
 
 
-def _outputs(kernel: Kernel, contestant: Contestant) -> dict[str, np.ndarray]:
+def _outputs(kernel: Kernel, contestant: Contestant, number: int = 0) -> dict[str, np.ndarray]:
     names = (buffer.name for buffer in kernel.arguments if buffer.role != "in")
-    return {name: np.asarray(contestant.sets[0][name]) for name in names}
+    return {name: np.asarray(contestant.sets[number][name]) for name in names}
+
+
+@dataclass
+class _Look:
+    """Looks at calls among the samples, of nobody knows which: spots of their outputs hold a pattern before, and
+    what is there afterwards is compared with the `results` of the first call of all."""
+
+    kernel: Kernel
+    results: Mapping[str, np.ndarray]
+    own: Contestant
+    keep: Kept
+    draw: random.Random = field(default_factory=random.Random)
+
+    def rounds(self, fewest: int) -> frozenset[int]:
+        """The rounds in which calls are looked at."""
+        return frozenset(self.draw.sample(range(1, fewest + 1), min(LOOKS, fewest)))
+
+    def spoil(self, contestant: Contestant, number: int) -> None:
+        """Puts the pattern into some spots of a set of arrays."""
+        for name, array in _outputs(self.kernel, contestant, number).items():
+            for _ in range(SPOTS if self.kernel.buffer(name).role == "out" and array.size else 0):
+                at = [slice(n, n + 1) for n in map(self.draw.randrange, array.shape)]
+                at[-1:] = [slice(one.start, one.start + LONGEST_SPOT) for one in at[-1:]]
+                array[tuple(at)] = _pattern(array.dtype)
+
+    def compare(self, contestant: Contestant, number: int) -> None:
+        """Compares the results in a set of arrays."""
+        outputs = _outputs(self.kernel, contestant, number)
+        if marked(outputs.values()) != contestant.mark:
+            contestant.off = max(contestant.off, _difference(self.kernel, self.results, contestant, number))
+            if contestant is self.own:
+                self.keep(AMONG, outputs)
+
+
+def _pattern(dtype: np.dtype[Any]) -> Any:
+    return np.full(dtype.itemsize, POISON, np.uint8).view(dtype)[0]
 
 
 def _poison(kernel: Kernel, contestant: Contestant) -> None:
     for buffer in kernel.arguments:
         array = contestant.sets[0].get(buffer.name)
         if buffer.role == "out" and isinstance(array, np.ndarray):
-            array[...] = np.full(array.dtype.itemsize, POISON, np.uint8).view(array.dtype)[0]
+            array[...] = _pattern(array.dtype)
 
 
 def _sets(size: int) -> int:
@@ -220,19 +315,6 @@ def _sets(size: int) -> int:
     wanted = 2 * last_level_cache() // max(size, 1) + 2
     affordable = physical_memory() // 4 // max(size, 1)
     return max(1, min(wanted, affordable, MOST_SETS))
-
-
-def _arguments(kernel: Kernel, sizes: Mapping[str, int], inputs: Mapping[str, np.ndarray]) -> Arguments:
-    arguments: Arguments = {}
-    for buffer in kernel.arguments:
-        if takes_value(buffer):
-            arguments[buffer.name] = scalar_value(buffer, inputs[buffer.name])
-            continue
-        array = place(touched(storage_bytes(buffer, sizes)), buffer, sizes)
-        if buffer.role != "out":
-            array[...] = inputs[buffer.name]
-        arguments[buffer.name] = array
-    return arguments
 
 
 def _warm(contestant: Contestant, budget: float, fewest: int) -> None:
@@ -252,7 +334,9 @@ def _warm(contestant: Contestant, budget: float, fewest: int) -> None:
         contestant.calls = max(1, min(MOST_CALLS, round(SAMPLE_SECONDS / max(best, 1e-9))))
 
 
-def _sample(contestants: Sequence[Contestant], job: Mapping[str, Any]) -> int:
+def _sample(contestants: Sequence[Contestant], job: Mapping[str, Any], look: _Look | None = None) -> int:
+    """Samples in rounds, and gives how many there were."""
+    looked = look.rounds(job["fewest"]) if look is not None else frozenset()
     precision, confidence, budget = job["precision"], job["confidence"], job["budget"]
     order = [contestant for contestant in contestants if not contestant.is_slow]
     shuffle = random.Random(0).shuffle
@@ -266,7 +350,12 @@ def _sample(contestants: Sequence[Contestant], job: Mapping[str, Any]) -> int:
                 rested += _let_rest()
                 if job["caches"] == "warm":
                     contestant.single(0)  # the others had the caches since
+            at, is_looked = contestant.position, number in looked and contestant.is_kernel
+            if look is not None and is_looked:
+                look.spoil(contestant, at)
             contestant.samples.append(contestant.sample())
+            if look is not None and is_looked:
+                look.compare(contestant, at)
         elapsed = perf_counter() - start
         over = elapsed - rested > budget or elapsed > LONGEST * budget
         if number >= next_look or over:
@@ -299,7 +388,7 @@ def _others_work() -> bool:
     return any(text.rpartition(")")[2].split()[0] == "R" for text in texts)
 
 
-def _difference(kernel: Kernel, results: Mapping[str, np.ndarray], other: Contestant) -> float:
+def _difference(kernel: Kernel, results: Mapping[str, np.ndarray], other: Contestant, number: int = 0) -> float:
     """The largest difference from the results of the first, as a share of the largest value there. An `inout`
     array that a contestant has left as it was holds no result: it has put it elsewhere, as libraries without
     operations in place do."""
@@ -307,7 +396,7 @@ def _difference(kernel: Kernel, results: Mapping[str, np.ndarray], other: Contes
     for buffer in kernel.arguments:
         if buffer.role == "in":
             continue
-        a, b = (_numbers(values[buffer.name], buffer) for values in (results, other.sets[0]))
+        a, b = (_numbers(values[buffer.name], buffer) for values in (results, other.sets[number]))
         if a.shape != b.shape:
             raise RunError(f"a contestant changed the shape of {buffer.name}", "other-arguments")
         if buffer.name in other.inouts and np.array_equal(b, _numbers(other.inouts[buffer.name], buffer)):

@@ -19,6 +19,9 @@ HUGE_PAGE = 2 << 20
 LOOKED_AT = 256 << 10
 """How many bytes behind an array on huge pages hold the pattern."""
 
+STAGGER = 320
+"""By how many bytes more than the one before a small array begins behind the start of a page, where it is timed."""
+
 PATTERN = 0xA5
 """Every byte of the slack, and of an output before the kernel writes it where NaN is not used."""
 

@@ -4,16 +4,21 @@ vectors, as far as its facts allow."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Guard, Kernel, Node, Scope, Statement, holds
 from dojoir.runtime.verification.inputs import has_room
+from dojoir.support.public import public
 
 TRIED = 64
 """How far above a wished size one is searched that fits the facts of the kernel."""
 
 LONG = (1031, 131)
 """More than two blocks of eight vectors of 64 lanes, or, where that takes long, of four of 16 lanes."""
+
+STRIDES = (1, 64, 512, 4096)
+"""What a size that is drawn is made a multiple of, where facts ask for it."""
 
 STEPS = 4000
 """How many combinations that search may look at."""
@@ -42,6 +47,29 @@ def sample_sizes(kernel: Kernel, most_instances: int) -> list[dict[str, int]]:
     counted = sorted((count_instances(kernel, sizes, 1 << 40), i) for i, sizes in enumerate(distinct))
     within = {i for count, i in counted if count <= most_instances} or {counted[0][1]}
     return [sizes for i, sizes in enumerate(distinct) if i in within]
+
+
+@public
+def sizes_between(
+    kernel: Kernel, largest: Mapping[str, int], count: int = 2, seed: int = 0
+) -> list[dict[str, int]]:
+    """At most `count` assignments of the runtime sizes that are drawn below `largest`, the first in its upper
+    half, the others of any magnitude, as far as the facts of the kernel allow. Raises ArgumentError for a size
+    that the kernel does not have."""
+    kernel.specialize(**largest)
+    random = Random(seed)
+    most = [largest[name] for name in kernel.runtime_sizes]
+    drawn: dict[tuple[int, ...], dict[str, int]] = {}
+    for number in range(2 * count):
+        shares = [1 - random.random() / 2 if not number else random.random() for _ in most]
+        wish = [max(1, round(m * s if not number else m**s) - 1) for m, s in zip(most, shares, strict=True)]
+        wishes = (
+            [v - v % min(g, m & -m) or min(g, m & -m) for v, m in zip(wish, most, strict=True)] for g in STRIDES
+        )
+        sizes = next((found for one in wishes if (found := _nearest(kernel, one)) is not None), None)
+        if sizes is not None and sizes != dict(largest):
+            drawn.setdefault(tuple(sizes.values()), sizes)
+    return [*drawn.values()][:count]
 
 
 def _long(kernel: Kernel, at: int, most_instances: int) -> dict[str, int] | None:

@@ -115,7 +115,7 @@ def test_the_command_benches_a_kernel_and_a_trace(capsys: pytest.CaptureFixture[
     out, err = capsys.readouterr()
     lines = [json.loads(line)["bench"] for line in out.splitlines()]
     assert err == "" and [line["sizes"] for line in lines] == [{"N": 64}, {"N": 128}] * 2
-    assert all(line["correct"] is True and line["protocol"] == "measure 2, warm caches" for line in lines)
+    assert all(line["correct"] is True and line["protocol"] == "measure 3, warm caches" for line in lines)
     assert "text" in lines[2]["speedup"] and "text" not in lines[0]["speedup"]
 
 

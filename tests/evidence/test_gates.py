@@ -33,7 +33,8 @@ def times(factor: float, kernel: dojoir.Kernel, noise: float = 0.0, seed: int = 
 
 def asked(trace: dojoir.Trace, sizes: dict[str, int], target: str = "llvm", **given: object) -> Gates:
     clock = given.pop("measure", times(2.0, trace.kernel))
-    return gate(Asked(trace, target, [sizes], 1, ("text",), seed=4711, measure=clock, **given))
+    beside = given.pop("beside", ("text",))
+    return gate(Asked(trace, target, [sizes], 1, beside, seed=4711, measure=clock, **given))
 
 
 def failed_at(found: Gates) -> str:
@@ -60,12 +61,12 @@ def test_the_page_lists_each_with_its_gate() -> None:
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.path.stem)
 def test_a_cheat_fails_at_the_gate_that_is_meant_for_it(cheat: Cheat, tmp_path: Path) -> None:
     trace, given = dojoir.Trace(cheat.kernel), {}
-    if cheat.gate == "faster":  # its peer is the text, of which this target makes the same
-        trace, given = trace.then("split(0, 16)"), {"measure": dojoir.measure_together, "seconds": 0.5}
+    if cheat.gate == "faster":
+        given = {"measure": dojoir.measure_together, "seconds": 0.5, "beside": ("c",)}
     with planted(cheat, tmp_path) as target:
         found = asked(trace, cheat.sizes, target, **given)
     assert failed_at(found) == cheat.gate, gate_lines(found)
-    assert cheat.gate != "faster" or "after the rounds" in found["faster"].reason
+    assert cheat.gate != "faster" or re.search("timed calls|after the rounds|as fast as c", found["faster"].reason)
 
 
 # -- traces that cheat -------------------------------------------------------------------------------------------
@@ -120,6 +121,23 @@ def test_a_schedule_of_the_library_passes_all_gates(name: str) -> None:
     trace = dojoir.optimize(kernel, "llvm", sizes=sizes, threads=1)
     found = asked(trace, sizes)
     assert found.ok or trace.kernel == kernel, gate_lines(found)
+
+
+def test_what_is_faster_passes_the_last_timing_too() -> None:
+    """The honest twin of what knows that it is timed: results of timed calls are what the text means."""
+    sizes = {"N": 300, "M": 400}
+    trace = dojoir.optimize(dojoir.kernels.load("gemv"), "llvm", sizes=sizes, threads=1)
+    found = asked(trace, sizes, measure=dojoir.measure_together, seconds=0.5)
+    assert found.ok, gate_lines(found)
+
+
+def test_memory_that_a_call_gives_back_is_not_left_behind() -> None:
+    """The honest twin of what leaks, and of what has a thread of its own: a temporary on the heap, two threads."""
+    text = "kernel twice(N)\nin x: f32[N]\nout y: f32[N]\ntmp t: f32[N]\nN\n| t[{0}] = x[{0}] + 1\n"
+    trace = dojoir.Trace(dojoir.parse(text + "N\n| y[{0}] = t[N - 1 - {0}]\n")).then("parallelize(1)")
+    for threads in (1, 2):
+        spent = dojoir.testing.spending(trace.kernel, "llvm", sizes={"N": 200_000}, threads=threads)
+        assert not spent.complaint(threads), spent
 
 
 def test_two_threads_are_judged_and_another_number_is_told() -> None:

@@ -52,7 +52,7 @@ def test_a_gpu_is_benched_by_one_protocol(driver: FakeDriver, cold: bool) -> Non
     assert found.correct == "pass", found.reason
     assert shape.status == "ok" and shape.own is not None and shape.own.count >= 3, shape.reason
     words = "by events, the last cache written before each call" if cold else "a graph started again"
-    assert found.protocol == f"measure 2, {words}"
+    assert found.protocol == f"measure 3, {words}"
     text = shape.peer("text")
     assert text is not None and text.difference == 0 and set(shape.left_out) >= {"c", "numpy"}
     assert shape.ceiling is not None and shape.ceiling.memory is not None, "of the same run"
