@@ -27,8 +27,9 @@ if TYPE_CHECKING:
         measure_together,
         ratio_of,
     )
-    from dojoir.runtime.measurement.ratio import Ratio
+    from dojoir.runtime.measurement.ratio import Ratio, mean_of, ratio_apart
     from dojoir.runtime.measurement.roofline import Ceilings, ceilings
+    from dojoir.runtime.measurement.spread import Spread, geometric, spread
     from dojoir.runtime.process.subject import PythonCode
     from dojoir.runtime.verification.random_inputs import random_inputs
     from dojoir.runtime.verification.repeats import Repeats, ignored_inputs, repeats
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bottleneck", "Card", "Case", "Ceilings", "Compiled", "Contestant", "Doctor", "Evaluation", "Evaluator",
-    "ForTarget", "Library", "Measurement", "PythonCode", "Ratio", "Repeats", "Report", "Together", "bottleneck",
-    "ceilings", "compile", "doctor", "emit", "ignored_inputs", "measure", "measure_together", "processor",
-    "profile", "random_inputs", "ratio_of", "repeats", "thread_count", "verify", "write_library",
+    "ForTarget", "Library", "Measurement", "PythonCode", "Ratio", "Repeats", "Report", "Spread", "Together",
+    "bottleneck", "ceilings", "compile", "doctor", "emit", "geometric", "ignored_inputs", "mean_of", "measure",
+    "measure_together", "processor", "profile", "random_inputs", "ratio_apart", "ratio_of", "repeats", "spread",
+    "thread_count", "verify", "write_library",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__)

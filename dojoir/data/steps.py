@@ -11,7 +11,9 @@ from typing import Any
 
 import dojoir
 from dojoir.data.forms import NOT_EVALUATED, Episode, Label, Offer, Profile, Size, Split, Step, Timing
-from dojoir.data.trees import TIMED, Context, Node, Tree, leaves
+from dojoir.data.trees import TIMED, Node, Tree, leaves
+from dojoir.records import Context
+from dojoir.records.contexts import STATIC
 
 NEAR = 0.02
 """Times are the same within this share, where their intervals meet."""
@@ -38,12 +40,12 @@ def steps_of(tree: Tree, making: Making) -> Iterator[Step]:
         before = node.parent
         if before is None or _elsewhere(node, context) or _elsewhere(before, context):
             continue
-        start = tree.start.timing.seconds
-        timing, seconds = node.timing, node.timing.seconds
+        start, seconds, move = tree.start.state.seconds, node.state.seconds, node.way[-1]
+        timing = node.timing
         yield Step(
-            id=_id(tree, context, before.kernel.hash, node.move), versions=context[5], way=before.way,
+            id=_id(tree, context, before.kernel.hash, move), versions=context.versions, way=before.way,
             before=before.kernel.hash, text=_text(before.kernel), timing_before=before.timing,
-            offered=tuple(Offer(move, before.offered[move]) for move in sorted(before.offered)), move=node.move,
+            offered=tuple(Offer(move, before.offered[move]) for move in sorted(before.offered)), move=move,
             after=node.kernel.hash, text_after=_text(node.kernel), timing=timing,
             speed=start / seconds if start and seconds and timing.status in TIMED else None,
             label=label(before.timing, timing), best_later=node.best,
@@ -68,14 +70,14 @@ def episodes_of(tree: Tree, making: Making) -> Iterator[Episode]:
         way.reverse()
         if any(_elsewhere(node, context) for node in way):
             continue
-        start = tree.start.timing.seconds
-        timed = [(node.timing.seconds, number) for number, node in enumerate(way, 1)
-                 if node.timing.seconds and node.timing.status in TIMED]  # fmt: skip
+        start = tree.start.state.seconds
+        timed = [(node.state.seconds, number) for number, node in enumerate(way, 1)
+                 if node.state.seconds and node.state.status in TIMED]  # fmt: skip
         best = min(timed, default=None)
         yield Episode(
             id=_id(tree, context, leaf.kernel.hash, "episode"), moves=leaf.way,
             states=tuple(node.kernel.hash for node in way), statuses=tuple(node.timing.status for node in way),
-            seconds=tuple(node.timing.seconds for node in way), start_seconds=start,
+            seconds=tuple(node.state.seconds for node in way), start_seconds=start,
             best_at=None if best is None else best[1],
             best_speed=None if best is None or not start or not best[0] else start / best[0],
             is_answer=is_answer, stopped=tree.bundle.run.stopped, **about,
@@ -104,13 +106,13 @@ def _common(tree: Tree) -> tuple[Context, dict[str, int]] | None:
     context = tree.context
     if context is None:
         return None
-    sizes: Any = json.loads(context[2])
+    sizes: Any = json.loads(context.sizes)
     return None if isinstance(sizes, list) else (context, dict(sizes))
 
 
 def _elsewhere(node: Node, context: Context) -> bool:
     """Whether a state was evaluated in another context, so that its time is not to be compared."""
-    return node.context is not None and node.context != context
+    return node.state.context not in (None, context)
 
 
 def _about(tree: Tree, context: Context, sizes: Mapping[str, int], split: Split) -> dict[str, Any]:
@@ -118,15 +120,26 @@ def _about(tree: Tree, context: Context, sizes: Mapping[str, int], split: Split)
     task = run.settings.get("task", "")
     return {
         "run": run.name, "task": task if isinstance(task, str) else "", "kernel": run.kernel, "start": run.start,
-        "split": split, "machine": context[0], "target": context[1],
-        "sizes": tuple(Size(name, value) for name, value in sorted(sizes.items())), "threads": context[3],
-        "protocol": context[4],
+        "split": split, "machine": context.machine, "target": context.target,
+        "sizes": tuple(Size(name, value) for name, value in sorted(sizes.items())), "threads": context.threads,
+        "protocol": context.protocol,
     }  # fmt: skip
 
 
 def _id(tree: Tree, context: Context, state: str, move: str) -> str:
     """The same for the same move at the same state in the same context: by it duplicates are told."""
-    words = "\0".join((tree.bundle.run.start, *map(str, context[:5]), state, move))
+    words = "\0".join(
+        (
+            tree.bundle.run.start,
+            context.machine,
+            context.target,
+            context.sizes,
+            str(context.threads),
+            context.protocol,
+            state,
+            move,
+        )
+    )
     return hashlib.sha256(words.encode()).hexdigest()[:20]
 
 
@@ -146,13 +159,13 @@ def _work(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> Profile:
 
 
 def _profile(node: Node, work: Profile, context: Context, sizes: Mapping[str, int], cards: bool) -> Profile:
-    seconds = node.timing.seconds
-    if not seconds or node.timing.status not in TIMED or context[4] == "static":
+    seconds = node.state.seconds
+    if not seconds or node.state.status not in TIMED or context.protocol == STATIC:
         return work
     found = replace(work, gflops=work.flops / seconds / 1e9, gbytes=work.bytes / seconds / 1e9)
-    if cards and node.timing.status == "ok":
+    if cards and node.state.status == "ok":
         try:
-            card = dojoir.profile(node.kernel, context[1], sizes=sizes, threads=context[3], counted=False)
+            card = dojoir.profile(node.kernel, context.target, sizes=sizes, threads=context.threads, counted=False)
         except dojoir.DojoError as error:
             return replace(found, kind="unknown", why=error.diagnostic.message)
         found = replace(found, kind=card.kind, why=card.why)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import dojoir
 from dojoir.data.forms import NOT_EVALUATED, Later, Timing
 from dojoir.evidence.bundle import STATES
 from dojoir.evidence.reading import Bundle
+from dojoir.records import Context, State, states_in
 
 TIMED = ("ok", "cut")
 """The statuses of what is right and has a time."""
@@ -19,25 +17,24 @@ TIMED = ("ok", "cut")
 CANDIDATE = "candidate"
 """The verdict of what was not asked yet: a later one takes its place."""
 
-UNKNOWN = Timing(NOT_EVALUATED, "", None, None, None)
-
-Context = tuple[str, str, str, int, str, str]
-"""Machine, target, sizes as text, threads, protocol, versions."""
-
 
 @dataclass
 class Node:
-    """A state: its kernel, the move to it, the moves from the start to it, its timing."""
+    """A state with its kernel, the node before it, and the moves from the start to it."""
 
+    state: State
     kernel: dojoir.Kernel
     parent: Node | None
-    move: str
     way: tuple[str, ...]
-    timing: Timing = UNKNOWN
-    context: Context | None = None
     children: list[Node] = field(default_factory=list)
     offered: dict[str, str] = field(default_factory=dict)
     best: Later | None = None
+
+    @property
+    def timing(self) -> Timing:
+        """The outcome as a line of a data set has it."""
+        one = self.state
+        return Timing(one.status or NOT_EVALUATED, one.reason, one.seconds, one.low, one.high)
 
 
 @dataclass
@@ -56,7 +53,7 @@ class Tree:
     @property
     def context(self) -> Context | None:
         """Where its states were evaluated: of what was, the first."""
-        return next((node.context for node in self.nodes.values() if node.context is not None), None)
+        return next((one.state.context for one in self.nodes.values() if one.state.context is not None), None)
 
 
 def tree_of(bundle: Bundle) -> Tree:
@@ -66,59 +63,57 @@ def tree_of(bundle: Bundle) -> Tree:
     start = bundle.start
     if start.hash != bundle.run.start:
         raise dojoir.ArgumentError(f"{bundle.run.name}: its start has another hash", "changed-run")
-    root = Node(start, None, "", ())
+    root = Node(State(start.hash, start.hash, kernel=start.name), start, None, ())
     tree = Tree(bundle, {start.hash: root}, [])
-    for line in bundle.lines(STATES):
-        with contextlib.suppress(KeyError):
-            _take(tree, line, start.hash)
+    lines = [*bundle.lines(STATES)]
+    for state in states_in(lines):
+        if state.start == start.hash:
+            _take(tree, state)
+    for line in lines:
+        match line:
+            case {"of": str(of)} if of != start.hash:
+                pass
+            case {"drawn": str(hash), "moves": list(moves)} if hash in tree.nodes:
+                offered = tree.nodes[hash].offered
+                for move, verdict in moves:
+                    if offered.get(str(move), CANDIDATE) == CANDIDATE:
+                        offered[str(move)] = str(verdict)
     for node in reversed(tree.nodes.values()):  # children stand after their parents
         node.best = _best(node, root)
     return tree
 
 
-def _take(tree: Tree, line: Mapping[str, Any], start: str) -> None:
-    match line:
-        case {"of": str(of)} if of != start:
-            pass
-        case {"state": str(hash), "parent": str(parent), "move": str(move)} if hash not in tree.nodes:
-            before = tree.nodes[parent]
-            try:
-                kernel = dojoir.apply(before.kernel, move, unsafe=True)
-            except dojoir.DojoError as error:
-                tree.wrong.append(f"{hash[:12]}: {move}: {error.diagnostic.message}")
-                return
-            if kernel.hash != hash:
-                tree.wrong.append(f"{hash[:12]}: {move} leads to another kernel")
-                return
-            node = tree.nodes[hash] = Node(kernel, before, move, (*before.way, move))
-            before.children.append(node)
-            before.offered[move] = "legal"
-        case {"result": str(hash), "status": str(status), "context": dict(context)}:
-            node = tree.nodes[hash]
-            if status != "lost":
-                interval = line.get("interval") or [None, None]
-                node.timing = Timing(status, str(line.get("reason", "")), line.get("seconds"), *interval)
-                node.context = (
-                    str(context["machine"]), str(context["target"]), json.dumps(context["sizes"]),
-                    int(context["threads"]), str(context["protocol"]), str(context["versions"]),
-                )  # fmt: skip
-        case {"drawn": str(hash), "moves": list(moves)}:
-            offered = tree.nodes[hash].offered
-            for move, verdict in moves:
-                if offered.get(str(move), CANDIDATE) == CANDIDATE:
-                    offered[str(move)] = str(verdict)
+def _take(tree: Tree, state: State) -> None:
+    """A state that was reached, or evaluated; of several evaluations the last counts, and none that was lost."""
+    node = tree.nodes.get(state.hash)
+    if node is not None:
+        node.state = state if state.status not in ("", "lost") else node.state
+    elif state.parent in tree.nodes and state.move is not None:
+        before = tree.nodes[state.parent]
+        try:
+            kernel = dojoir.apply(before.kernel, state.move, unsafe=True)
+        except dojoir.DojoError as error:
+            tree.wrong.append(f"{state.hash[:12]}: {state.move}: {error.diagnostic.message}")
+            return
+        if kernel.hash != state.hash:
+            tree.wrong.append(f"{state.hash[:12]}: {state.move} leads to another kernel")
+            return
+        node = tree.nodes[state.hash] = Node(state, kernel, before, (*before.way, state.move))
+        before.children.append(node)
+        before.offered[state.move] = "legal"
 
 
 def _best(node: Node, root: Node) -> Later | None:
     """The fastest of a state and all behind it, whose best are known."""
     found: Later | None = None
-    if node.timing.status in TIMED and node.timing.seconds:
-        found = Later(node.kernel.hash, node.timing.seconds, node.timing.low, node.timing.high, None, 0)
+    one = node.state
+    if one.status in TIMED and one.seconds:
+        found = Later(one.hash, one.seconds, one.low, one.high, None, 0)
     for child in node.children:
         if child.best is not None and (found is None or child.best.seconds < found.seconds):
             found = replace(child.best, moves=child.best.moves + 1)
-    if found is not None and root.timing.seconds:
-        found = replace(found, speed=root.timing.seconds / found.seconds)
+    if found is not None and root.state.seconds:
+        found = replace(found, speed=root.state.seconds / found.seconds)
     return found
 
 

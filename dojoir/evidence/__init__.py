@@ -8,13 +8,13 @@ from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.evidence.benching import bench
-    from dojoir.evidence.figures import Bench, Interval, Shape, Times, fast_p
+    from dojoir.evidence.figures import Bench, Shape, Times, fast_p
     from dojoir.evidence.forms import from_text, schema, to_data, to_text
     from dojoir.evidence.gates import Asked, Gate, Gates, gate, gate_lines
     from dojoir.evidence.peers import PEERS, TorchFunction
 
 __all__ = [
-    "PEERS", "Asked", "Bench", "Gate", "Gates", "Interval", "Shape", "Times", "TorchFunction", "bench",
+    "PEERS", "Asked", "Bench", "Gate", "Gates", "Shape", "Times", "TorchFunction", "bench",
     "fast_p", "from_text", "gate", "gate_lines", "schema", "to_data", "to_text",
 ]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__)
+__getattr__, __dir__ = lazily(__name__, Interval="dojoir.runtime.Ratio")

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from dojoir import runtime
+
 VERSION = 2
 """The version of the record. From 2 on, what a run gained and what its gates say stand in its files alone, with all
 that they follow from."""
@@ -72,14 +74,15 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Gained:
-    """How many times as fast the result is as something else, above 1 for faster, with the interval of 95%
-    confidence."""
+class Gained(runtime.Ratio):
+    """How many times as fast the result is as something else, by its name."""
 
     beside: str
-    median: float
-    low: float
-    high: float
+
+    @classmethod
+    def of(cls, beside: str, found: runtime.Ratio) -> Gained:
+        """A ratio to what has a name."""
+        return cls(found.median, found.low, found.high, beside)
 
 
 @dataclass(frozen=True)

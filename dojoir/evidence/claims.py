@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -32,11 +32,12 @@ from dojoir.evidence.bundle import (
     Run,
     Verdict,
 )
-from dojoir.evidence.figures import Bench, Shape, computed
+from dojoir.evidence.figures import Bench, computed, sizes_in_words
 from dojoir.evidence.forms import json_of, to_data
 from dojoir.evidence.gates import FOLLOWS, NAMES, Gates, of_certificate, other_source
-from dojoir.evidence.reading import Bundle, State
-from dojoir.records.lines import figures_of_line, read_line
+from dojoir.evidence.reading import Bundle
+from dojoir.records import State
+from dojoir.records.lines import evaluated, read_line
 
 Check = tuple[Verdict, str]
 
@@ -226,7 +227,7 @@ def _states(given: Bundle) -> Check:
     for number, line in enumerate(lines, 1):
         if isinstance(line, dict) and "result" in line:
             results += 1
-            wrong = figures_of_line(line)
+            wrong = evaluated(State(str(line.get("of")), str(line["result"])), line).unfounded
             if wrong:
                 return "fail", f"{STATES}, line {number}: {wrong}"
     if results != given.run.states:
@@ -274,14 +275,14 @@ def _wrong_shapes(given: Bundle, bench: Bench) -> Iterator[str]:
         names = [one.name for one in shape.peers]
         twice = next((name for name in names if names.count(name) > 1 or name in shape.left_out), None)
         if dict(shape.sizes) not in known:
-            yield f"it was timed at {_at(shape)}, and the run is not of these sizes"
+            yield f"it was timed at {sizes_in_words(shape.sizes)}, and the run is not of these sizes"
         if twice is not None:
-            yield f"{twice} is there twice ({_at(shape)})"
+            yield f"{twice} is there twice ({sizes_in_words(shape.sizes)})"
         if shape.ceiling is not None:
             work, sizes = dojoir.cost(kernel), dict(shape.sizes)
             told = shape.ceiling.bytes, shape.ceiling.flops, shape.ceiling.integer
             if told != (work.bytes(sizes), work.flops(sizes), work.integer(sizes)):
-                yield f"the text does other work than the bench says ({_at(shape)})"
+                yield f"the text does other work than the bench says ({sizes_in_words(shape.sizes)})"
 
 
 def differing(one: Any, other: Any, where: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any, Any]]:
@@ -382,15 +383,6 @@ def _other_gates(run: Run, gates: Gates) -> str:
 def _short(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-def _at(shape: Shape) -> str:
-    return at(shape.sizes)
-
-
-def at(sizes: Mapping[str, int]) -> str:
-    """Sizes in words."""
-    return ", ".join(f"{name}={value}" for name, value in sizes.items()) or "no sizes"
 
 
 def _always(given: Bundle) -> bool:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import dojoir
-from dojoir.evidence.figures import Bench, Shape
+from dojoir import runtime
+from dojoir.evidence.figures import Bench, Shape, sizes_in_words
 from dojoir.evidence.reading import Bundle
 from dojoir.evidence.replay import incomparable
 from dojoir.support.seconds import format_seconds
@@ -18,16 +19,12 @@ Correctness = Literal["recovered", "regressed", "passes", "fails", "unknown"]
 
 
 @dataclass(frozen=True)
-class Beside:
-    """The time of one shape in both runs: how many times as fast the second is, above 1 for faster. The interval is
-    as wide as those of both times allow, for they were not taken in the same rounds."""
+class Beside(runtime.Ratio):
+    """The time of one shape in both runs, and how many times as fast the second is, not in the same rounds."""
 
     sizes: Mapping[str, int]
     before: float
     after: float
-    median: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -53,9 +50,8 @@ class Compared:
         if self.incomparable:
             lines.append(f"  times are incomparable: {self.incomparable}")
         for one in self.times:
-            sizes = ", ".join(f"{name}={value}" for name, value in one.sizes.items())
             seconds = f"{format_seconds(one.before)} to {format_seconds(one.after)}"
-            lines.append(f"  {sizes}: {seconds}, {one.median:.3g}x ({one.low:.3g} to {one.high:.3g}) as fast")
+            lines.append(f"  {sizes_in_words(one.sizes)}: {seconds}, {one} as fast")
         return "\n".join([*lines, *(f"  {line}" for line in self.moves)])
 
 
@@ -141,4 +137,4 @@ def _beside(before: Shape, after: Shape) -> Beside | None:
     a, b = before.own, after.own
     if a is None or b is None:
         return None
-    return Beside(after.sizes, a.seconds, b.seconds, a.seconds / b.seconds, a.low / b.high, a.high / b.low)
+    return Beside(**vars(runtime.ratio_apart(a, b)), sizes=after.sizes, before=a.seconds, after=b.seconds)

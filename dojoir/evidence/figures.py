@@ -56,18 +56,6 @@ def of_reports(reports: Sequence[Report]) -> tuple[Correct, str]:
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A ratio with its interval of 95% confidence."""
-
-    median: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.median:.3g}x ({self.low:.3g} to {self.high:.3g})"
-
-
-@dataclass(frozen=True)
 class Times:
     """The times of one contestant at one shape, in seconds of a call: the median of `count` samples with its
     interval of 95% confidence and its quartiles. `ratio` is how many times as fast as it the kernel is that is
@@ -82,7 +70,7 @@ class Times:
     third_quartile: float
     count: int
     samples: tuple[float, ...]
-    ratio: Interval | None = None
+    ratio: runtime.Ratio | None = None
     difference: float | None = None
 
 
@@ -110,7 +98,7 @@ class Shape:
     status: Status
     reason: str = ""
     own: Times | None = None
-    noise: Interval | None = None
+    noise: runtime.Ratio | None = None
     ceiling: Ceiling | None = None
     peers: tuple[Times, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -151,10 +139,14 @@ class Bench:
             name for shape in self.shapes for name in (*(one.name for one in shape.peers), *shape.left_out)
         ))  # fmt: skip
 
-    def speedups(self, name: str) -> list[float]:
+    def ratios(self, name: str) -> list[runtime.Ratio]:
         """How many times as fast as a peer the kernel is, at each shape where both were timed."""
         found = (shape.peer(name) for shape in self.shapes)
-        return [one.ratio.median for one in found if one is not None and one.ratio is not None]
+        return [one.ratio for one in found if one is not None and one.ratio is not None]
+
+    def speedups(self, name: str) -> list[float]:
+        """The same without their intervals."""
+        return [one.median for one in self.ratios(name)]
 
     def mean(self, name: str) -> float | None:
         """The geometric mean of these; None where there are none."""
@@ -180,8 +172,7 @@ def timed(name: str, samples: Sequence[float], own: Sequence[float] | None, diff
     if own is not None:
         if len(own) != len(samples) and 1 not in (len(own), len(samples)):
             raise dojoir.ArgumentError(f"{name} has not as many samples as the kernel beside it", "bad-record")
-        found = runtime.ratio_of(row, measured("the kernel", own))
-        ratio = Interval(found.median, found.low, found.high)
+        ratio = runtime.ratio_of(row, measured("the kernel", own))
     first, third = row.quartiles
     return Times(name, row.seconds, row.low, row.high, first, third, row.repeats, row.samples, ratio, difference)
 
@@ -216,20 +207,20 @@ def _computed(shape: Shape) -> Shape:
 
 def gains(bench: Bench | None) -> tuple[Gained, ...]:
     """How many times as fast a kernel is as each of its peers: the geometric means over the shapes."""
-    found: list[Gained] = []
     if bench is None:
         return ()
-    for name in bench.names:
-        ratios = [one.ratio for shape in bench.shapes if (one := shape.peer(name)) is not None and one.ratio]
-        if ratios:
-            ends = ([getattr(one, end) for one in ratios] for end in ("median", "low", "high"))
-            found.append(Gained(name, *(geometric(end) or 0.0 for end in ends)))
-    return tuple(found)
+    found = {name: bench.ratios(name) for name in bench.names}
+    return tuple(Gained.of(name, runtime.mean_of(ratios)) for name, ratios in found.items() if ratios)
+
+
+def sizes_in_words(sizes: Mapping[str, int]) -> str:
+    """`N=4096, M=64`."""
+    return ", ".join(f"{name}={value}" for name, value in sizes.items()) or "no sizes"
 
 
 def geometric(values: list[float]) -> float | None:
     """The geometric mean; None of nothing."""
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+    return runtime.geometric(values) if values else None
 
 
 def fast_p(benches: list[Bench], name: str, p: float) -> float:

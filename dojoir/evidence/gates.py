@@ -15,6 +15,7 @@ import dojoir
 from dojoir.evidence.benching import Measure, bench
 from dojoir.evidence.bundle import Verdict
 from dojoir.evidence.figures import Bench, Report, computed, of_reports
+from dojoir.evidence.figures import sizes_in_words as _at
 from dojoir.evidence.honest import Honesty, honesty
 from dojoir.evidence.peers import TorchFunction
 from dojoir.evidence.sanitized import KINDS, TOOL, complaint
@@ -370,10 +371,6 @@ def _judged(reason: str) -> Judged:
 
 def _all(seen: bool, lacks: str) -> Judged:
     return ("pass", "") if seen else ("undecided", lacks)
-
-
-def _at(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sizes.items()) or "no sizes"
 
 
 def gate_lines(found: Gates) -> str:

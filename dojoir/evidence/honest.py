@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dojoir
+from dojoir.evidence.figures import sizes_in_words
 from dojoir.support.seconds import format_seconds
 
 Honesty = Callable[[dojoir.Trace, str, Sequence[Mapping[str, int]], int, int], tuple[str | None, tuple[str, ...]]]
@@ -44,7 +45,7 @@ def honesty(
             trace.start, target, each, threads=threads, seed=seed, time_limit=TIME_LIMIT, code_limit=10**9
         ) as evaluator:
             (found,) = evaluator.evaluate([trace.kernel])
-        where = ", ".join(f"{name}={value}" for name, value in each.items()) or "no sizes"
+        where = sizes_in_words(each)
         if not dojoir.machine_for(target).warp:
             spent = dojoir.testing.spending(
                 trace.kernel, target, sizes=each, threads=threads, seed=seed % (1 << 31), time_limit=TIME_LIMIT

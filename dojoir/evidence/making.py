@@ -18,6 +18,7 @@ from typing import Any
 import dojoir
 from dojoir.evidence.benching import raced
 from dojoir.evidence.bundle import BENCH, GATES, RUN
+from dojoir.evidence.figures import sizes_in_words
 from dojoir.evidence.gates import Gates
 from dojoir.evidence.writing import Writer, resumed, store_of
 from dojoir.passes import Versions
@@ -116,7 +117,7 @@ class Shelf:
 
 
 def _row(one: Made) -> list[str]:
-    sizes = ", ".join(f"{name}={value}" for name, value in one.sizes.items())
+    sizes = sizes_in_words(one.sizes)
     if one.status != DONE:
         return [one.kernel, one.target, sizes, "", f"{one.status}: {one.reason.replace('|', '/')}", "", ""]
     wrong = [f"{name} {status}" for name, status in one.gates.items() if status != "pass"]

@@ -7,7 +7,7 @@ import hashlib
 import importlib
 import json
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from dojoir.evidence import bundle
 from dojoir.evidence.bundle import Gained, Judged, Run
 from dojoir.evidence.figures import Bench, computed, gains
 from dojoir.evidence.forms import from_data, from_text, json_of
+from dojoir.records import State, states_in
 
 if TYPE_CHECKING:
     from dojoir.evidence.gates import Gates
@@ -27,33 +28,6 @@ LARGEST = 1 << 30
 
 STEPS = 1_000_000_000
 """The steps within which a trace is certified."""
-
-
-@dataclass(frozen=True)
-class State:
-    """A state of a run, in the order of its file: its hash, that of the state before it, the move from there; and
-    what became of it, if it was evaluated."""
-
-    hash: str
-    parent: str | None
-    move: str | None
-    status: str = ""
-    seconds: float | None = None
-    reason: str = ""
-
-
-def states_of(lines: Iterable[Mapping[str, Any]]) -> tuple[State, ...]:
-    """The states that some lines have, in their order, each with what became of it last."""
-    found: dict[str, State] = {}
-    for line in lines:
-        match line:
-            case {"state": str(hash), "parent": str() | None as parent, "move": str() | None as move}:
-                found.setdefault(hash, State(hash, parent, move))
-            case {"result": str(hash), "status": str(status), "reason": str(reason)} if hash in found:
-                given = line.get("seconds")
-                seconds = float(given) if isinstance(given, int | float) else None
-                found[hash] = replace(found[hash], status=status, seconds=seconds, reason=reason)
-    return tuple(found.values())
 
 
 @dataclass(frozen=True)
@@ -176,7 +150,7 @@ class Bundle:
     @cached_property
     def states(self) -> tuple[State, ...]:
         """The states in the order of the file, each with what became of it last."""
-        return states_of(self.lines(bundle.STATES))
+        return tuple({one.hash: one for one in states_in(self.lines(bundle.STATES))}.values())
 
     @property
     def is_listed(self) -> bool:

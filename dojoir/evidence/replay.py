@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import dojoir
 from dojoir.evidence.benching import bench
 from dojoir.evidence.bundle import BENCH, TRACE
-from dojoir.evidence.claims import Check, Proof, Prover, at
+from dojoir.evidence.claims import Check, Proof, Prover
 from dojoir.evidence.code import code_of
-from dojoir.evidence.figures import Bench
+from dojoir.evidence.figures import Bench, sizes_in_words
 from dojoir.evidence.reading import Bundle
 
 SAME = 0.1
@@ -80,4 +80,4 @@ def _far(kept: Bench, now: Bench) -> Iterator[str]:
             if peer.ratio is None or other is None or other.ratio is None:
                 continue
             if other.ratio.low > peer.ratio.high * (1 + SAME) or other.ratio.high < peer.ratio.low * (1 - SAME):
-                yield f"beside {peer.name} at {at(old.sizes)} it is {other.ratio}, and was {peer.ratio}"
+                yield f"beside {peer.name} at {sizes_in_words(old.sizes)} it is {other.ratio}, and was {peer.ratio}"

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 
 import dojoir
 from dojoir.evidence import bundle
+from dojoir.evidence.figures import sizes_in_words
 from dojoir.evidence.page.view import spans_of
-from dojoir.evidence.reading import Bundle, State
+from dojoir.evidence.reading import Bundle
 from dojoir.evidence.told import bench_lines
+from dojoir.records import State
 from dojoir.support.seconds import format_seconds
 
 SECTIONS = ("text", "moves", "diff", "source", "asm", "bench", "gates", "states", "lineage")
@@ -18,7 +20,7 @@ SECTIONS = ("text", "moves", "diff", "source", "asm", "bench", "gates", "states"
 def summary(given: Bundle) -> str:
     """The record in lines, with what follows from the files."""
     run = given.told
-    sizes = "; ".join(", ".join(f"{name}={value}" for name, value in one.items()) for one in run.sizes)
+    sizes = "; ".join(map(sizes_in_words, run.sizes))
     rows = {
         "run": run.name,
         "status": f"{run.status}{f', {run.stopped}' if run.stopped else ''}",
@@ -29,8 +31,7 @@ def summary(given: Bundle) -> str:
         "versions": ", ".join(f"{name} {number}" for name, number in run.versions.items()),
     }
     lines = [f"{name:<9} {value}" for name, value in rows.items()]
-    lines += [f"{'gained':<9} {one.median:.3g}x ({one.low:.3g} to {one.high:.3g}) beside {one.beside}"
-              for one in run.gained]  # fmt: skip
+    lines += [f"{'gained':<9} {one} beside {one.beside}" for one in run.gained]
     lines += [f"{'gate':<9} {one.name}: {one.status} {one.reason}".rstrip() for one in run.gates]
     lines += [f"{'note':<9} {note}" for note in run.notes]
     return "\n".join([*lines, f"{'files':<9} {', '.join(one.name for one in run.files) or 'not listed yet'}"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dojoir.evidence.figures import Bench, Shape, Times, fast_p, geometric
+from dojoir.evidence.figures import Bench, Shape, Times, fast_p, geometric, sizes_in_words
 from dojoir.support.seconds import format_seconds
 
 NOISY = 0.05
@@ -37,7 +37,7 @@ def _correct(bench: Bench) -> str:
 
 
 def _shape(bench: Bench, shape: Shape) -> list[str]:
-    sizes = ", ".join(f"{name}={value}" for name, value in shape.sizes.items())
+    sizes = sizes_in_words(shape.sizes)
     if shape.own is None:
         return [f"{bench.kernel}({sizes}): failed: {shape.reason}"]
     lines = [f"{bench.kernel}({sizes})"]

@@ -9,7 +9,6 @@ import dojoir
 from dojoir import runtime
 from dojoir.game.arguments import shown, word, wrong
 from dojoir.game.given import database_of
-from dojoir.records import evaluation_of
 from dojoir.search import Static
 from dojoir.search.tuning import code_limit
 
@@ -70,7 +69,7 @@ class Scorer:
                 protocol=self.protocol,
             )  # fmt: skip
             if found is not None:
-                self._known[key] = evaluation_of(found)
+                self._known[key] = found
         return self._known.get(key)
 
     def score(self, trace: dojoir.Trace, sizes: Sizes) -> runtime.Evaluation:

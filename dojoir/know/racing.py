@@ -15,25 +15,21 @@ MOST, AT_ONCE = 10, 5
 
 
 @dataclass(frozen=True)
-class Raced:
-    """The fastest of the schedules that were timed: its name, the moves, to be pasted. It also says how many times
-    as fast as what `default_schedule` makes it is, with the interval of 95%, in a race of its own after it was
-    chosen. `timed` is how many were."""
+class Raced(runtime.Ratio):
+    """The fastest of the schedules that were timed: its name, the moves, to be pasted, and how many times as fast
+    as what `default_schedule` makes it is, in a race of its own after it was chosen. `timed` is how many were."""
 
     name: str
     text: str
-    ratio: float
-    low: float
-    high: float
     timed: int
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
-        return dict(vars(self))
+        return {"ratio": self.median, **{name: value for name, value in vars(self).items() if name != "median"}}
 
     def __str__(self) -> str:
         verdict = "as fast as" if self.low <= 1 <= self.high else "faster than" if self.low > 1 else "slower than"
-        return f"{self.name}: {self.ratio:.2f}x ({self.low:.2f} to {self.high:.2f}), {verdict} default_schedule"
+        return f"{self.name}: {super().__str__()}, {verdict} default_schedule"
 
 
 def race(
@@ -59,7 +55,7 @@ def race(
         return None
     _, name, text, best = max(times, key=lambda one: one[0])
     (last,) = _ratios(base, [best], sizes, target, threads)
-    return Raced(name, text, last.median, last.low, last.high, len(times))
+    return Raced(**vars(last), name=name, text=text, timed=len(times))
 
 
 def _distinct(

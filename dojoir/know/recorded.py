@@ -6,21 +6,20 @@ machine, the target, sizes, threads and protocol. Estimates are none."""
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.evidence.bundle import STATES
 from dojoir.evidence.reading import Bundle, every
 from dojoir.know.document import MEASURED_HERE, WEIGHTS, Document
-from dojoir.records import Database, export_lines
-from dojoir.records.contexts import this_machine
+from dojoir.records import Context, Database, State, export_lines, states_in
+from dojoir.records.contexts import STATIC, this_machine
 
 NOISE = 0.02
 """A gain of less than this share helps nothing."""
@@ -71,32 +70,22 @@ def _of_folders(runs: Sequence[str | os.PathLike[str]]) -> Iterator[Iterator[Map
 def helped(lines: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[Any, ...], Helped]]:
     """The moves of some records that were timed, each with what tells it from others. Lines that are none are left
     out."""
-    names: dict[str, str] = {}
-    moves: dict[tuple[str, str], tuple[str, str]] = {}
-    seconds: dict[tuple[str, str], dict[str, float]] = {}
-    contexts: dict[str, Mapping[str, Any]] = {}
-    for line in lines:
-        match line:
-            case {"kernel": str(hash), "text": str(text)}:
-                names[hash] = text.partition("kernel ")[2].partition("(")[0][:64]
-            case {"state": str(hash), "of": str(of), "parent": str(parent), "move": str(move)}:
-                moves[of, hash] = parent, move
-            case {"result": str(hash), "of": str(of), "seconds": float(time), "context": dict(about)} if time > 0:
-                if about.get("protocol") != "static":
-                    key = json.dumps(about, sort_keys=True)
-                    contexts[key] = about
-                    seconds.setdefault((of, hash), {})[key] = time
-    for (of, hash), (parent, move) in moves.items():
-        after, before = seconds.get((of, hash), {}), seconds.get((of, parent), {})
-        for key in after.keys() & before.keys():
-            if _MOVE.fullmatch(move.partition("(")[0]) and of in names:
-                one = Helped(move[:200], names[of], before[key] / after[key], _is_here(contexts[key]))
-                yield (of, hash, key), one
+    moves: dict[tuple[str, str], State] = {}
+    times: dict[tuple[str, str], dict[Context, float]] = {}
+    for one in states_in(lines):
+        moves.setdefault((one.start, one.hash), one)
+        if one.seconds and one.context is not None and one.context.protocol != STATIC:
+            times.setdefault((one.start, one.hash), {})[one.context] = one.seconds
+    for (start, hash), one in moves.items():
+        after, before = times.get((start, hash), {}), times.get((start, one.parent or ""), {})
+        for at in after.keys() & before.keys():
+            if one.move and _MOVE.fullmatch(one.move.partition("(")[0]) and one.kernel:
+                yield (start, hash, at), Helped(one.move[:200], one.kernel, before[at] / after[at], _is_here(at))
 
 
-def _is_here(about: Mapping[str, Any]) -> bool:
+def _is_here(at: Context) -> bool:
     try:
-        return (about.get("machine"), about.get("facts")) == this_machine(str(about.get("target")))
+        return (at.machine, at.facts) == this_machine(at.target)
     except dojoir.DojoError:
         return False
 
@@ -120,11 +109,8 @@ def _documents(found: Iterable[Helped]) -> Iterator[Document]:
 
 def told(gains: Sequence[float]) -> str:
     """The median of some gains, in order, with its interval of 95%, or where there are fewer than LEAST all that
-    they reach: `1.2x in the median (1.1x to 1.4x, n = 12)`. The interval is between the values of rank
-    (n - 1.96 sqrt n)/2 and 1 + (n + 1.96 sqrt n)/2 (Conover, Practical Nonparametric Statistics, 1999, section
-    3.2)."""
-    n = len(gains)
-    reach = 1.96 * math.sqrt(n)
-    low, high = (max(0, math.floor((n - reach) / 2) - 1), min(n - 1, math.ceil((n + reach) / 2)))
-    word = "" if n >= LEAST else "all from "
-    return f"{median(gains):.3g}x in the median ({word}{gains[low]:.3g}x to {gains[high]:.3g}x, n = {n})"
+    they reach: `1.2x in the median (1.1x to 1.4x, n = 12)`."""
+    found = runtime.spread(gains, 0.95)
+    word = "" if found.count >= LEAST else "all from "
+    interval = f"{found.low:.3g}x to {found.high:.3g}x, n = {found.count}"
+    return f"{found.median:.3g}x in the median ({word}{interval})"

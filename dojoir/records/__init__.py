@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from dojoir.records.contexts import Context
     from dojoir.records.database import VARIABLE, Database
     from dojoir.records.exchange import RunLines, export_lines, import_lines, merge
-    from dojoir.records.overview import RunSummary, StateResult, find_state, run_summaries, state_results
-    from dojoir.records.result import Known, Ranked, Result, evaluation_of
+    from dojoir.records.lines import states_in
+    from dojoir.records.overview import RunSummary, find_state, run_summaries, state_results
+    from dojoir.records.state import State, evaluation_of
     from dojoir.records.upkeep import check, prune
 
 __all__ = [
-    "VARIABLE", "Context", "Database", "Known", "Ranked", "Result", "RunLines", "RunSummary", "StateResult",
-    "check", "evaluation_of", "export_lines", "find_state", "import_lines", "merge", "prune", "run_summaries",
-    "state_results",
+    "VARIABLE", "Context", "Database", "RunLines", "RunSummary", "State", "check", "evaluation_of",
+    "export_lines", "find_state", "import_lines", "merge", "prune", "run_summaries", "state_results",
+    "states_in",
 ]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__)
+__getattr__, __dir__ = lazily(
+    __name__, Known="dojoir.runtime.Evaluation", Result="dojoir.runtime.Evaluation",
+    Ranked="dojoir.records.State", StateResult="dojoir.records.State",
+)  # fmt: skip

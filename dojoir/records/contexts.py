@@ -14,6 +14,9 @@ from functools import cache
 import dojoir
 from dojoir import runtime
 
+STATIC = "static"
+"""The protocol of what was ranked by its text alone: no times, and nothing to verify."""
+
 Sizes = Mapping[str, int] | Sequence[Mapping[str, int]]
 """The sizes of one timing, or of several that count together."""
 

@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.records.contexts import Context, Sizes, here
 from dojoir.records.draws import read_draws, write_draws
 from dojoir.records.engine import opened, sql, told, url_of
 from dojoir.records.likeness import most_alike
 from dojoir.records.path import path_of
-from dojoir.records.reading import as_known, fastest, ranked, result_columns, way_to
-from dojoir.records.result import Known, Ranked, Result, samples_as_json
+from dojoir.records.reading import evaluations, fastest, of_row, ranked, way_to
 from dojoir.records.schema import (
     builds,
     contexts,
@@ -31,6 +31,7 @@ from dojoir.records.schema import (
     states,
     verifications,
 )
+from dojoir.records.state import State, samples_text
 from dojoir.support.public import public
 
 VARIABLE = "DOJOIR_DB"
@@ -110,7 +111,7 @@ class Database:
     def record(
         self,
         trace: dojoir.Trace,
-        result: Result,
+        result: runtime.Evaluation,
         target: str = "llvm",
         *,
         sizes: Sizes | None = None,
@@ -178,7 +179,7 @@ class Database:
         connection: sql.Connection,
         state: int,
         context: int,
-        result: Result,
+        result: runtime.Evaluation,
         run: int | None,
         made: float,
         imported: bool = False,
@@ -198,7 +199,7 @@ class Database:
             low, high = result.interval or (result.seconds, result.seconds)
             values = {
                 "build": build, "state": state, "context": context, "seconds": result.seconds, "low": low,
-                "high": high, "samples": samples_as_json(result),
+                "high": high, "samples": samples_text(result),
             }  # fmt: skip
             connection.execute(measurements.insert().values(**values))
         return build
@@ -268,13 +269,13 @@ class Database:
         return None if found is None else self.trace(int(found))
 
     @public
-    def results(self, run: str) -> list[Known]:
-        """The results that a run has written, in the order in which it did. Raises ArgumentError,
-        `unknown-run`."""
+    def results(self, run: str) -> list[State]:
+        """The evaluations of a run, or of the one that began `last`, in their order: `results(run)[16]` is its
+        state 17. Raises ArgumentError, `unknown-run`."""
         with self.reading() as connection:
             row = self.run_row(connection, run)
-            chosen = result_columns().where(builds.c.run == row).order_by(builds.c.id)
-            return [as_known(found) for found in connection.execute(chosen)]
+            chosen = evaluations().where(builds.c.run == row).order_by(builds.c.id)
+            return [of_row(found) for found in connection.execute(chosen)]
 
     @public
     def drew(self, run: str, trace: dojoir.Trace, moves: Sequence[tuple[str, str]], listed: bool = False) -> None:
@@ -289,8 +290,12 @@ class Database:
         return read_draws(self, run)
 
     def run_row(self, connection: sql.Connection, run: str) -> int:
-        """The number of a run. Raises ArgumentError, `unknown-run`."""
+        """The number of a run by its name, or of the `last` that began. Raises ArgumentError, `unknown-run`."""
         found = connection.execute(sql.select(runs.c.id).where(runs.c.name == run)).scalar()
+        if found is None and run == "last":
+            found = connection.execute(
+                sql.select(runs.c.id).order_by(runs.c.begun.desc(), runs.c.id.desc())
+            ).scalar()
         if found is None:
             raise dojoir.ArgumentError(f"the database has no run {run}", "unknown-run")
         return int(found)
@@ -307,21 +312,21 @@ class Database:
         threads: int | None = None,
         protocol: str = PROTOCOL,
         digest: str | None = None,
-    ) -> Known | None:
+    ) -> runtime.Evaluation | None:
         """The result of evaluating a state of a kernel, by its hash, on this machine at these sizes, the last
         time; with `digest`, only of the same machine code. None where nothing of it is known: what was read in
         from elsewhere is no result."""
         at = here(target, sizes, threads, protocol, kernel)
         chosen = (
-            result_columns().join(kernels, kernels.c.id == states.c.kernel)
+            evaluations()
             .where(kernels.c.hash == kernel.hash, states.c.hash == hash)
             .where(contexts.c.digest == at.digest_for(kernel.hash), builds.c.imported == 0)
-        )  # fmt: skip
+        )
         if digest is not None:
             chosen = chosen.where(builds.c.digest == digest)
         with self.reading() as connection:
             found = connection.execute(chosen.order_by(builds.c.id.desc()).limit(1)).first()
-        return None if found is None else as_known(found)
+        return None if found is None else of_row(found).outcome
 
     @public
     def best(
@@ -367,7 +372,7 @@ class Database:
         found: list[dojoir.Trace] = []
         for row in self.top(kernel.hash, count=count, target=target):
             with contextlib.suppress(dojoir.DojoError):
-                trace = self.trace(row.state)
+                trace = self.trace(row.number)
                 if trace.start == kernel and all(trace.kernel != other.kernel for other in found):
                     found.append(trace)
         return found[:count]
@@ -382,7 +387,7 @@ class Database:
         for other in most_alike(kernel, {row.hash: row.text for row in others}):
             for row in self.top(other, count=1, target=target)[: count - len(found)]:
                 with contextlib.suppress(dojoir.DojoError):
-                    found.append(self.trace(row.state))
+                    found.append(self.trace(row.number))
         return found[:count]
 
     @public
@@ -398,7 +403,7 @@ class Database:
         return trace
 
     @public
-    def top(self, kernel: str | None = None, *, count: int = 10, target: str | None = None) -> list[Ranked]:
+    def top(self, kernel: str | None = None, *, count: int = 10, target: str | None = None) -> list[State]:
         """The fastest states of a kernel, by its name or hash (of all kernels by default). The first `count` of
         each context, contexts in the order of their best, so that only what may be compared stands together."""
         return fastest(self, kernel, count, target)

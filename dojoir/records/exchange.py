@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.records.database import Database
 from dojoir.records.draws import draw_lines
 from dojoir.records.engine import sql
-from dojoir.records.lines import STATIC, check_fields, context_of, read_line, result_of
-from dojoir.records.result import Known, unfounded
-from dojoir.records.schema import builds, contexts, kernels, machines, measurements, runs, states, verifications
+from dojoir.records.lines import check_fields, context_of, read_line, result_of
+from dojoir.records.reading import evaluations, of_row
+from dojoir.records.schema import builds, kernels, runs, states
+from dojoir.records.state import State
 
 FORMAT = "dojoir-records"
 FORMAT_VERSION = 1
@@ -67,8 +69,8 @@ def export_lines(database: Database) -> Iterator[str]:
         for row in connection.execute(chosen):
             line = {"state": row.hash, "of": names[row.kernel], "parent": row.from_hash, "move": row.move}
             yield json.dumps(line)
-        for row in connection.execute(_results()):
-            yield json.dumps(_result_line(row, names))
+        for row in connection.execute(evaluations().order_by(builds.c.id)):
+            yield json.dumps(of_row(row).to_line())
 
 
 class RunLines:
@@ -99,9 +101,10 @@ class RunLines:
                 at = connection.execute(of).one()
                 yield json.dumps({"drawn": at.hash, "of": self._kernels[at.kernel], **fields})
                 self._last_draw = last
-            for found in connection.execute(_results().where(builds.c.run == row.id, builds.c.id > self._last)):
+            chosen = evaluations().where(builds.c.run == row.id, builds.c.id > self._last)
+            for found in connection.execute(chosen.order_by(builds.c.id)):
                 yield from self._way(connection, found.state)
-                yield json.dumps(_result_line(found, self._kernels))
+                yield json.dumps(of_row(found).to_line())
                 self._last = found.id
             if row.best is not None:
                 yield from self._way(connection, row.best)
@@ -127,43 +130,6 @@ class RunLines:
             parent = None if row.parent is None else connection.execute(before).scalar_one()
             line = {"state": row.hash, "of": self._kernels[row.kernel], "parent": parent, "move": row.move}
             yield json.dumps(line)
-
-
-def _results() -> sql.Select[Any]:
-    return (
-        sql.select(
-            builds, states.c.hash.label("hash"), states.c.kernel, machines.c.name.label("machine"),
-            machines.c.facts, contexts.c.target, contexts.c.sizes, contexts.c.threads, contexts.c.protocol,
-            contexts.c.versions, verifications.c.cases, measurements.c.seconds, measurements.c.low,
-            measurements.c.high, measurements.c.samples,
-        )
-        .join(states, states.c.id == builds.c.state)
-        .join(contexts, contexts.c.id == builds.c.context)
-        .join(machines, machines.c.id == contexts.c.machine)
-        .outerjoin(verifications, verifications.c.build == builds.c.id)
-        .outerjoin(measurements, measurements.c.build == builds.c.id)
-        .order_by(builds.c.id)
-    )  # fmt: skip
-
-
-def _result_line(row: Any, names: dict[int, str]) -> dict[str, Any]:
-    return {
-        "result": row.hash,
-        "of": names[row.kernel],
-        "status": row.status,
-        "seconds": row.seconds,
-        "interval": None if row.seconds is None else [row.low, row.high],
-        "samples": [] if row.samples is None else json.loads(row.samples),
-        "cases": row.cases or 0,
-        "digest": row.digest,
-        "stages": json.loads(row.stages),
-        "reason": row.reason,
-        "made": row.made,
-        "context": {
-            "machine": row.machine, "facts": row.facts, "target": row.target, "sizes": json.loads(row.sizes),
-            "threads": row.threads, "protocol": row.protocol, "versions": row.versions,
-        },
-    }  # fmt: skip
 
 
 class _Reader:
@@ -241,8 +207,8 @@ class _Reader:
         if (kernel, hash) not in self.known:
             raise dojoir.ArgumentError("its state was not taken", "stale-record")
         result, made = result_of(hash, data)
-        at = context_of(self.roots[kernel][1], context)
-        wrong = unfounded(result, isinstance(context["sizes"], list)) if at.protocol != STATIC else ""
+        at = context_of(context, self.roots[kernel][1])
+        wrong = State(kernel, hash, outcome=result, context=at).unfounded
         if wrong:
             raise dojoir.ArgumentError(wrong, "stale-record")
         row = self.known[kernel, hash]
@@ -252,7 +218,9 @@ class _Reader:
             self.done.results += 1
 
 
-def _is_there(connection: sql.Connection, state: int, context: int, result: Known, made: float) -> bool:
+def _is_there(
+    connection: sql.Connection, state: int, context: int, result: runtime.Evaluation, made: float
+) -> bool:
     same = (builds.c.state == state, builds.c.context == context, builds.c.digest == result.digest)
     chosen = sql.select(builds.c.id).where(*same, builds.c.made == made, builds.c.status == result.status)
     return connection.execute(chosen.limit(1)).first() is not None

@@ -6,14 +6,17 @@ or is beyond what a database holds, a count is below 0, an interval is reversed,
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Never
 
 import dojoir
+from dojoir import runtime
 from dojoir.records.contexts import Context, sizes_text
-from dojoir.records.result import Known, unfounded
+from dojoir.records.state import State, from_lists
 
 MOST = 2**31 - 1
 """The largest count that a database holds."""
@@ -70,17 +73,35 @@ FIELDS = ("result", "of", "status", "seconds", "interval", "samples", "cases", "
 CONTEXT = ("machine", "facts", "target", "sizes", "threads", "protocol", "versions")
 """The fields of a context in such a line."""
 
-STATIC = "static"
-"""The protocol of what was ranked by its text alone: no times, and nothing to verify."""
+
+def states_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[State]:
+    """The states that some lines have, in their order: each where it was reached, and again with every evaluation
+    of it. What is no line of a state is left out."""
+    known: dict[tuple[str, str], State] = {}
+    names: dict[str, str] = {}
+    for line in lines:
+        match line:
+            case {"kernel": str(hash), "text": str(text)}:
+                names[hash] = text.partition("kernel ")[2].partition("(")[0][:64]
+            case {
+                "state": str(hash),
+                "of": str(of),
+                "parent": str() | None as parent,
+                "move": str() | None as move,
+            }:
+                if (of, hash) not in known:
+                    length = known[of, parent].length + 1 if parent is not None and (of, parent) in known else 0
+                    known[of, hash] = State(of, hash, parent, move, kernel=names.get(of, ""), length=length)
+                    yield known[of, hash]
+            case {"result": str(hash), "of": str(of)} if (of, hash) in known:
+                with contextlib.suppress(dojoir.ArgumentError):
+                    yield evaluated(known[of, hash], line)
 
 
-def figures_of_line(data: Mapping[str, Any]) -> str:
-    """Why the time of a line of a result does not follow from its samples; "" where it does. Raises ArgumentError,
-    `bad-record`."""
-    found, _ = result_of(str(data.get("result")), data)
-    context: Any = data.get("context")
-    at: Mapping[str, Any] = context if isinstance(context, dict) else {}
-    return "" if at.get("protocol") == STATIC else unfounded(found, isinstance(at.get("sizes"), list))
+def evaluated(state: State, line: Mapping[str, Any]) -> State:
+    """A state with the evaluation that a line has of it. Raises ArgumentError, `bad-record`."""
+    outcome, made = result_of(state.hash, line)
+    return replace(state, outcome=outcome, context=context_of(line.get("context")), made=made)
 
 
 def check_fields(data: Mapping[str, Any], known: Sequence[str], what: str) -> None:
@@ -90,7 +111,7 @@ def check_fields(data: Mapping[str, Any], known: Sequence[str], what: str) -> No
         raise _wrong(f"{what} has no field {more[0][:40]!r}")
 
 
-def result_of(hash: str, data: Mapping[str, Any]) -> tuple[Known, float]:
+def result_of(hash: str, data: Mapping[str, Any]) -> tuple[runtime.Evaluation, float]:
     """The result that a line has of a state, and when it was made. Raises ArgumentError, `bad-record`."""
     check_fields(data, FIELDS, "a result")
     status = _text_field(data, "status")
@@ -108,16 +129,16 @@ def result_of(hash: str, data: Mapping[str, Any]) -> tuple[Known, float]:
     samples = data.get("samples")
     if not isinstance(samples, list):
         raise _wrong("its samples are no list")
-    parts = samples if samples and all(isinstance(one, list) for one in samples) else [samples]
-    every = tuple(_amount(one, "samples", above=0.0) for part in parts for one in part)
+    every, counts = from_lists(samples)
     stages = data.get("stages")
     if not isinstance(stages, dict):
         raise _wrong("its stages are no object")
-    found = Known(
-        hash, status, seconds, interval, every, _count(data.get("cases"), "cases", 0, MOST),
+    found = runtime.Evaluation(
+        hash, status, seconds, interval, tuple(_amount(one, "samples", above=0.0) for one in every),
+        _count(data.get("cases"), "cases", 0, MOST),
         _text_field(data, "digest"),
         {str(name): _amount(value, "stages") for name, value in stages.items()}, _text_field(data, "reason"),
-        tuple(map(len, parts)) if len(parts) > 1 else (),
+        counts=counts,
     )  # fmt: skip
     made = _amount(data.get("made"), "made")
     if made > LATEST:
@@ -125,8 +146,11 @@ def result_of(hash: str, data: Mapping[str, Any]) -> tuple[Known, float]:
     return found, made
 
 
-def context_of(kernel: dojoir.Kernel, data: Mapping[str, Any]) -> Context:
-    """The context that a line has of a result of a kernel. Raises ArgumentError, `bad-record`."""
+def context_of(data: Any, kernel: dojoir.Kernel | None = None) -> Context:
+    """The context that a line has of a result, with the sizes that a kernel has. Raises ArgumentError,
+    `bad-record`."""
+    if not isinstance(data, dict):
+        raise _wrong("its context is no object")
     check_fields(data, CONTEXT, "a context")
     sizes: Any = data.get("sizes")
     each: list[Any] = sizes if isinstance(sizes, list) else [sizes]
@@ -137,7 +161,7 @@ def context_of(kernel: dojoir.Kernel, data: Mapping[str, Any]) -> Context:
             _count(value, f"the size {name[:40]}", 1, LARGEST_SIZE)
     return Context(
         _text_field(data, "machine"), _text_field(data, "facts"), _text_field(data, "target"),
-        sizes_text(kernel, each if isinstance(sizes, list) else each[0]),
+        json.dumps(sizes) if kernel is None else sizes_text(kernel, each if isinstance(sizes, list) else each[0]),
         _count(data.get("threads"), "threads", 1, MOST),
         _text_field(data, "protocol"), _text_field(data, "versions"),
     )  # fmt: skip

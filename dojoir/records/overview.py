@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir.records.engine import sql
-from dojoir.records.schema import builds, contexts, kernels, machines, measurements, runs, states, verifications
-from dojoir.support.seconds import format_seconds
+from dojoir.records.reading import evaluations, of_row
+from dojoir.records.schema import builds, kernels, runs, states
+from dojoir.records.state import State
 
 if TYPE_CHECKING:
     from dojoir.records.database import Database
@@ -47,42 +48,6 @@ class RunSummary:
         return f"{self.name:<32}  {when}  {self.kernel:<20} {count:6} states  {ended}"
 
 
-@dataclass(frozen=True)
-class StateResult:
-    """One evaluation of a state: its status, the reason of a failure, seconds with their interval where it was
-    timed, how many cases were verified, where it ran, the run it is of, and whether it was read in from
-    elsewhere."""
-
-    status: str
-    reason: str
-    seconds: float | None
-    low: float | None
-    high: float | None
-    cases: int | None
-    machine: str
-    target: str
-    sizes: str
-    threads: int
-    protocol: str
-    run: str | None
-    imported: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """The same as plain data."""
-        return dict(vars(self))
-
-    def __str__(self) -> str:
-        time = ""
-        if self.seconds is not None:
-            low, high = (format_seconds(one) for one in (self.low or 0, self.high or 0))
-            time = f"{format_seconds(self.seconds)} ({low} to {high}), "
-        cases = f"{self.cases} cases verified, " if self.cases else ""
-        where = f"{self.machine} {self.target}, {self.threads} threads, {self.sizes}, {self.protocol}"
-        told = f"{', read in' * self.imported}{f', run {self.run}' if self.run else ''}"
-        reason = f": {self.reason}" if self.reason else ""
-        return f"{self.status}{reason}: {time}{cases}{where}{told}"
-
-
 def run_summaries(database: Database, kernel: str | None = None) -> list[RunSummary]:
     """The runs of a database, those that began last first; with `kernel`, of a kernel by its name or hash."""
     chosen = (
@@ -109,8 +74,14 @@ def run_summaries(database: Database, kernel: str | None = None) -> list[RunSumm
 
 
 def find_state(database: Database, hash: str) -> int:
-    """The number of the state whose hash begins so. Raises ArgumentError, `unknown-state`, where there is none, or
-    the hashes of several begin so."""
+    """The number of the state whose hash begins so, or of `RUN:NUMBER`, the one that a run evaluated as the first,
+    second, … Raises ArgumentError, `unknown-state`, where there is none, or the hashes of several begin so."""
+    run, colon, number = hash.rpartition(":")
+    if colon and number.isdecimal():
+        evaluated = database.results(run)
+        if not 1 <= int(number) <= len(evaluated):
+            raise dojoir.ArgumentError(f"the run {run} has states 1 to {len(evaluated)}", "unknown-state")
+        return evaluated[int(number) - 1].number
     if len(hash) < LEAST or set(hash) - set("0123456789abcdef"):
         raise dojoir.ArgumentError(
             f"'{hash}' names no state: write {LEAST} digits of its hash or more, as dojoir db top shows them",
@@ -130,28 +101,8 @@ def find_state(database: Database, hash: str) -> int:
     return int(found[0].id)
 
 
-def state_results(database: Database, state: int) -> list[StateResult]:
+def state_results(database: Database, state: int) -> list[State]:
     """Every evaluation of a state by its number, in the order in which they were written."""
-    chosen = (
-        sql.select(
-            builds.c.status, builds.c.reason, measurements.c.seconds, measurements.c.low, measurements.c.high,
-            verifications.c.cases, machines.c.name, contexts.c.target, contexts.c.sizes, contexts.c.threads,
-            contexts.c.protocol, runs.c.name.label("run"), builds.c.imported,
-        )
-        .join(contexts, contexts.c.id == builds.c.context)
-        .join(machines, machines.c.id == contexts.c.machine)
-        .outerjoin(measurements, measurements.c.build == builds.c.id)
-        .outerjoin(verifications, verifications.c.build == builds.c.id)
-        .outerjoin(runs, runs.c.id == builds.c.run)
-        .where(builds.c.state == state)
-        .order_by(builds.c.id)
-    )  # fmt: skip
     with database.reading() as connection:
-        rows = connection.execute(chosen).all()
-    return [
-        StateResult(
-            row.status, row.reason, row.seconds, row.low, row.high, row.cases, row.name, row.target, row.sizes,
-            row.threads, row.protocol, row.run, bool(row.imported),
-        )
-        for row in rows
-    ]  # fmt: skip
+        rows = connection.execute(evaluations().where(builds.c.state == state).order_by(builds.c.id))
+        return [of_row(row) for row in rows]

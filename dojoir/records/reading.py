@@ -1,4 +1,4 @@
-"""The queries on a database: the fastest states, and the way to one."""
+"""The queries on a database: every evaluation, the fastest states, and the way to one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from itertools import islice
 from typing import Any
 
 import dojoir
+from dojoir import runtime
 from dojoir.records.connected import Reads
-from dojoir.records.contexts import Sizes, here
+from dojoir.records.contexts import STATIC, Context, Sizes, here
 from dojoir.records.engine import sql
-from dojoir.records.lines import STATIC
-from dojoir.records.result import Known, Ranked, samples_from, unfounded
-from dojoir.records.schema import builds, contexts, kernels, machines, measurements, states, verifications
+from dojoir.records.schema import builds, contexts, kernels, machines, measurements, runs, states, verifications
+from dojoir.records.state import State, from_lists
 
 MOST = 20
 """How many of the fastest are tried: the moves of some may not be legal any more."""
@@ -48,12 +48,12 @@ def ranked(
             if against is None:
                 return []
             chosen = chosen.where(measurements.c.seconds < against.seconds, states.c.hash != than)
-        return list(dict.fromkeys(row.state for row in islice(_founded(connection.execute(chosen)), MOST)))
+        return list(dict.fromkeys(one.number for one in islice(_founded(connection.execute(chosen)), MOST)))
 
 
-def _founded(rows: Iterable[Any]) -> Iterator[Any]:
-    """Of some rows those whose times follow from their samples: one that was edited is none."""
-    return (row for row in rows if row.protocol == STATIC or not unfounded(as_known(row), row.sizes[:1] == "["))
+def _founded(rows: Iterable[Any]) -> Iterator[State]:
+    """The states of some rows, of those whose times follow from their samples: one that was edited is none."""
+    return (one for one in map(of_row, rows) if not one.unfounded)
 
 
 def _context(
@@ -78,41 +78,29 @@ def _context(
 
 def _timed(context: int, verified: bool) -> sql.Select[Any]:
     """The states that were timed here in a context, with their seconds; those that were verified, or all."""
-    chosen = result_columns().where(measurements.c.context == context, builds.c.imported == 0)
+    chosen = evaluations().where(measurements.c.context == context, builds.c.imported == 0)
     return chosen.where(verifications.c.cases.is_not(None)) if verified else chosen
 
 
-def fastest(database: Reads, kernel: str | None, count: int, target: str | None) -> list[Ranked]:
+def fastest(database: Reads, kernel: str | None, count: int, target: str | None) -> list[State]:
     """The fastest states of a kernel by its name or hash, of all by default: the first `count` of each context,
     contexts in the order of their best."""
-    chosen = (
-        sql.select(contexts, kernels.c.name.label("of"), machines.c.name.label("on"))
-        .join(kernels, kernels.c.id == contexts.c.kernel)
-        .join(machines, machines.c.id == contexts.c.machine)
-    )
+    chosen = sql.select(contexts.c.id).join(kernels, kernels.c.id == contexts.c.kernel)
     if kernel is not None:
         chosen = chosen.where(sql.or_(kernels.c.name == kernel, kernels.c.hash == kernel))
     if target is not None:
         chosen = chosen.where(contexts.c.target == target)
     best = (
-        result_columns()
+        evaluations()
         .where(measurements.c.context == sql.bindparam("at"), verifications.c.cases.is_not(None))
         .order_by(measurements.c.seconds)
     )
-    groups: list[list[Ranked]] = []
     with database.reading() as connection:
-        for at in connection.execute(chosen).all():
-            group = [
-                Ranked(
-                    at.of, row.hash, row.length, row.seconds, row.low, row.high, at.on, at.target, at.sizes,
-                    at.threads, at.protocol, at.versions, row.state, bool(row.imported),
-                )
-                for row in islice(_founded(connection.execute(best, {"at": at.id})), count)
-            ]  # fmt: skip
-            if group:
-                groups.append(group)
-    groups.sort(key=lambda group: group[0].seconds)
-    return [row for group in groups for row in group]
+        each = connection.execute(chosen).scalars().all()
+        groups = [[*islice(_founded(connection.execute(best, {"at": at})), count)] for at in each]
+    return [
+        one for group in sorted(filter(None, groups), key=lambda group: group[0].seconds or 0.0) for one in group
+    ]
 
 
 def way_to(database: Reads, state: int) -> tuple[str, list[str], str]:
@@ -144,27 +132,43 @@ def _row(connection: sql.Connection, state: int) -> Any:
     return row
 
 
-def result_columns() -> sql.Select[Any]:
-    """The columns of a result, with where it was timed."""
+_BEFORE = states.alias("before")
+
+
+def evaluations() -> sql.Select[Any]:
+    """A row for each evaluation, of which `of_row` makes the state."""
     return (
         sql.select(
-            states.c.hash, builds.c.status, builds.c.digest, builds.c.reason, builds.c.stages,
+            builds.c.id, builds.c.state, builds.c.digest, builds.c.status, builds.c.reason, builds.c.stages,
+            builds.c.made, builds.c.imported, states.c.hash, states.c.move, states.c.length,
+            _BEFORE.c.hash.label("parent"), kernels.c.hash.label("start"), kernels.c.name.label("kernel"),
+            machines.c.name.label("machine"), machines.c.facts, contexts.c.target, contexts.c.sizes,
+            contexts.c.threads, contexts.c.protocol, contexts.c.versions, runs.c.name.label("run"),
             verifications.c.cases, measurements.c.seconds, measurements.c.low, measurements.c.high,
-            measurements.c.samples, contexts.c.protocol, contexts.c.sizes, builds.c.state, builds.c.imported,
-            states.c.length,
+            measurements.c.samples,
         )
         .join(states, states.c.id == builds.c.state)
+        .join(kernels, kernels.c.id == states.c.kernel)
         .join(contexts, contexts.c.id == builds.c.context)
+        .join(machines, machines.c.id == contexts.c.machine)
+        .outerjoin(_BEFORE, _BEFORE.c.id == states.c.parent)
+        .outerjoin(runs, runs.c.id == builds.c.run)
         .outerjoin(verifications, verifications.c.build == builds.c.id)
         .outerjoin(measurements, measurements.c.build == builds.c.id)
     )  # fmt: skip
 
 
-def as_known(row: Any) -> Known:
-    """The result in a row."""
+def of_row(row: Any) -> State:
+    """The state in a row."""
+    samples, counts = ((), ()) if row.samples is None else from_lists(json.loads(row.samples))
     interval = None if row.seconds is None else (float(row.low), float(row.high))
-    samples, counts = ((), ()) if row.samples is None else samples_from(row.samples)
-    return Known(
-        row.hash, row.status, row.seconds, interval, samples, row.cases or 0, row.digest, json.loads(row.stages),
-        row.reason, counts,
+    stages: Mapping[str, float] = json.loads(row.stages)
+    outcome = runtime.Evaluation(
+        row.hash, row.status, row.seconds, interval, tuple(map(float, samples)), row.cases or 0, row.digest, stages,
+        row.reason, counts=counts,
+    )  # fmt: skip
+    at = Context(row.machine, row.facts, row.target, row.sizes, row.threads, row.protocol, row.versions)
+    return State(
+        row.start, row.hash, row.parent, row.move, outcome, at, row.made, row.kernel, row.length, row.run,
+        bool(row.imported), row.state,
     )  # fmt: skip

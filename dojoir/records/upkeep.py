@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import dojoir
+from dojoir.records.contexts import STATIC
 from dojoir.records.database import Database
 from dojoir.records.engine import sql
-from dojoir.records.lines import STATIC
-from dojoir.records.reading import as_known, result_columns
-from dojoir.records.result import unfounded
+from dojoir.records.reading import evaluations, of_row
 from dojoir.records.schema import (
     TABLES,
     builds,
@@ -68,9 +67,8 @@ def check(database: Database, progress: Callable[[int], None] | None = None) -> 
         ).scalar_one()
         if unverified:
             found.wrong.append(f"{unverified} times are of what was not verified")
-        for row in connection.execute(result_columns().where(contexts.c.protocol != STATIC)):
-            wrong = unfounded(as_known(row), row.sizes[:1] == "[")
-            found.wrong += [f"state {row.hash[:12]}: {wrong}"] if wrong else []
+        for one in map(of_row, connection.execute(evaluations())):
+            found.wrong += [f"state {one.hash[:12]}: {one.unfounded}"] if one.unfounded else []
         for kernel in connection.execute(sql.select(kernels)).all():
             _check_kernel(connection, kernel.id, kernel.hash, kernel.text, found, progress)
     return found

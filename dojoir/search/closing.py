@@ -265,7 +265,7 @@ def _gain(
     except dojoir.DojoError:
         return None
     found = runtime.ratio_of(together.measurements[1], together.measurements[0])
-    return Gain(found.median, found.low, found.high, (Race(answer.kernel.hash, dict(sizes), together),))
+    return Gain.of(found, Race(answer.kernel.hash, dict(sizes), together))
 
 
 def compared(
@@ -320,10 +320,4 @@ def _raced(evaluator: Any, answer: dojoir.Trace, other: dojoir.Trace) -> Gain | 
 
 def _mean(gains: Sequence[Gain]) -> Gain:
     """The geometric means of medians and of both ends."""
-
-    def mean(values: Sequence[float]) -> float:
-        return math.exp(sum(math.log(value) for value in values) / len(values))
-
-    low, high = (mean([getattr(gain, end) for gain in gains]) for end in ("low", "high"))
-    races = tuple(race for gain in gains for race in gain.races)
-    return Gain(mean([gain.median for gain in gains]), low, high, races)
+    return Gain.of(runtime.mean_of(gains), *(race for gain in gains for race in gain.races))

@@ -13,7 +13,7 @@ from typing import Any
 
 import dojoir
 from dojoir import runtime
-from dojoir.records import Context, evaluation_of
+from dojoir.records import Context
 
 MOST_HINTS = 3
 """How many traces of the database are among the starts."""
@@ -87,7 +87,7 @@ class Remembering:
         if self.lost or self.contexts is not None:
             return None
         try:
-            found = self.db.known(self.kernel, hash, self.target, **self.about)
+            found: runtime.Evaluation | None = self.db.known(self.kernel, hash, self.target, **self.about)
         except dojoir.RunError as error:
             self.lost = error.diagnostic.message
             return None
@@ -96,7 +96,7 @@ class Remembering:
         self.from_memory[hash] = found.status
         if found.status == "build-failed":  # it may have had fewer characters or steps to take
             return None
-        return evaluation_of(found)
+        return found
 
     def note(self, trace: dojoir.Trace, evaluation: runtime.Evaluation, of_run: bool = True) -> None:
         """Writes what was found out of a state, unless the database has it; as one of the run, or beside it."""

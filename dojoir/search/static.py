@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 
@@ -42,9 +41,9 @@ class Static:
         rival = None if best is None else self._each(best)
         for kernel in kernels:
             each = self._each(kernel)
-            seconds = _geometric(each)
+            seconds = runtime.geometric(each)
             ratios = () if rival is None else tuple(b / a for a, b in zip(each, rival, strict=True))
-            ratio = _geometric(ratios) if ratios else None
+            ratio = runtime.geometric(ratios) if ratios else None
             yield runtime.Evaluation(
                 kernel.hash,
                 "ok",
@@ -58,7 +57,3 @@ class Static:
 
     def _each(self, kernel: dojoir.Kernel) -> list[float]:
         return [max(dojoir.search.estimate(kernel, one, self.target, self.threads), 1e-12) for one in self.sizes]
-
-
-def _geometric(values: Sequence[float]) -> float:
-    return values[0] if len(values) == 1 else math.exp(sum(map(math.log, values)) / len(values))

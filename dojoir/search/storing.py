@@ -7,13 +7,13 @@ there too, so that a search at other sizes takes nothing away.
 from __future__ import annotations
 
 import json
-import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import dojoir
+from dojoir import runtime
 from dojoir.search.play import Play
 from dojoir.search.tuned import Gain
 
@@ -115,7 +115,7 @@ def _kept(
     if any(gain.high < 1 for gain in gains):
         return "faster"
     lows = [gain.low for gain in gains[: len(mine)]]
-    return None if math.exp(sum(map(math.log, lows)) / len(lows)) > 1 else "as fast"
+    return None if runtime.geometric(lows) > 1 else "as fast"
 
 
 def by_estimate(play: Play) -> Racing:

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 import dojoir
 from dojoir import runtime
 
-WIDE = 3.0
-"""How many times the low end of an interval its high end may be for it to say anything."""
-
 
 @dataclass(frozen=True)
 class Race:
@@ -22,25 +19,16 @@ class Race:
 
 
 @dataclass(frozen=True)
-class Gain:
-    """How many times as fast one kernel is as another, with the interval of 95% confidence; an interval that says
-    nothing is left out where it is shown. `races` have the samples that it follows from, where they were taken
-    here."""
+class Gain(runtime.Ratio):
+    """How many times as fast one kernel is as another. `races` have the samples that it follows from, where they
+    were taken here."""
 
-    median: float
-    low: float
-    high: float
     races: tuple[Race, ...] = field(default=(), compare=False, repr=False)
 
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Both ends; None where they say nothing: of a single time, or more than WIDE apart."""
-        says = 0 < self.low < self.high <= WIDE * self.low
-        return (self.low, self.high) if says else None
-
-    def __str__(self) -> str:
-        found = self.interval
-        return f"{self.median:.2f}x" + ("" if found is None else f" ({found[0]:.2f} to {found[1]:.2f})")
+    @classmethod
+    def of(cls, ratio: runtime.Ratio, *races: Race) -> Gain:
+        """A ratio, and the races that it follows from."""
+        return cls(ratio.median, ratio.low, ratio.high, races)
 
 
 @dataclass(frozen=True)

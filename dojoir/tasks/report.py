@@ -129,7 +129,7 @@ def table(found: Rollout) -> str:
 
 def _cells(row: Row) -> list[str]:
     gain = row.gain
-    shown = "" if gain is None else f"{gain.median:.3g}x ({gain.low:.3g} to {gain.high:.3g}) beside {gain.beside}"
+    shown = "" if gain is None else f"{gain} beside {gain.beside}"
     share = "" if row.share is None else f"{row.share:.0%} of {row.of}"
     wrong = next((f"{one.name}: {one.reason}" for one in row.gates if one.status != "pass"), "")
     reason = (row.reason or wrong).replace("|", "/").replace("\n", " ")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir.cli.chunks import read_lines
@@ -12,6 +13,9 @@ from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
 from dojoir.support.files import write_file
 from dojoir.verbs.arguments.given import check_writable, database_of, database_there
+
+if TYPE_CHECKING:
+    from dojoir.records import State
 
 
 def _write(options: argparse.Namespace, data: Any, text: str) -> int:
@@ -52,8 +56,8 @@ def runs(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """A run by its name, or a state by its hash: the moves to it, checked again, what is known of it, and its text.
-    Raises DojoError."""
+    """A run by its name, or a state by its hash or number: the moves to it, checked again, what is known of it, and
+    its text. Status 3 where it was to be run again and is not right. Raises DojoError."""
     from dojoir.records import find_state, run_summaries, state_results
 
     if options.save_trace:
@@ -69,17 +73,34 @@ def show(options: argparse.Namespace) -> int:
         moves = [str(move) for move in trace.moves]
         data |= {"hash": trace.kernel.hash, "moves": moves, "text": dojoir.to_text(trace.kernel)}
     data["results"] = [one.to_json() for one in results]
+    right, said = _is_right(trace, results) if options.check and trace is not None else (None, "")
+    if right is not None:
+        data["right"] = right
     lines = [] if run is None else [str(run), *_details(run)]
     if trace is not None:
         count = f"{len(trace.moves)} move{'s' * (len(trace.moves) != 1)}"
         lines += [f"{trace.start.name} {trace.kernel.hash[:12]}, {count}", *(f"  {move}" for move in trace.moves)]
-        lines += [str(one) for one in results]
+        lines += [f"{one.told()}{one.unfounded and f'; not so: {one.unfounded}'}" for one in results]
+        lines += [said] if said else []
         lines += ["", str(trace.kernel).rstrip()]
         if options.save_trace:
             trace.save(options.save_trace)
     elif options.save_trace:
         raise dojoir.ArgumentError(f"the run {options.name} has no answer yet: it has not ended", "unknown-state")
-    return _write(options, data, "".join(f"{line}\n" for line in lines))
+    _write(options, data, "".join(f"{line}\n" for line in lines))
+    return 3 if right is False else 0
+
+
+def _is_right(trace: dojoir.Trace, results: Sequence[State]) -> tuple[bool, str]:
+    """Whether a state is right here and now: certified, and its results those of the text."""
+    at = next((one.context for one in reversed(results) if one.context is not None), None)
+    verdict = dojoir.certify(trace)
+    if not verdict:
+        return False, f"not certified: {verdict.reason}"
+    target, threads = ("llvm", 1) if at is None else (at.target, at.threads)
+    report = dojoir.verify(trace.kernel, trace.start, target=target, threads=threads)
+    cases = f"certified, and {len(report.cases)} cases on {target}"
+    return report.ok, f"{cases} are right" if report.ok else f"{cases}: {report.reason or report.status}"
 
 
 def _details(run: Any) -> list[str]:

@@ -225,7 +225,12 @@ def _db(verbs: Any) -> None:
     runs = action("runs", "the runs, the latest first")
     runs.add_argument("kernel", metavar="KERNEL", nargs="?", help="its name or hash; all by default")
     show = action("show", "a run or a state: its moves, results and text")
-    show.add_argument("name", metavar="RUN|HASH", help="a run, last, or 4 digits or more of the hash of a state")
+    show.add_argument(
+        "name", metavar="RUN|RUN:N|HASH", help="a run or last, its N-th state, or 4 digits or more of a hash"
+    )
+    show.add_argument(
+        "--check", action="store_true", help="certify it and run it again: status 3 where it is wrong"
+    )
     show.add_argument("--save-trace", metavar="FILE", help="write the moves as a trace")
     export = action("export", "all of it as lines of JSON")
     export.add_argument("-o", "--output", metavar="FILE", help="write there, whole or not at all")

@@ -167,8 +167,7 @@ class _Game:
             )
         ratio = runtime.ratio_of(together.measurements[1], together.measurements[0])
         seconds = together.measurements[0].seconds
-        interval = dojoir.search.Gain(ratio.median, ratio.low, ratio.high)
-        return f"{format_seconds(seconds)}, {interval} as fast as the start\n"
+        return f"{format_seconds(seconds)}, {ratio} as fast as the start\n"
 
     def _hint(self) -> str:
         moves = self._legal()

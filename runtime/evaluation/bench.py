@@ -23,11 +23,12 @@ from dojoir.runtime.evaluation.build import CODE_LIMIT, Built, Source, build, ch
 from dojoir.runtime.evaluation.device import DeviceRunner
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.inspection import Watch, complaint, draw_spots, remembers
-from dojoir.runtime.evaluation.paired_timing import LONG, RACE_SECONDS, Lap, Runner, alone, geometric, time_in_turn
+from dojoir.runtime.evaluation.paired_timing import LONG, RACE_SECONDS, Lap, Runner, alone, time_in_turn
 from dojoir.runtime.evaluation.pool import Case, Known, Pool, elements_of
 from dojoir.runtime.gpu import devices
 from dojoir.runtime.gpu.targets import on_host
 from dojoir.runtime.measurement.lease import timing_lease
+from dojoir.runtime.measurement.spread import geometric
 from dojoir.runtime.process.float_mode import Mode, float_mode, was_changed
 from dojoir.runtime.verification.compare import Counted
 from dojoir.runtime.verification.report import too_many_left_out

@@ -337,8 +337,3 @@ def _clock_is_wrong(samples: Sequence[float], sure: Sequence[float], calls: int,
 def _bits(array: np.ndarray) -> np.ndarray:
     """Floats as integers: NaN is equal to itself."""
     return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "f" else array
-
-
-def geometric(values: Sequence[float]) -> float:
-    """The geometric mean of positive numbers."""
-    return math.exp(sum(math.log(max(value, 1e-300)) for value in values) / len(values)) if values else math.nan

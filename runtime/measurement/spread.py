@@ -44,6 +44,11 @@ def spread(samples: Sequence[float], confidence: float) -> Spread:
     return Spread(median(ordered), ordered[first], ordered[last], quarters[0], quarters[2], n)
 
 
+def geometric(values: Sequence[float]) -> float:
+    """The geometric mean of numbers from 0; of none it is no number."""
+    return math.exp(sum(math.log(max(value, 1e-300)) for value in values) / len(values)) if values else math.nan
+
+
 DRAWS, MOST_DRAWN = 2000, 4_000_000
 """How often samples are drawn anew, and how many of them are drawn at most."""
 

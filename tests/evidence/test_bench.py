@@ -9,9 +9,9 @@ import pytest
 from synthetic import Clock
 
 import dojoir
-from dojoir.evidence import Bench, Interval, Shape, TorchFunction, bench, fast_p
+from dojoir.evidence import Bench, Shape, TorchFunction, bench, fast_p
 from dojoir.evidence.told import bench_lines, result_lines
-from dojoir.runtime import Together
+from dojoir.runtime import Ratio, Together
 from dojoir.verbs import main
 
 RELU = dojoir.Trace(dojoir.kernels.load("relu"))
@@ -170,4 +170,4 @@ def test_bad_input_is_told(
 
 
 def test_the_slack_is_the_farther_end_of_the_noise() -> None:
-    assert Shape({}, "ok", noise=Interval(1.0, 0.97, 1.01)).slack == pytest.approx(0.03)
+    assert Shape({}, "ok", noise=Ratio(1.0, 0.97, 1.01)).slack == pytest.approx(0.03)

@@ -14,9 +14,13 @@ from pathlib import Path
 import pytest
 
 import dojoir
+from dojoir.evidence.bundle import Judged
+from dojoir.evidence.figures import Bench, Ceiling, Shape, Times, timed
 from dojoir.evidence.page import plots
 from dojoir.evidence.page.html import page
-from dojoir.evidence.page.view import Bench, Gate, Roofline, State, Step, Time, View, spans_of, steps_of
+from dojoir.evidence.page.view import Step, View, spans_of, steps_of
+from dojoir.records import State
+from dojoir.runtime import Evaluation
 
 MARKUP = "</script><img src=x onerror=alert(1)><!--'\"&"
 
@@ -28,18 +32,20 @@ def traced() -> dojoir.Trace:
     return trace
 
 
-def times(name: str, seconds: float) -> Time:
-    return Time(
-        name, seconds, seconds * 0.99, seconds * 1.01, 30, seconds * 0.995, seconds * 1.005, (2.0, 1.9, 2.1)
-    )  # fmt: skip
+def times(name: str, seconds: float) -> Times:
+    return timed(name, [seconds * (1 + n / 1e4) for n in range(30)], [seconds / 2] * 30, None)
+
+
+def state(hash: str, parent: str | None, move: str | None, status: str, seconds: float | None = None) -> State:
+    return State("h0", hash, parent, move, Evaluation(hash, status, seconds))
 
 
 def states(count: int) -> tuple[State, ...]:
-    found = [State("h0", None, None, "ok", 1e-3)]
+    found = [state("h0", None, None, "ok", 1e-3)]
     for n in range(1, count):
         status = "wrong" if n % 7 == 3 else "ok"
         found.append(
-            State(f"h{n}", f"h{(n - 1) // 3}", f"split(0.{n}, 16)", status, 1e-3 / n if status == "ok" else None)
+            state(f"h{n}", f"h{(n - 1) // 3}", f"split(0.{n}, 16)", status, 1e-3 / n if status == "ok" else None)
         )  # fmt: skip
     return tuple(found)
 
@@ -51,9 +57,28 @@ def view(word: str = "softmax", count: int = 40) -> View:
         steps_of(traced()),
         "c",
         states(count),
-        (Bench(word, word, (times(word, 1e-3), times("text", 2e-3)), word),),
-        (Gate("proved", "pass", word), Gate("built", "fail", word), Gate("faster", "not-run", "")),
-        Roofline(10.0, 100.0, ((word, 0.5, 4.0), ("text", 0.5, 1.0))),
+        Bench(
+            word,
+            "",
+            "llvm",
+            1,
+            word,
+            word,
+            word,
+            "pass",
+            "",
+            (
+                Shape(
+                    {word: 3},
+                    "ok",
+                    own=times(word, 1e-3),
+                    ceiling=Ceiling(200, 100, 0, 10.0, 100.0),
+                    peers=(times("text", 2e-3),),
+                    left_out={word: word},
+                ),
+            ),
+        ),
+        (Judged("proved", "pass", word), Judged("built", "fail", word), Judged("faster", "not-run", "")),
         {word: word},
     )
 
@@ -109,8 +134,8 @@ def test_all_text_is_escaped() -> None:
         **{
             **vars(hostile),
             "steps": (hostile.steps[0], step),
-            "states": (State(MARKUP, None, MARKUP, MARKUP, 1.0), State("b", MARKUP, MARKUP, "ok", 2.0)),
-            "gates": (Gate(MARKUP, MARKUP, MARKUP),),
+            "states": (state(MARKUP, None, MARKUP, MARKUP, 1.0), state("b", MARKUP, MARKUP, "ok", 2.0)),
+            "gates": (Judged(MARKUP, "fail", MARKUP),),
             "language": MARKUP,
         }
     )
@@ -167,17 +192,15 @@ def test_the_code_of_a_loop_ends_with_its_bracket() -> None:
 
 
 def test_a_plot_has_no_script_and_says_what_it_shows() -> None:
-    roof = view().roofline
-    assert roof is not None
-    for svg in (plots.tree(states(30)), plots.times(view().benches[0]), plots.roofline(roof)):
+    for svg in (plots.tree(states(30)), plots.times("N=3", [times("text", 2e-3)]), plots.roofline(view().bench)):
         assert svg.startswith("<svg") and "<title>" in svg and "<desc>" in svg and "NaN" not in svg
         numbers = [float(one) for one in re.findall(r'[xy][12]?="(-?[\d.]+)"', svg)]
         assert numbers and all(-5 <= one <= 1000 for one in numbers)
-    assert plots.tree(()) == "" and plots.times(Bench("", "", ())) == ""
+    assert plots.tree(()) == "" and plots.times("", ()) == "" == plots.roofline(None)
 
 
 def test_a_tree_that_goes_in_a_circle_or_has_no_root_is_drawn() -> None:
-    strange = (State("a", "b", "x"), State("b", "a", "y"), State("c", "missing", "z", "ok", 1.0))
+    strange = (State("a", "a", "b", "x"), State("a", "b", "a", "y"), state("c", "missing", "z", "ok", 1.0))
     assert plots.tree(strange).count("<circle") == 3
 
 

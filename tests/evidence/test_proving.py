@@ -25,10 +25,10 @@ from dojoir.evidence import archive
 from dojoir.evidence import replay as replaying
 from dojoir.evidence.archive import check, export, packed, unpacked
 from dojoir.evidence.claims import Proof
-from dojoir.evidence.figures import Interval
 from dojoir.evidence.reading import Bundle, read
 from dojoir.evidence.replay import replay
 from dojoir.evidence.writing import store_of
+from dojoir.runtime import Ratio
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 
@@ -206,7 +206,7 @@ def test_code_of_another_processor_is_unavailable(benched: Bundle, tmp_path: Pat
 def test_it_is_timed_again_where_that_is_asked(benched: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     same = made(benched.trace.kernel, 1e-5, 0)
     shape = same.shapes[0]
-    other = replace(shape.peers[0], ratio=Interval(1.0, 0.9, 1.1))
+    other = replace(shape.peers[0], ratio=Ratio(1.0, 0.9, 1.1))
     for now, status in (
         (same, "pass"),
         (replace(same, protocol="another"), "undecided"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import dojoir
-from dojoir.records import Known
+from dojoir.runtime import Evaluation
 
 
 def walk(name: str, seed: int, length: int) -> dojoir.Trace:
@@ -20,10 +20,10 @@ def walk(name: str, seed: int, length: int) -> dojoir.Trace:
     return trace
 
 
-def result(trace: dojoir.Trace, seconds: float = 1e-3, status: str = "ok", digest: str = "d") -> Known:
+def result(trace: dojoir.Trace, seconds: float = 1e-3, status: str = "ok", digest: str = "d") -> Evaluation:
     """What an evaluation of the last kernel of a trace could give."""
     timed = status == "ok"
-    return Known(
+    return Evaluation(
         trace.kernel.hash,
         status,
         seconds if timed else None,

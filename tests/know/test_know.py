@@ -189,7 +189,7 @@ def test_what_is_found_is_timed_where_that_is_asked(capsys: pytest.CaptureFixtur
     assert status == 0, err
     found = json.loads(out)["measured"]
     assert 0 < found["low"] <= found["ratio"] <= found["high"] and found["timed"] >= 1
-    raced = Raced(**found)
+    raced = Raced(**{"median" if name == "ratio" else name: value for name, value in found.items()})
     assert (": " in str(raced)) and str(raced).endswith("default_schedule")
     trace = dojoir.Trace(dojoir.kernels.load("add"))
     for move in dojoir.parse_pipeline(found["text"]):
@@ -238,10 +238,22 @@ def test_what_helped_in_a_database_is_told_with_its_median_and_interval(
 
 def test_runs_of_a_folder_are_searched_and_lines_that_are_none_left_out(tmp_path: Path) -> None:
     assert recorded([tmp_path]) == []
+    given = {
+        "of": "k",
+        "status": "ok",
+        "samples": [],
+        "cases": 1,
+        "digest": "",
+        "stages": {},
+        "reason": "",
+        "made": 1,
+    }
+    about = {"machine": "m", "facts": "", "sizes": {}, "threads": 1, "protocol": "p", "versions": ""}
     lines: list[dict[str, object]] = [
-        {"kernel": "k", "text": "kernel f(N)\n"}, {"state": "a", "of": "k", "parent": "k", "move": "split(0, 2)"},
+        {"kernel": "k", "text": "kernel f(N)\n"}, {"state": "k", "of": "k", "parent": None, "move": None},
+        {"state": "a", "of": "k", "parent": "k", "move": "split(0, 2)"},
         {"state": "b", "of": "k", "parent": "k", "move": "<script>"}, {"state": 3}, {"result": "a", "of": "k"},
-        *({"result": hash, "of": "k", "seconds": time, "context": {"protocol": "p", "target": target}}
+        *({"result": hash, "seconds": time, "context": {**about, "target": target}, **given}
           for hash, time in (("k", 3.0), ("a", 2.0), ("b", 1.0)) for target in ("llvm", "nothing")),
         {"result": "a", "of": "k", "seconds": -1.0, "context": {}},
     ]  # fmt: skip

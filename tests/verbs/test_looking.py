@@ -46,6 +46,12 @@ def test_runs_are_listed_and_shown(capsys: pytest.CaptureFixture[str], database:
     assert found["moves"] == [str(move) for move in made.moves]
     assert [one["run"] for one in found["results"]] == ["mine"] and found["results"][0]["protocol"] == "static"
     assert dojoir.parse(found["text"]) == made.kernel
+    status, text, _ = run(capsys, "db", "show", "mine:2", *database, "--check")
+    assert status == 0 and " cases on llvm are right\n" in text and ", run mine\n" in text
+    found = json.loads(run(capsys, "db", "show", "last:5", *database, "--check", "--json")[1])
+    assert found["right"] is True and found["results"][0]["machine"] and found["results"][0]["run"] == "mine"
+    for name, code in (("mine:6", "unknown-state"), ("mine:0", "unknown-state"), ("yours:1", "unknown-run")):
+        assert f"error[{code}]" in run(capsys, "db", "show", name, *database)[2]
 
 
 def test_a_name_that_there_is_not_is_told(capsys: pytest.CaptureFixture[str], database: list[str]) -> None:

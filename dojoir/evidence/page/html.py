@@ -6,13 +6,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
 import dojoir
+from dojoir.evidence.bundle import Judged
+from dojoir.evidence.figures import Bench, Times, sizes_in_words
 from dojoir.evidence.page import plots
-from dojoir.evidence.page.view import Bench, Gate, State, View
+from dojoir.evidence.page.view import View
+from dojoir.records import State
 from dojoir.support.seconds import format_seconds
 
 HERE = "dojoir.evidence.page"
@@ -31,8 +34,8 @@ def page(view: View) -> str:
     title = escape(view.title)
     sections = [
         *_section("gates", "Gates", _gates(view.gates)),
-        *_section("times", "Times", "".join(_bench(one) for one in view.benches)),
-        *_section("roof", "Roofline", plots.roofline(view.roofline) if view.roofline is not None else ""),
+        *_section("times", "Times", "" if view.bench is None else "".join(_times(view.bench))),
+        *_section("roof", "Roofline", plots.roofline(view.bench)),
         *_section("search", "Search", _search(view.states)),
         *(part for n, (name, text) in enumerate(view.texts.items())
           for part in _section(f"text{n}", name, f'<pre class="code" tabindex="0">{escape(text)}</pre>')),
@@ -116,7 +119,7 @@ A line that is chosen shows its code.</p>
 """
 
 
-def _gates(gates: Sequence[Gate]) -> str:
+def _gates(gates: Sequence[Judged]) -> str:
     if not gates:
         return ""
     rows = "".join(
@@ -128,19 +131,28 @@ def _gates(gates: Sequence[Gate]) -> str:
     return f'<div class="wide"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
 
 
-def _bench(bench: Bench) -> str:
+def _times(bench: Bench) -> Iterator[str]:
+    """The times at each shape: a plot and a table."""
+    for shape in bench.shapes:
+        notes = [bench.protocol, f"failed: {shape.reason}" if shape.reason else ""]
+        notes += [f"noise: the kernel beside itself {shape.noise}" if shape.noise else ""]
+        notes += [f"{name} left out: {why}" for name, why in shape.left_out.items()]
+        said = " ".join(f'<p class="hint">{escape(text)}</p>' for text in notes if text)
+        times = [*([] if shape.own is None else [shape.own]), *shape.peers]
+        name = sizes_in_words(shape.sizes)
+        yield f"<h3>{escape(name)}</h3>{plots.times(name, times)}{_table(times)}{said}"
+
+
+def _table(times: Sequence[Times]) -> str:
     rows = []
-    for one in bench.times:
-        ratio = "" if one.ratio is None else "{:.3g}× ({:.3g} to {:.3g})".format(*one.ratio)
+    for one in times:
         interval = f"{format_seconds(one.low)} to {format_seconds(one.high)}"
-        cells = (format_seconds(one.seconds), interval, str(one.count), ratio)
+        cells = (format_seconds(one.seconds), interval, str(one.count), str(one.ratio or ""))
         row = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         rows.append(f'<tr><th scope="row">{escape(one.name)}</th>{row}</tr>')
     names = ("", "median", "95% interval", "samples", "times as fast as it")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    said = " ".join(f'<p class="hint">{escape(text)}</p>' for text in (bench.protocol, bench.note) if text)
-    table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    return f"<h3>{escape(bench.shape)}</h3>{plots.times(bench)}{table}{said}"
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
 def _search(states: Sequence[State]) -> str:

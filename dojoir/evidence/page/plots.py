@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from dojoir.evidence.page.view import Bench, Roofline, State
+from dojoir.evidence.figures import Bench, Times, sizes_in_words
+from dojoir.records import State
 from dojoir.support.seconds import format_seconds
 
 WIDTH = 640
@@ -29,41 +30,57 @@ def _svg(height: float, title: str, words: str, parts: Sequence[str], name: str)
     )
 
 
-def times(bench: Bench) -> str:
+def times(shape: str, given: Sequence[Times]) -> str:
     """The intervals of some times, beginning at 0: a box between the quartiles, a line over the interval."""
-    if not bench.times:
+    if not given:
         return ""
-    most = max(max(one.high, one.third_quartile or 0.0) for one in bench.times) or 1.0
+    most = max(max(one.high, one.third_quartile) for one in given) or 1.0
     reach = WIDTH - LEFT - 110
 
     def at(seconds: float) -> float:
         return LEFT + reach * seconds / most
 
     parts = []
-    for number, one in enumerate(bench.times):
+    for number, one in enumerate(given):
         y = 12 + ROW * number
         parts.append(_svg_text(LEFT - 8, y + 9, shortened(one.name, 22), "end"))
-        if one.first_quartile is not None and one.third_quartile is not None:
-            left, right = at(one.first_quartile), at(one.third_quartile)
-            parts.append(
-                f'<rect class="box" x="{left:.1f}" y="{y}" width="{max(1.0, right - left):.1f}" height="12"/>'
-            )
+        left, right = at(one.first_quartile), at(one.third_quartile)
+        parts.append(f'<rect class="box" x="{left:.1f}" y="{y}" width="{max(1.0, right - left):.1f}" height="12"/>')
         parts.append(
             f'<line class="bar" x1="{at(one.low):.1f}" x2="{at(one.high):.1f}" y1="{y + 6}" y2="{y + 6}"/>'
         )
         parts.append(f'<circle class="mid" cx="{at(one.seconds):.1f}" cy="{y + 6}" r="3.5"/>')
         parts.append(_svg_text(WIDTH - 100, y + 9, format_seconds(one.seconds)))
-    words = ", ".join(f"{one.name} {format_seconds(one.seconds)}" for one in bench.times)
-    return _svg(20 + ROW * len(bench.times), f"times at {bench.shape}", words, parts, "times")
+    words = ", ".join(f"{one.name} {format_seconds(one.seconds)}" for one in given)
+    return _svg(20 + ROW * len(given), f"times at {shape}", words, parts, "times")
 
 
-def roofline(found: Roofline) -> str:
-    """Operations a second over operations a byte, both as logarithms, below what the machine reaches."""
+def roofline(bench: Bench | None) -> str:
+    """Operations a second over operations a byte at each shape that has its ceilings, both as logarithms, below
+    what the machine reaches; "" where none has."""
+    points, roofs = [], []
+    for shape in () if bench is None else bench.shapes:
+        one, own = shape.ceiling, shape.own
+        if (
+            bench is not None
+            and one is not None
+            and own is not None
+            and one.bytes
+            and one.memory
+            and one.arithmetic
+        ):
+            work, name = one.flops or one.integer, f"{bench.kernel} {sizes_in_words(shape.sizes)}"
+            points.append((name, work / one.bytes, work / own.seconds / 1e9))
+            roofs.append((one.memory, one.arithmetic))
+    if not roofs:
+        return ""
+    memory, arithmetic = roofs[0]
     height, bottom, top = 260, 220, 20
-    intensities = [max(1e-3, x) for _, x, _ in found.points] + [found.arithmetic / found.memory]
+    knee = arithmetic / memory
+    intensities = [max(1e-3, x) for _, x, _ in points] + [knee]
     low, high = min(intensities) / 4, max(intensities) * 4
-    rates = [max(1e-6, y) for _, _, y in found.points] + [found.arithmetic]
-    least, most = min([*rates, low * found.memory]) / 2, max(rates) * 2
+    rates = [max(1e-6, y) for _, _, y in points] + [arithmetic]
+    least, most = min([*rates, low * memory]) / 2, max(rates) * 2
 
     def x(value: float) -> float:
         return 60 + (WIDTH - 90) * math.log(value / low) / math.log(high / low)
@@ -71,20 +88,19 @@ def roofline(found: Roofline) -> str:
     def y(value: float) -> float:
         return bottom - (bottom - top) * math.log(value / least) / math.log(most / least)
 
-    knee = found.arithmetic / found.memory
-    path = f"M{x(low):.1f} {y(low * found.memory):.1f}L{x(knee):.1f} {y(found.arithmetic):.1f}"
+    path = f"M{x(low):.1f} {y(low * memory):.1f}L{x(knee):.1f} {y(arithmetic):.1f}"
     parts = [
-        f'<path class="roof" d="{path}L{x(high):.1f} {y(found.arithmetic):.1f}"/>',
+        f'<path class="roof" d="{path}L{x(high):.1f} {y(arithmetic):.1f}"/>',
         _svg_text(60, height - 12, "operations a byte", kind="t dim"),
         _svg_text(60, 14, "GFLOP/s", kind="t dim"),
-        _svg_text(WIDTH - 30, y(found.arithmetic) - 6, f"{found.arithmetic:.3g} GFLOP/s", "end", "t dim"),
-        _svg_text(x(low) + 6, y(low * found.memory) - 8, f"{found.memory:.3g} GB/s", kind="t dim"),
+        _svg_text(WIDTH - 30, y(arithmetic) - 6, f"{arithmetic:.3g} GFLOP/s", "end", "t dim"),
+        _svg_text(x(low) + 6, y(low * memory) - 8, f"{memory:.3g} GB/s", kind="t dim"),
     ]
-    for name, intensity, rate in found.points:
+    for name, intensity, rate in points:
         px, py = x(max(1e-3, intensity)), y(max(1e-6, rate))
         parts.append(f'<circle class="mid" cx="{px:.1f}" cy="{py:.1f}" r="4"/>')
         parts.append(_svg_text(px + 8, py + 4, shortened(name, 24)))
-    words = ", ".join(f"{name}: {i:.3g} operations a byte, {rate:.3g} GFLOP/s" for name, i, rate in found.points)
+    words = ", ".join(f"{name}: {i:.3g} operations a byte, {rate:.3g} GFLOP/s" for name, i, rate in points)
     return _svg(height, "roofline", words, parts, "roofline")
 
 

@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import dojoir
+from dojoir.evidence.bundle import Judged
+from dojoir.evidence.figures import Bench
+from dojoir.records import State
 
 MOST_SOURCE = 1_500_000
 """How many characters the sources of all steps may have together; beyond, those in the middle are left out."""
@@ -36,61 +39,6 @@ class Step:
 
 
 @dataclass(frozen=True)
-class State:
-    """A state of a search: its hash, that of the state before it, the move from there, what became of it, and the
-    seconds of a call."""
-
-    hash: str
-    parent: str | None
-    move: str | None
-    status: str = ""
-    seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class Time:
-    """The time of one contestant, the median with its interval and its quartiles, and how many times as fast as it
-    the kernel is, above 1 for faster."""
-
-    name: str
-    seconds: float
-    low: float
-    high: float
-    count: int
-    first_quartile: float | None = None
-    third_quartile: float | None = None
-    ratio: tuple[float, float, float] | None = None
-
-
-@dataclass(frozen=True)
-class Bench:
-    """The times at one shape, and the protocol that they were taken by."""
-
-    shape: str
-    protocol: str
-    times: tuple[Time, ...]
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Gate:
-    """A gate: `pass`, `fail`, `not-run` or `unavailable`, and why."""
-
-    name: str
-    status: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Roofline:
-    """The ceilings of a machine, in GB/s and GFLOP/s, and points by name: operations a byte, and GFLOP/s."""
-
-    memory: float
-    arithmetic: float
-    points: tuple[tuple[str, float, float], ...]
-
-
-@dataclass(frozen=True)
 class View:
     """All that a page shows. `facts` are names and values, in order; `texts` are longer ones with their headings,
     such as what bounds the kernel, or its machine code."""
@@ -100,9 +48,8 @@ class View:
     steps: tuple[Step, ...]
     language: str = ""
     states: tuple[State, ...] = ()
-    benches: tuple[Bench, ...] = ()
-    gates: tuple[Gate, ...] = ()
-    roofline: Roofline | None = None
+    bench: Bench | None = None
+    gates: tuple[Judged, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
