@@ -413,4 +413,4 @@ def is_small(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> bool:
     """Whether all sizes are known, and other threads are of no use at them."""
     if not all(name in sizes for name in kernel.runtime_sizes):
         return False
-    return dojoir.cost(kernel).instances(sizes) < SMALL
+    return dojoir.cost(kernel).instances({name: sizes[name] for name in kernel.runtime_sizes}) < SMALL

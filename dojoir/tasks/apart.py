@@ -1,24 +1,31 @@
-"""An agent of a file in a process of its own, which is ended where it does not answer in time.
+"""An agent of a file in processes of its own, which are ended where it does not answer in time.
 
-The process loads the file once and plays one task after the other (`player`). One that hangs, crashes or exits is a
-task that failed; the next task gets a new process.
+They load the file once and play one task after the other (`player`). One that hangs, crashes or exits is a task
+that failed; the next task gets new processes. They have a session of their own, no keys of the environment,
+and a cache of their own; what they ask for is done here (`serving`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import weakref
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, Pipe
 
 import dojoir
-from dojoir.tasks.agents import digest_of_file
-from dojoir.tasks.desk import Desk, Used
+from dojoir.runtime.process.offspring import cpu_seconds, descendants, processes_with
+from dojoir.tasks.agents import answer_of, digest_of_file
+from dojoir.tasks.desk import Desk
+from dojoir.tasks.serving import Gone, Served
 from dojoir.tasks.task import Answer
 
 LOADING = 600.0
@@ -31,9 +38,22 @@ GRACE, GRACE_SHARE = 30.0, 0.1
 """Seconds that an agent has after its budget of seconds, and the share of that budget that is added to them. An
 evaluation that was begun in time comes to its end, and an answer is given."""
 
+LARGEST = 64 << 20
+"""The most bytes of a message of an agent."""
+
+MARK = "DOJOIR_AGENT"
+"""A variable that the processes of an agent have: they are found by it, however they were started."""
+
+KEPT = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "CC",
+    "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR", "CUDA_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS", "PYTHONHASHSEED", "DOJOIR_THREADS", "DOJOIR_CHECK",
+)  # fmt: skip
+"""The variables of the environment that an agent gets, beside those of the locale."""
+
 
 class Apart:
-    """The agent of a file, played in a process of its own. Raises ArgumentError, `bad-agent`, where the file has no
+    """The agent of a file, played in processes of its own. Raises ArgumentError, `bad-agent`, where the file has no
     agent, or is not loaded within LOADING seconds."""
 
     def __init__(self, file: str, member: str = "", seed: int = 0, *, grace: float = GRACE) -> None:
@@ -46,79 +66,84 @@ class Apart:
         process = self._process = self._process or self._started()
         seconds = desk.task.budget.seconds
         limit = UNLIMITED if seconds is None else seconds * (1 + GRACE_SHARE)
-        end = time.monotonic() + limit + self.grace
+        before = process.spent()
         try:
-            process.send(desk.job())
-            while isinstance(heard := process.heard(end), Used):
-                desk.take(heard)
-        except _Ended as error:
+            answer = Served(desk, process, time.monotonic() + limit + self.grace).answer()
+            desk.outside += process.spent() - before
+            return answer_of(answer, desk.kernel)
+        except Gone as error:
+            desk.outside += max(0.0, process.spent() - before)
             self.close()
             raise _bad(f"the agent failed: {error}") from None
+        except dojoir.DojoError:
+            desk.outside += max(0.0, process.spent() - before)
+            raise
         except BaseException:
             self.close()
             raise
-        if isinstance(heard, Answer):
-            return heard
-        raise _bad(str(heard))
 
     def _started(self) -> _Process:
         process = _Process()
         try:
             process.send(self.given)
-            refused = process.heard(time.monotonic() + LOADING)
-            if refused is not None:
-                raise _bad(str(refused))
+            match process.heard(time.monotonic() + LOADING):
+                case {"failed": str(refused)}:
+                    raise _bad(refused)
         except BaseException as error:
             process.end()
-            if isinstance(error, _Ended):
+            if isinstance(error, Gone):
                 raise _bad(f"cannot load {self.given[0]}: {error}") from None
             raise
         return process
 
     def close(self) -> None:
-        """Ends the process; the next task begins another."""
+        """Ends the processes; the next task begins others."""
         if self._process is not None:
             self._process.end()
             self._process = None
-
-
-class _Ended(Exception):
-    """The process has ended, or was too slow; the message says which."""
 
 
 class _Process:
     """A process of `player`, and the pipe to it. It ends with this object, and where this process ends."""
 
     def __init__(self) -> None:
-        paths = [os.getcwd() if path == "" else path for path in sys.path]
         self.connection, theirs = Pipe()
+        self.mark, self.cache = secrets.token_hex(16), tempfile.mkdtemp(prefix="dojoir-agent-")
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "dojoir.tasks.player", str(theirs.fileno())],
                 stdin=subprocess.PIPE, pass_fds=(theirs.fileno(),), start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))},
+                env={**environment(), MARK: self.mark, "DOJOIR_CACHE": self.cache},
             )  # fmt: skip
         except OSError as error:
             self.connection.close()
             raise dojoir.RunError(f"no process could be started: {error}", "no-process") from None
         finally:
             theirs.close()
-        self.end = weakref.finalize(self, _end, self.process, self.connection)
+        self.last = 0.0
+        self.end = weakref.finalize(self, _end, self.process, self.connection, self.mark, self.cache)
 
     def send(self, value: object) -> None:
-        """Raises _Ended."""
+        """Raises Gone."""
         with self._told():
             self.connection.send(value)
 
     def heard(self, end: float) -> object:
-        """Its next message, until `end` of the monotonic clock. Raises _Ended."""
+        """The data of its next message, until `end` of the monotonic clock. Raises Gone."""
         begun = time.monotonic()
         with self._told():
             if self.connection.poll(max(0.0, end - begun)):
-                return self.connection.recv()
-        raise _Ended(
-            f"it was ended: it had said nothing for {time.monotonic() - begun:.3g} s, and its time was over"
-        )
+                try:
+                    return json.loads(self.connection.recv_bytes(LARGEST))
+                except (ValueError, RecursionError):
+                    raise Gone("it sent what is no JSON") from None
+        raise Gone(f"it was ended: it had said nothing for {time.monotonic() - begun:.3g} s, and its time was over")
+
+    def spent(self) -> float:
+        """The seconds of processors that all its processes have spent so far."""
+        every = (self.process.pid, *descendants(self.process.pid))
+        self.last = max(self.last, sum(map(cpu_seconds, every)))
+        return self.last
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
@@ -126,19 +151,33 @@ class _Process:
             yield
         except (EOFError, OSError):
             code = self.process.wait()
+            code = 128 - code if code > 128 else code
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-            raise _Ended(f"its process {how}") from None
+            raise Gone(f"its process {how}") from None
 
 
-def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
-    """Kills a process and what it has started."""
+def environment() -> dict[str, str]:
+    """The environment of an agent: without what may be a key, and with the modules that are found here."""
+    paths = [os.getcwd() if path == "" else path for path in sys.path]
+    kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith("LC_")}
+    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def _end(process: subprocess.Popen[bytes], connection: Connection, mark: str, cache: str) -> None:
+    """Ends a process and all that it, or what it has started, has started."""
     connection.close()
+    if process.stdin is not None:
+        process.stdin.close()  # the keeper hears that, and kills what there is
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(10)
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
+        process.wait()
+    for pid in processes_with(f"{MARK}={mark}"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(cache, ignore_errors=True)
 
 
 def _bad(message: str) -> dojoir.ArgumentError:

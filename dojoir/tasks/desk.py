@@ -20,21 +20,6 @@ NO_LIMIT = dojoir.Budget()
 
 
 @dataclass(frozen=True)
-class Job:
-    """The parts of which another process makes a desk: the task, the URL of the database, the name of the run, the
-    folder of its bundle, and what may be spent on language models."""
-
-    task: Task
-    url: str
-    run: str
-    timer: str
-    seed: int
-    list_moves: bool
-    folder: str
-    models: dojoir.Budget
-
-
-@dataclass(frozen=True)
 class Used:
     """Use of a budget: moves, states, builds, measurements, what was spent on language models, and states by their
     status."""
@@ -77,6 +62,7 @@ class Desk:
         self._known: dict[str, runtime.Evaluation] = {}
         self._fastest: float | None = None
         self.statuses: dict[str, int] = {}
+        self.outside = 0.0  # seconds of processors that the processes of an agent spent, beside what is done here
 
     # -- what an agent calls -----------------------------------------------------------------------------------
     def question(self) -> dict[str, Any]:
@@ -154,15 +140,6 @@ class Desk:
             trace.kernel, given.target, sizes=dict(given.sizes), threads=given.threads, counted=False
         )  # fmt: skip
 
-    # -- in another process ------------------------------------------------------------------------------------
-    def job(self) -> Job:
-        """The parts of which another process makes the same desk."""
-        url = str(self._database.url.render_as_string(hide_password=False))
-        folder = "" if self.folder is None else str(self.folder)
-        return Job(
-            replace(self.task), url, self._run, self.timer, self.seed, self._list_moves, folder, self._models
-        )  # fmt: skip
-
     def used(self) -> Used:
         """The use of the budget so far."""
         one = self.ledger
@@ -170,14 +147,6 @@ class Desk:
             one.moves, one.states, one.builds, one.measurements, one.calls, one.tokens, one.money,
             dict(self.statuses),
         )  # fmt: skip
-
-    def take(self, used: Used) -> None:
-        """Takes over what was used up at the desk of another process, and records what is new."""
-        one = self.ledger
-        one.moves, one.states, one.builds = used.moves, used.states, used.builds
-        one.measurements, one.calls, one.tokens, one.money = used.measurements, used.calls, used.tokens, used.money
-        self.statuses = dict(used.statuses)
-        self._note()
 
     # -- what it does ------------------------------------------------------------------------------------------
     def _asked(self, trace: dojoir.Trace) -> runtime.Evaluation:

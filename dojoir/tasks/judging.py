@@ -5,6 +5,7 @@ gates it left out."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from dojoir import runtime
 from dojoir.evidence.benching import bench_of, shape
 from dojoir.evidence.bundle import Gained, Verdict
 from dojoir.evidence.figures import Bench, gains
-from dojoir.evidence.gates import Asked, Gate, Gates, gate
+from dojoir.evidence.gates import AT_SHAPES, Asked, Gate, Gates, gate
 from dojoir.search import Static
 from dojoir.support.public import public
 from dojoir.tasks.task import EVIDENCE_GATES, TIMED, Answer, Task, replayed, without
@@ -25,6 +26,9 @@ SECONDS = 2.0
 LARGEST = 1 << 30
 """How many bytes more than those of the given text the arrays of an answered text may have, at the sizes of the
 task: the gates hold them in memory, more than once."""
+
+BEYOND = 2
+"""At how many sizes up to twice those of a task an answered text is compared with the given one."""
 
 Measures = Callable[..., runtime.Together]
 
@@ -135,7 +139,18 @@ def _made(case: Case) -> str:
         return error.diagnostic.message
     if refused is not None:
         return f"move {refused[0]} of the answer is illegal: {refused[1]}"
+    if not case.task.given.stored and (path := _stored(trace)):
+        return f"the answer is the stored schedule {path}, and this task takes none"
     case.trace = trace
+    return ""
+
+
+def _stored(trace: dojoir.Trace) -> str:
+    """The stored schedule that makes the last kernel of a trace of its first; "" for none."""
+    for one in dojoir.schedules.schedules(trace.start.name):
+        with contextlib.suppress(dojoir.DojoError):  # it is for other sizes or another fp mode
+            if one.on(trace.start).kernel == trace.kernel != trace.start:
+                return one.path
     return ""
 
 
@@ -170,8 +185,8 @@ def _take(case: Case, bench: Bench | None) -> None:
 
 # -- the gates of tasks alone --------------------------------------------------------------------------------
 def equal(case: Case) -> Said:
-    """The text that was answered computes what the given one does, on every distribution, at small sizes and at the
-    given ones; one that is reached by moves alone is that text, proved."""
+    """The text that was answered computes what the given one does, on every distribution, at small sizes of the
+    given one, at those of the task and at some beyond; one that is reached by moves alone is that text, proved."""
     assert case.trace is not None
     given = case.task.kernel
     if case.trace.start == given:
@@ -183,11 +198,14 @@ def equal(case: Case) -> Said:
         return "fail", "the text that was answered has other arguments than the given one"
     if given.fp != case.trace.start.fp:
         return "fail", f"the text that was answered is under `fp {case.trace.start.fp}`, the given under {given.fp}"
-    seeds = [case.seed + n for n in range(3)]
-    for sizes in (None, case.sizes):
+    small, twice = dojoir.testing.sample_sizes(given), {name: 2 * size for name, size in case.sizes.items()}
+    beyond = dojoir.testing.sizes_between(given, twice, BEYOND, case.seed)
+    asked: list[Sequence[Mapping[str, int]]] = [small, [case.sizes], *([one] for one in beyond)]
+    for number, sizes in enumerate(asked):
+        names = tuple(name for name in AT_SHAPES if name != "nonfinite" or given.fp != "fast") if number else None
         report = dojoir.verify(
-            case.trace.kernel, given, target=case.target, threads=case.task.given.threads, seeds=seeds, sizes=sizes,
-            distributions=None if sizes is None else ("integers", "uniform", "normal"),
+            case.trace.kernel, given, target=case.target, threads=case.task.given.threads, sizes=sizes,
+            seeds=[case.seed + n for n in range(len(names or "abc"))], distributions=names,
         )  # fmt: skip
         if report.status == "undecided":
             return "undecided", f"too little could be compared: {', '.join(report.undecided)} inputs"

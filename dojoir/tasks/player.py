@@ -1,69 +1,94 @@
-"""The process that the agent of a file plays in: `python -m dojoir.tasks.player NUMBER`, as `apart` starts it.
+"""The processes that the agent of a file plays in: `python -m dojoir.tasks.player NUMBER`, as `apart` starts it.
 
-NUMBER is the descriptor of the pipe. It reads what to load, then a job for each task. It says what was used up of
-the budget after each evaluation, and at last the answer, or as a text why there is none.
+NUMBER is the descriptor of the pipe. The first process keeps house: it is the parent of all that an agent leaves
+behind, daemons too, and kills it when the agent, or the rollout, has ended. The second one, which it forks, reads
+what to load, then a task at a time (`far`).
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
-import threading
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NoReturn, cast
 
 import dojoir
-from dojoir.records import Database
+from dojoir.evidence.forms import to_data
+from dojoir.runtime.process.offspring import adopt, end_all
+from dojoir.runtime.process.worker import die_with
 from dojoir.tasks.agents import Agent, answer_of, in_file
-from dojoir.tasks.desk import Desk, Job
-from dojoir.tasks.task import Answer
+from dojoir.tasks.desk import Desk
+from dojoir.tasks.far import FarDesk, send
+from dojoir.tasks.serving import Begun
+
+LOOK_SECONDS = 0.05
 
 
 def main() -> None:
     connection = Connection(int(sys.argv[1]))
+    adopt()
+    keeper = os.getpid()
+    child = os.fork()
+    if child:
+        connection.close()
+        _keep(child)
+    die_with(keeper)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # what an agent prints is not the answer of the command
-    threading.Thread(target=_end_with_the_rollout, daemon=True).start()
+    _play(connection)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _keep(child: int) -> NoReturn:
+    """Waits until the player has ended, or the rollout, and ends with all that they have left."""
+    status: int | None = None
+    while status is None:
+        if select.select([0], [], [], LOOK_SECONDS)[0] and not os.read(0, 1):
+            status = signal.SIGKILL
+        while (found := _reaped())[0]:
+            status = found[1] if found[0] == child else status
+    end_all(os.getpid())
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def _reaped() -> tuple[int, int]:
+    try:
+        return os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return 0, 0
+
+
+def _play(connection: Connection) -> None:
     file, member, seed = connection.recv()
     sys.path.insert(0, str(Path(file).resolve().parent))  # what stands beside the file can be imported
     try:
         agent = in_file(file, member, seed)
     except dojoir.DojoError as error:
-        connection.send(error.diagnostic.message)
+        send(connection, {"failed": error.diagnostic.message})
         return
-    connection.send(None)
+    send(connection, {"loaded": True})
     while True:
         try:
-            job: Job = connection.recv()
+            begun: Begun = connection.recv()
         except EOFError:
             return
-        connection.send(_played(agent, job, connection))
+        send(connection, _played(agent, begun, connection))
 
 
-def _played(agent: Agent, job: Job, connection: Connection) -> Answer | str:
+def _played(agent: Agent, begun: Begun, connection: Connection) -> dict[str, object]:
     """The answer to a task, or why there is none."""
-    database = Database(job.url)
-    desk = Desk(
-        job.task, database=database, run=job.run, timer=job.timer, seed=job.seed, list_moves=job.list_moves,
-        folder=Path(job.folder) if job.folder else None, models=job.models,
-        note=lambda: connection.send(desk.used()),
-    )  # fmt: skip
     try:
-        return answer_of(agent.play(desk), desk.kernel)
+        desk = FarDesk(begun, connection)
+        return {"answer": to_data(answer_of(agent.play(cast(Desk, desk)), desk.kernel))}
     except dojoir.DojoError as error:
-        return error.diagnostic.message
+        return {"failed": error.diagnostic.message}
     except BaseException as error:  # of a file of the user's, which may exit as well
-        return f"the agent failed: {type(error).__name__}: {error}"
-    finally:
-        desk.close()
-        database.close()
-        connection.send(desk.used())
-
-
-def _end_with_the_rollout() -> None:
-    """Ends this process and what it has started when the process that started it is gone."""
-    sys.stdin.buffer.read()
-    os.killpg(0, signal.SIGKILL)
+        return {"failed": f"the agent failed: {type(error).__name__}: {error}"}
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Literal
 
 import dojoir
 from dojoir import runtime
 from dojoir.evidence.bundle import BENCH, GATES, RUN
 from dojoir.evidence.forms import from_text, to_data, to_text
-from dojoir.evidence.reading import read_text
+from dojoir.evidence.reading import read, read_text
 from dojoir.evidence.writing import RUNS, UNFINISHED, Writer, resumed, store_of, versions
 from dojoir.support.files import write_file
 from dojoir.support.public import public
@@ -35,8 +36,11 @@ Say = Callable[[str], object]
 
 
 def digest_of(task: Task) -> str:
-    """The same for the same task."""
-    return hashlib.sha256(json.dumps(to_data(task), sort_keys=True).encode()).hexdigest()[:16]
+    """The same for the same task, as it was before tasks could leave stored schedules out."""
+    data = to_data(task)
+    if task.given.stored:
+        del data["given"]["stored"]
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @public
@@ -76,8 +80,12 @@ def rollout(
         before = rows.get(task.name)
         where = f"{number} of {len(tasks)} {task.name}"
         if before is not None and before.digest == digest_of(task) and before.status != "failed":
-            say(f"{where}: {before.status} before")
-            continue
+            other = _unfounded(before, folder / RUNS)
+            if not other:
+                say(f"{where}: {before.status} before")
+                continue
+            say(f"{where}: {before.status} in the report, but {other}: it is played again")
+            rmtree(folder / RUNS / before.run, ignore_errors=True)
         rows[task.name] = row = _played(agent, task, folder, settings, models)
         found = replace(found, rows=tuple(rows.values()))
         _save(folder, found)
@@ -112,6 +120,25 @@ def _played(agent: Agent, task: Task, folder: Path, settings: Mapping[str, Any],
     return row
 
 
+def _unfounded(row: Row, runs: Path) -> str:
+    """Why a row does not follow from the bundle of its task; "" where it does."""
+    try:
+        bundle = read(runs / row.run)
+        run = bundle.told
+    except dojoir.DojoError as error:
+        return error.diagnostic.message
+    if run.stopped != row.status:
+        return f"its bundle says {run.stopped or run.status}"
+    noted = (note.split(":")[:2] for note in run.notes)
+    known = {one.name: one.status for one in run.gates} | {name: rest[0].strip() for name, *rest in noted if rest}
+    for gate in row.gates:
+        if known.get(gate.name, gate.status) != gate.status:
+            return f"its bundle says {known[gate.name]} of {gate.name}"
+    if run.result is not None and row.result != run.result:
+        return "its bundle has another result"
+    return ""
+
+
 def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Writer) -> Row:
     task, begin = desk.task, time.monotonic()
     answer, reason = Answer(), ""
@@ -134,7 +161,7 @@ def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Write
     ledger = desk.ledger
     cost = Cost(
         played, judged, ledger.states, ledger.moves, ledger.builds, ledger.measurements, dict(desk.statuses),
-        ledger.calls, ledger.tokens, ledger.money,
+        ledger.calls, ledger.tokens, ledger.money, desk.outside,
     )  # fmt: skip
     status: Any = "failed" if reason else "solved" if found.solved else "not-solved"
     _left(writer, case, found, status, reason)

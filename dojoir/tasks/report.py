@@ -20,7 +20,8 @@ RowStatus = Literal["solved", "not-solved", "failed"]
 class Cost:
     """The cost of a task. Seconds by the clock that the agent played and that the gates took, states that were
     evaluated, moves that were drawn, builds and measurements. Then how many states ended with each status, and
-    questions to a language model, tokens that it read and wrote, and their price."""
+    questions to a language model, tokens that it read and wrote, and their price. `outside` are the seconds of
+    processors that the processes of an agent of a file spent, beside what is counted."""
 
     seconds: float
     judged: float
@@ -32,6 +33,7 @@ class Cost:
     calls: int = 0
     tokens: int = 0
     money: float = 0.0
+    outside: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def summary(found: Rollout) -> dict[str, Any]:
 @public
 def table(found: Rollout) -> str:
     """The rows as a table of Markdown, with the sums below."""
-    head = ["task", "status", "gain", "share of the ceiling", "seconds", "states", "why not"]
+    head = ["task", "status", "gain", "share of the ceiling", "seconds", "states", "CPU s outside", "why not"]
     rows = [head, ["---"] * len(head), *(_cells(row) for row in found.rows)]
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
     title = (
@@ -134,4 +136,6 @@ def _cells(row: Row) -> list[str]:
     wrong = next((f"{one.name}: {one.reason}" for one in row.gates if one.status != "pass"), "")
     reason = (row.reason or wrong).replace("|", "/").replace("\n", " ")
     reason = reason if len(reason) <= 100 else f"{reason[:97]}..."
-    return [row.task, row.status, shown, share, f"{row.cost.seconds:.1f}", str(row.cost.states), reason]
+    cost = row.cost
+    figures = [f"{cost.seconds:.1f}", str(cost.states), f"{cost.outside:.1f}"]
+    return [row.task, row.status, shown, share, *figures, reason]

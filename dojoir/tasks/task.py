@@ -48,7 +48,8 @@ ASKED: Mapping[str, str] = {
 class Given:
     """The given part of a task: a `kernel` of the library (`library:NAME`) or a `text`, its runtime sizes, and
     for `diagnose` and `debug` the moves of a trace or pipeline, each as a line. `fp` is another floating point
-    mode than the text says. `target` and `threads` say what it is run on."""
+    mode than the text says. `target` and `threads` say what it is run on. Where `stored` is false, an answer that
+    comes to what a stored schedule of dojoir makes of the kernel is none."""
 
     sizes: Mapping[str, int]
     kernel: str = ""
@@ -57,6 +58,7 @@ class Given:
     moves: tuple[str, ...] = ()
     target: str = "llvm"
     threads: int = 1
+    stored: bool = True
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from dojoir.runtime.verification.oracle import Oracle
 from dojoir.runtime.verification.rules import Rule
 from dojoir.runtime.verification.sample_sizes import sample_sizes
 from dojoir.runtime.verification.slack import slack_of
-from dojoir.runtime.verification.verify import SAMPLE_INSTANCES, can_compare
+from dojoir.runtime.verification.verify import can_compare
 from dojoir.support.frozen import dataclass
 from dojoir.support.temporary import no_room, temporary_place
 
@@ -124,7 +124,7 @@ class Pool:
     def small(self) -> list[dict[str, int]]:
         """The sizes that every candidate is checked at before it is timed."""
         try:
-            return sample_sizes(self.reference, SAMPLE_INSTANCES)
+            return sample_sizes(self.reference)
         except ArgumentError:  # its facts leave no small sizes: those that are timed are checked as well
             return []
 

@@ -24,7 +24,12 @@ STEPS = 4000
 """How many combinations that search may look at."""
 
 
-def sample_sizes(kernel: Kernel, most_instances: int) -> list[dict[str, int]]:
+SAMPLE_INSTANCES = 20_000
+"""How many statements a kernel may run at each of the default sizes."""
+
+
+@public
+def sample_sizes(kernel: Kernel, most_instances: int = SAMPLE_INSTANCES) -> list[dict[str, int]]:
     """A few small assignments of the runtime sizes at which the facts of the kernel hold, and at which it runs at
     most `most_instances` statements (but at least one assignment). Raises ArgumentError where none is found."""
     names = kernel.runtime_sizes

@@ -34,9 +34,6 @@ from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
 from dojoir.support.temporary import temporary_folder
 
-SAMPLE_INSTANCES = 20_000
-"""How many statements the kernel may run at each of the default sizes."""
-
 REFERENCE_LIMIT = 600.0
 """Seconds that a compiled reference may take at least."""
 
@@ -319,7 +316,7 @@ def _chosen_sizes(
     given: Mapping[str, np.ndarray],
 ) -> list[dict[str, int]]:
     if sizes is None and not given:
-        return sample_sizes(kernel, SAMPLE_INSTANCES)
+        return sample_sizes(kernel)
     shapes = {name: unpacked_shape(kernel.buffer(name), array.shape) for name, array in given.items()}
     wanted = [sizes or {}] if sizes is None or isinstance(sizes, Mapping) else sizes
     chosen = [solve(kernel, shapes, one) for one in wanted]

@@ -38,10 +38,13 @@ PRINTERS = {
     "elementwise.py": {"ir"},  # a function of the language stands for one of PyTorch of the same name
     "values.py": {"ir"},
     "words.py": {"ir"},
+    "player.py": {"runtime"},
+    "apart.py": {"runtime"},
 }
 """But for what prints kernels in a way of its own: it reads the tree, as a target does; for cells of notebooks; for
 what makes documents or messages of the table of codes and of the docstrings of the planner's structures; for what
-explains the words of the language; for what asks the planner for all that it found, and measures its model."""
+explains the words of the language; for what asks the planner for all that it found, and measures its model;
+for what contains the processes of agents."""
 
 
 def test_a_room_uses_those_before_it() -> None:
