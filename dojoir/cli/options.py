@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NoReturn
 
 import dojoir
+from dojoir.cli.arguments import ARGUMENTS, Argument
 from dojoir.cli.hints import hint_for_option, nearest_target
-from dojoir.cli.values import positive, seconds, seed, size
+from dojoir.cli.values import seconds
 
 EPILOG = """\
 A pipeline is a list of moves and passes separated by ; , or line ends: 'join_scopes(0, 1); vectorize(@j)'.
@@ -79,19 +80,24 @@ def _check_target(name: str, known: tuple[str, ...]) -> None:
         raise argparse.ArgumentTypeError(f"there is no target '{name}'{nearest_target(name, known)}; {known_ones}")
 
 
-def _option(*flags: str, help: str, group: str = "", default: object = None, **rest: object) -> Any:
-    """A field of `Options` that flags on the command line set. One that may be repeated is a tuple."""
-    return field(metadata={"flags": flags, "group": group, "more": {"help": help, "default": default, **rest}})
+def _option(help: str, metavar: str | None = None, group: str = "", **rest: Any) -> Any:
+    """A field of `Options` that an option of its name sets, or one of other `flags`."""
+    return field(metadata={"argument": Argument(help, metavar, group=group, **rest)})
 
 
-def _switch(*flags: str, help: str, group: str = "") -> Any:
+def _shared(name: str, help: str = "", **rest: Any) -> Any:
+    """One that `dojoir` has as well."""
+    return field(metadata={"argument": ARGUMENTS[name].but(help, **rest)})
+
+
+def _switch(help: str, group: str = "", **rest: Any) -> Any:
     """One that is there or not."""
-    return _option(*flags, help=help, group=group, default=False, action="store_true")
+    return _option(help, None, group, more={"action": "store_true"}, **rest)
 
 
-def _several(*flags: str, help: str, group: str = "", **rest: object) -> Any:
-    """One that may be repeated."""
-    return _option(*flags, help=f"{help}; may be repeated", group=group, default=(), action="append", **rest)
+def _several(help: str, metavar: str, group: str = "", **rest: Any) -> Any:
+    """One that may be repeated, and is a tuple."""
+    return _option(f"{help}; may be repeated", metavar, group, default=[], more={"action": "append"}, **rest)
 
 
 WAYS = ("shortcuts", "core")
@@ -107,109 +113,97 @@ JOINING, MOVING, ASKING, LISTING, CODE, TESTING = (
 class Options:
     """The options of the command line. The order is that of --help."""
 
-    input: str = _option("input", nargs="?", default="-", metavar="FILE",
-        help="a .dojo file, - for stdin (the default), or library:NAME")  # fmt: skip
-    pipeline: str | None = _option("-p", "--pipeline", metavar="PIPELINE",
-        help="moves and passes to apply, or @FILE to read them from")  # fmt: skip
-    optimize: bool = _switch("-O", "--optimize",
-        help="first the stored schedule that fits kernel, sizes and machine, else the default one")  # fmt: skip
-    db: str | None = _option("--db", metavar="URL",
-        help="for -O: the database of dojoir tune, whose fastest verified trace for kernel, machine and sizes goes "
-        "before the stored schedules")  # fmt: skip
-    why: bool = _switch("--why", help="say on stderr which schedule -O took, and for what machine")
-    measure: bool = _switch("--measure",
-        help="for -O: what the model says is near the best is timed here, at the sizes of -s, and the fastest "
+    input: str = _shared("kernel", metavar="FILE", default="-", more={"nargs": "?"})
+    pipeline: str | None = _option(
+        "moves and passes to apply, or @FILE to read them from", "PIPELINE", flags="-p --pipeline")  # fmt: skip
+    optimize: bool = _switch(
+        "first the stored schedule that fits kernel, sizes and machine, else "
+        "the default one", flags="-O --optimize")  # fmt: skip
+    db: str | None = _shared("db",
+        "for -O: the database of dojoir tune, whose fastest verified trace for kernel, machine and sizes goes"
+        " before the stored schedules")  # fmt: skip
+    why: bool = _switch("say on stderr which schedule -O took, and for what machine")
+    measure: bool = _switch(
+        "for -O: what the model says is near the best is timed here, at the sizes of -s, and the fastest "
         "taken")  # fmt: skip
-    load: tuple[str, ...] = _several("--load", metavar="FILE", help="passes of yours, from a Python file")
-    structure: tuple[str, ...] = _several("--structure", metavar="NAME",
-        help="for -O and --plan: a pass of --load that takes the place of a nest; tried on each")  # fmt: skip
-    output: str | None = _option("-o", "--output", metavar="FILE",
-        help="write the result there, whole or not at all (an .npz with --run)")  # fmt: skip
-    sizes: tuple[tuple[str, int], ...] = _several("-s", "--size", type=size, metavar="NAME=INT",
-        help="a runtime size for --run, --check, --time, --cost, --plan and -O")  # fmt: skip
-    fp: str | None = _option("--fp", choices=("strict", "reassoc", "fast"),
-        help="what rewrites may do to floating point, for the header")  # fmt: skip
-    names: bool = _switch("--names", help="write iterators by name, not by depth")
-    canonical: bool = _switch("--canonical", help="write the text that the hash is of: no labels, no comments")
-    json: bool = _switch("--json", help="answers and errors as JSON; --schema prints what they look like")
+    load: tuple[str, ...] = _several("passes of yours, from a Python file", "FILE")
+    structure: tuple[str, ...] = _several(
+        "for -O and --plan: a pass of --load that takes the place of a nest; tried on each", "NAME")  # fmt: skip
+    output: str | None = _shared("output", "write the result there, whole or not at all (an .npz with --run)")
+    sizes: tuple[tuple[str, int], ...] = _shared("sizes",
+        "a runtime size for --run, --check, --time, --cost, --plan and -O; may be repeated")  # fmt: skip
+    fp: str | None = _shared("fp", "what rewrites may do to floating point, for the header")
+    names: bool = _switch("write iterators by name, not by depth")
+    canonical: bool = _switch("write the text that the hash is of: no labels, no comments")
+    json: bool = _shared("json", "answers and errors as JSON; --schema prints what they look like")
 
-    chain: tuple[str, ...] = _several("--chain", metavar="FILE", group=JOINING,
-        help="run the kernel of FILE after that of the input, as one kernel joined by the names of "
-        "arguments")  # fmt: skip
-    rename: tuple[tuple[str, str], ...] = _several("--rename", type=_renaming, metavar="OLD=NEW", group=JOINING,
-        help="another name for a size or buffer of the kernels of --chain")  # fmt: skip
-    keep: tuple[str, ...] = _several("--keep", metavar="NAME", group=JOINING,
-        help="return this output of one kernel, though a later one reads it")  # fmt: skip
+    chain: tuple[str, ...] = _several(
+        "run the kernel of FILE after that of the input, as one kernel joined by the "
+        "names of arguments", "FILE", JOINING)  # fmt: skip
+    rename: tuple[tuple[str, str], ...] = _several(
+        "another name for a size or buffer of the "
+        "kernels of --chain", "OLD=NEW", JOINING, type=_renaming)  # fmt: skip
+    keep: tuple[str, ...] = _several(
+        "return this output of one kernel, though a later one reads it", "NAME", JOINING)  # fmt: skip
 
-    verify_each: bool = _switch("--verify-each", group=MOVING,
-        help="prove the kernel well-formed again after every move")  # fmt: skip
-    print_after_all: bool = _switch("--print-ir-after-all", group=MOVING,
-        help="print the kernel after every move, to stderr")  # fmt: skip
-    print_after_change: bool = _switch("--print-ir-after-change", group=MOVING,
-        help="the same, where a move changed something")  # fmt: skip
-    print_lir: bool = _switch("--print-lir-after-all", group=MOVING,
-        help="print what --emit lowers after every pass of the lowering, to stderr")  # fmt: skip
-    print_diff: bool = _switch("--print-diff", group=MOVING,
-        help="print what each move changed as a diff, to stderr")  # fmt: skip
-    timing: bool = _switch("--timing", group=MOVING, help="print how long each step took, to stderr")
-    save_trace: str | None = _option("--save-trace", metavar="FILE", group=MOVING,
-        help="write the kernel and the moves as a trace")  # fmt: skip
-    replay: str | None = _option("--replay", metavar="FILE", group=MOVING,
-        help="take kernel and moves from a trace instead of FILE, each checked again")  # fmt: skip
-    check_with: str | None = _option("--check-with", choices=WAYS, group=MOVING,
-        help="how moves are proved: with all there is for speed, or by the trusted core alone, more slowly "
-        "(shortcuts, unless DOJOIR_CHECK says core)")  # fmt: skip
-    unsafe: bool = _switch("--unsafe", group=MOVING,
-        help="apply moves unchecked, and replay a trace of such; marks the trace")  # fmt: skip
+    verify_each: bool = _switch("prove the kernel well-formed again after every move", MOVING)
+    print_after_all: bool = _switch(
+        "print the kernel after every move, to stderr", MOVING, flags="--print-ir-after-all")  # fmt: skip
+    print_after_change: bool = _switch(
+        "the same, where a move changed something", MOVING, flags="--print-ir-after-change")  # fmt: skip
+    print_lir: bool = _switch(
+        "print what --emit lowers after every pass of the "
+        "lowering, to stderr", MOVING, flags="--print-lir-after-all")  # fmt: skip
+    print_diff: bool = _switch("print what each move changed as a diff, to stderr", MOVING)
+    timing: bool = _switch("print how long each step took, to stderr", MOVING)
+    save_trace: str | None = _shared("save_trace", "write the kernel and the moves as a trace", group=MOVING)
+    replay: str | None = _option(
+        "take kernel and moves from a trace instead of FILE, each checked again", "FILE", MOVING)  # fmt: skip
+    check_with: str | None = _option(
+        "how moves are proved: with all there is for speed, or by the trusted core alone, more slowly "
+        "(shortcuts, unless DOJOIR_CHECK says core)", group=MOVING, choices=WAYS)  # fmt: skip
+    unsafe: bool = _switch("apply moves unchecked, and replay a trace of such; marks the trace", MOVING)
 
-    moves: bool = _switch("--moves", group=ASKING, help="every legal move here, one a line")
-    explain: str | None = _option("--explain", metavar="MOVE", group=ASKING,
-        help="whether a move is legal, and if not why, with a witness")  # fmt: skip
-    find: str | None = _option("--find", metavar="QUERY", group=ASKING,
-        help="the places that a query matches, one a line")  # fmt: skip
-    cost: bool = _switch("--cost", group=ASKING, help="operations and bytes as formulas in the sizes")
-    plan: bool = _switch("--plan", group=ASKING,
-        help="what -O chooses from: the time of each by the model, and why others do not fit")  # fmt: skip
+    moves: bool = _switch("every legal move here, one a line", ASKING)
+    explain: str | None = _option("whether a move is legal, and if not why, with a witness", "MOVE", ASKING)
+    find: str | None = _option("the places that a query matches, one a line", "QUERY", ASKING)
+    cost: bool = _switch("operations and bytes as formulas in the sizes", ASKING)
+    plan: bool = _switch("what -O chooses from: the time of each by the model, and why others do not fit", ASKING)
 
-    list_passes: bool = _switch("--list-passes", group=LISTING, help="all passes and moves, by what they change")
-    help_pass: str | None = _option("--help-pass", metavar="NAME", group=LISTING,
-        help="what a pass or move does, with an example")  # fmt: skip
-    list_targets: bool = _switch("--list-targets", group=LISTING, help="the targets, and what each gives")
-    list_kernels: bool = _switch("--list-kernels", group=LISTING,
-        help="the kernels of the library; load one with library:NAME")  # fmt: skip
-    doctor: bool = _switch("--doctor", group=LISTING,
-        help="what there is here to compile and run kernels with, and what this machine reaches")  # fmt: skip
+    list_passes: bool = _switch("all passes and moves, by what they change", LISTING)
+    help_pass: str | None = _option("what a pass or move does, with an example", "NAME", LISTING)
+    list_targets: bool = _switch("the targets, and what each gives", LISTING)
+    list_kernels: bool = _switch("the kernels of the library; load one with library:NAME", LISTING)
+    doctor: bool = _switch(
+        "what there is here to compile and run kernels with, and what this machine reaches", LISTING)  # fmt: skip
+    schema: str | None = _option(
+        f"the JSON Schema of what --json prints; by name that of a file of a run: {', '.join(SCHEMAS[1:])}", "NAME",
+        LISTING, choices=SCHEMAS, more={"nargs": "?", "const": "answers"})  # fmt: skip
 
-    schema: str | None = _option("--schema", nargs="?", const="answers", choices=SCHEMAS, metavar="NAME",
-        group=LISTING, help="the JSON Schema of what --json prints; by name that of a file of a run: "
-        f"{', '.join(SCHEMAS[1:])}")  # fmt: skip
+    emit: str | None = _option(
+        "the source of the kernel for a target; llvm-opt: LLVM IR after LLVM's passes; asm: the machine code "
+        "as text; lib: a compiled library, in the folder of -o", "TARGET", CODE, type=_form)  # fmt: skip
+    run: bool = _switch("run the kernel and describe what it returns", CODE)
+    inputs: tuple[str, ...] = _several(
+        "inputs for --run and --check: NAME=FILE.npy, or an .npz; random ones otherwise", "FILE", CODE)  # fmt: skip
+    seed: int = _shared("seed", "the seed of random inputs (0)", group=CODE)
+    check: bool = _switch(
+        "compare with the reference on several inputs; status 3 if it differs or is undecided", CODE)  # fmt: skip
+    time: bool = _switch("how fast the kernel is, beside what it was before the moves", CODE)
+    target: str = _shared("target",
+        "the target of -O, -p, --run, --check and --time: that of --emit by "
+        "default, else llvm", group=CODE, type=_target, default=None)  # fmt: skip
+    emulated: bool = _switch(
+        "for --run and --check: the code for a GPU (cuda, hip) on the CPU, slowly, checked", CODE)  # fmt: skip
+    cpu: str | None = _option(
+        "the processor that llvm and c are for, by LLVM's name (znver3); this "
+        "one by default", "NAME", CODE)  # fmt: skip
+    threads: int | None = _shared("threads", "cores for scopes marked p (all)", group=CODE, default=None)
+    time_limit: float = _option("for --check and --time", "SECONDS", CODE, type=seconds, default=60.0)
 
-    emit: str | None = _option("--emit", type=_form, metavar="TARGET", group=CODE,
-        help="the source of the kernel for a target; llvm-opt: LLVM IR after LLVM's passes; asm: the machine code "
-        "as text; lib: a compiled library, in the folder of -o")  # fmt: skip
-    run: bool = _switch("--run", group=CODE, help="run the kernel and describe what it returns")
-    inputs: tuple[str, ...] = _several("--inputs", metavar="FILE", group=CODE,
-        help="inputs for --run and --check: NAME=FILE.npy, or an .npz; random ones otherwise")  # fmt: skip
-    seed: int = _option("--seed", type=seed, default=0, metavar="INT", group=CODE,
-        help="the seed of random inputs (0)")  # fmt: skip
-    check: bool = _switch("--check", group=CODE,
-        help="compare with the reference on several inputs; status 3 if it differs or is undecided")  # fmt: skip
-    time: bool = _switch("--time", group=CODE, help="how fast the kernel is, beside what it was before the moves")
-    target: str = _option("--target", type=_target, metavar="TARGET", group=CODE,
-        help="the target of -O, -p, --run, --check and --time: that of --emit by default, else llvm")  # fmt: skip
-    emulated: bool = _switch("--emulated", group=CODE,
-        help="for --run and --check: the code for a GPU (cuda, hip) on the CPU, slowly, checked")  # fmt: skip
-    cpu: str | None = _option("--cpu", metavar="NAME", group=CODE,
-        help="the processor that llvm and c are for, by LLVM's name (znver3); this one by default")  # fmt: skip
-    threads: int | None = _option("--threads", type=positive, metavar="INT", group=CODE,
-        help="cores for scopes marked p (all)")  # fmt: skip
-    time_limit: float = _option("--time-limit", type=seconds, default=60.0, metavar="SECONDS", group=CODE,
-        help="for --check and --time (60)")  # fmt: skip
-
-    split_input_file: bool = _switch("--split-input-file", group=TESTING,
-        help="process each part between lines of # ----- by itself")  # fmt: skip
-    verify_diagnostics: bool = _switch("--verify-diagnostics", group=TESTING,
-        help="hold the errors against comments: # expected-error @above {{text}} (or @below, @+2)")  # fmt: skip
+    split_input_file: bool = _switch("process each part between lines of # ----- by itself", TESTING)
+    verify_diagnostics: bool = _switch(
+        "hold the errors against comments: # expected-error @above {{text}} (or @below, @+2)", TESTING)  # fmt: skip
 
     @property
     def asks(self) -> bool:
@@ -276,14 +270,10 @@ def parser() -> argparse.ArgumentParser:
     )
     groups: dict[str, argparse._ArgumentGroup | argparse.ArgumentParser] = {"": made}
     for option in fields(Options):
-        title, flags, more = (option.metadata[key] for key in ("group", "flags", "more"))
-        if title not in groups:
-            groups[title] = made.add_argument_group(title)
-        if flags[0].startswith("-"):
-            more = {**more, "dest": option.name}
-        if more.get("action") == "append":
-            more = {**more, "default": []}  # argparse appends to it
-        groups[title].add_argument(*flags, **more)
+        one: Argument = option.metadata["argument"]
+        if one.group not in groups:
+            groups[one.group] = made.add_argument_group(one.group)
+        one.add(groups[one.group], option.name)
     made.add_argument("--version", action="version", version=f"dojoir {dojoir.__version__}")
     return made
 
@@ -293,8 +283,7 @@ def parse_options(arguments: list[str]) -> Options:
     reader = parser()
     given, unknown = reader.parse_known_args(arguments)
     if unknown:
-        flags = [flag for option in fields(Options) for flag in option.metadata["flags"] if flag[0] == "-"]
-        hints = "".join(hint_for_option(word, [*flags, "--help", "--version"]) for word in unknown)
+        hints = "".join(hint_for_option(word, reader._option_string_actions) for word in unknown)
         if not any(word.startswith("-") for word in unknown):
             hints = f"; one FILE is read: --chain {unknown[0]} joins another, and -p takes moves"
         reader.error(f"unrecognized arguments: {' '.join(unknown)}{hints}")

@@ -5,12 +5,15 @@ once, and what it was at ends at its next step, or at the time limit of that ste
 
 from __future__ import annotations
 
+import inspect
 import os
+import typing
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 import dojoir
+from dojoir.cli.arguments import of_tool
 from dojoir.know import Document, documents
 from dojoir.llm.limits import Limits, Stop
 from dojoir.llm.table import Answer, Table
@@ -26,6 +29,9 @@ instruction. Every answer has a status: ok, refused (with a verdict), error (wit
 
 READS = ("moves", "check", "explain", "suggest", "verify", "profile", "plan", "know", "emit", "best")
 """The tools that change nothing."""
+
+TOOLS = ("new_game", *READS, "apply", "undo", "measure", "save")
+"""All of them."""
 
 Progress = Callable[[float, float | None], Awaitable[None]]
 
@@ -97,69 +103,36 @@ async def _working(ctx: Any, stop: Stop, work: Callable[[], Answer]) -> Answer:
 
 
 def tools(table: Table, context: Any) -> dict[str, Callable[..., Awaitable[Answer]]]:
-    """The tools by name, with the arguments that their schemas are made of; `context` is the class of the SDK that
-    a tool reports progress to."""
+    """The tools by name: the methods of a table with their arguments, each with the words, choices and example
+    that `dojoir.cli.arguments` has of it. `context` is the class of the SDK that a tool reports progress to."""
+    return {name: _tool(table, name, context) for name in TOOLS}
 
-    async def run(ctx: Any, work: Callable[..., Answer], with_stop: bool = False) -> Answer:
+
+def _tool(table: Table, name: str, context: Any) -> Callable[..., Awaitable[Answer]]:
+    field: Any = needed("pydantic", "llm", "dojoir mcp").Field
+    method = getattr(table, name)
+    kinds, signature = typing.get_type_hints(method), inspect.signature(method)
+    given = [one for one in signature.parameters.values() if one.name != "stop"]
+
+    async def tool(ctx: Any, **arguments: Any) -> Answer:
         stop = table.stop()
-        return await _working(ctx, stop, partial(work, stop=stop) if with_stop else work)
+        more = {"stop": stop} if "stop" in signature.parameters else {}
+        return await _working(ctx, stop, partial(method, **arguments, **more))
 
-    async def new_game(
-        ctx: Any, kernel: str, sizes: dict[str, int] | None = None, target: str = "llvm", fp: str | None = None
-    ) -> Answer:
-        return await run(ctx, partial(table.new_game, kernel, sizes, target, fp))
-
-    async def moves(ctx: Any, game: str, word: str = "", most: int = 50) -> Answer:
-        return await run(ctx, partial(table.moves, game, word, most), True)
-
-    async def check(ctx: Any, game: str, move: str) -> Answer:
-        return await run(ctx, partial(table.check, game, move))
-
-    async def explain(ctx: Any, game: str, move: str) -> Answer:
-        return await run(ctx, partial(table.explain, game, move))
-
-    async def suggest(ctx: Any, game: str, move: str) -> Answer:
-        return await run(ctx, partial(table.suggest, game, move))
-
-    async def apply(ctx: Any, game: str, moves: str) -> Answer:
-        return await run(ctx, partial(table.apply, game, moves), True)
-
-    async def undo(ctx: Any, game: str, count: int = 1) -> Answer:
-        return await run(ctx, partial(table.undo, game, count))
-
-    async def measure(ctx: Any, game: str) -> Answer:
-        return await run(ctx, partial(table.measure, game))
-
-    async def verify(ctx: Any, game: str) -> Answer:
-        return await run(ctx, partial(table.verify, game))
-
-    async def profile(ctx: Any, game: str) -> Answer:
-        return await run(ctx, partial(table.profile, game))
-
-    async def plan(ctx: Any, game: str, most: int = 8) -> Answer:
-        return await run(ctx, partial(table.plan, game, most), True)
-
-    async def know(
-        ctx: Any, question: str = "", game: str | None = None, kind: str | None = None, count: int = 5
-    ) -> Answer:
-        return await run(ctx, partial(table.know, question, game, kind, count))
-
-    async def emit(ctx: Any, game: str, target: str | None = None) -> Answer:
-        return await run(ctx, partial(table.emit, game, target))
-
-    async def best(ctx: Any, game: str) -> Answer:
-        return await run(ctx, partial(table.best, game))
-
-    async def save(ctx: Any, game: str, name: str) -> Answer:
-        return await run(ctx, partial(table.save, game, name))
-
-    made: list[Callable[..., Awaitable[Answer]]] = [
-        new_game, moves, check, explain, suggest, apply, undo, measure, verify, profile, plan, know, emit, best,
-        save,
-    ]  # fmt: skip
-    for tool in made:
-        tool.__annotations__ |= {"ctx": context, "return": dict[str, Any]}
-    return {tool.__name__: tool for tool in made}
+    types: dict[str, Any] = {"ctx": context}
+    for one in given:
+        about = of_tool(name, one.name)
+        kind: Any = dict[str, int] | None if one.name == "sizes" else kinds[one.name]
+        if about.choices:
+            literal: Any = typing.Literal[tuple(about.choices)]
+            kind = literal | None if one.default is None else literal
+        types[one.name] = typing.Annotated[kind, field(description=about.help, examples=[about.example])]
+    tool.__name__ = name
+    tool.__annotations__ = {**types, "return": dict[str, Any]}
+    first = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=context)
+    rest = [one.replace(annotation=types[one.name]) for one in given]
+    vars(tool)["__signature__"] = inspect.Signature([first, *rest], return_annotation=dict[str, Any])
+    return tool
 
 
 def _resources(found: Any, table: Table) -> None:

@@ -7,11 +7,12 @@ import json
 from typing import TYPE_CHECKING
 
 import dojoir
+from dojoir.cli.arguments import RUNS
 from dojoir.cli.output import write_result
 from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.streams import say
 from dojoir.verbs.recording import recording
-from dojoir.verbs.subject import RUNS, shapes_for, trace_of
+from dojoir.verbs.subject import shapes_for, trace_of
 
 if TYPE_CHECKING:
     from dojoir.evidence import Bench

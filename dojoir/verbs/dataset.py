@@ -10,7 +10,7 @@ import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.streams import say
-from dojoir.verbs.arguments.given import check_writable, told
+from dojoir.verbs.given import check_writable, told
 
 
 def export(options: argparse.Namespace) -> int:

@@ -7,10 +7,11 @@ import json
 import secrets
 from typing import TYPE_CHECKING
 
+from dojoir.cli.arguments import RUNS
 from dojoir.cli.output import write_result
 from dojoir.cli.report import DIFFERS, FINE, TOOLCHAIN
 from dojoir.verbs.recording import recording
-from dojoir.verbs.subject import RUNS, run_folder, shapes_for, trace_of
+from dojoir.verbs.subject import run_folder, shapes_for, trace_of
 
 if TYPE_CHECKING:
     pass

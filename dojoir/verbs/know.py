@@ -11,7 +11,7 @@ import dojoir
 from dojoir.cli.chunks import display_name, read_input
 from dojoir.cli.output import write_result
 from dojoir.cli.report import FINE
-from dojoir.verbs.arguments.given import database_there
+from dojoir.verbs.given import database_there
 
 if TYPE_CHECKING:
     from dojoir.know import Document

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
-from dojoir.verbs.arguments.given import check_writable, database_of
+from dojoir.verbs.given import check_writable, database_of
 
 EACH = 60.0
 """After so many seconds an agent that learns is written, at the end of an episode."""

@@ -12,7 +12,7 @@ import dojoir
 from dojoir.cli.chunks import display_name, read_input
 from dojoir.cli.output import write_result
 from dojoir.evidence.making import UNAVAILABLE, Gated, Wish, make
-from dojoir.verbs.arguments.given import told
+from dojoir.verbs.given import told
 from dojoir.verbs.subject import shapes_of
 
 

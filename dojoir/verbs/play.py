@@ -14,7 +14,7 @@ from dojoir.cli.report import report
 from dojoir.cli.screen import progress
 from dojoir.support.files import write_file
 from dojoir.support.seconds import format_seconds
-from dojoir.verbs.arguments.given import check_writable, kernel_of, sizes_of
+from dojoir.verbs.given import check_writable, kernel_of, sizes_of
 
 HELP = """\
 list [WORD]   the legal moves here, by number (those with WORD in them)

@@ -6,9 +6,10 @@ import argparse
 import json
 
 import dojoir
+from dojoir.cli.arguments import RUNS
 from dojoir.cli.output import write_result
 from dojoir.verbs.recording import recording
-from dojoir.verbs.subject import RUNS, shapes_for, trace_of
+from dojoir.verbs.subject import shapes_for, trace_of
 
 
 def profile(options: argparse.Namespace) -> int:

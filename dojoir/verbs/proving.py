@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dojoir.cli.output import write_result
 from dojoir.cli.report import DIFFERS, FINE
-from dojoir.verbs.arguments.given import check_writable
+from dojoir.verbs.given import check_writable
 
 if TYPE_CHECKING:
     from dojoir.evidence.claims import Proof

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir.cli.streams import say
-from dojoir.verbs.arguments import model_options
+from dojoir.verbs import models
 from dojoir.verbs.subject import run_folder
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def recording(
 
 
 # -- a search ----------------------------------------------------------------------------------------------
-LIMITS = ("moves", "states", "builds", "measurements", "seconds", *model_options.LIMITS)
+LIMITS = ("moves", "states", "builds", "measurements", "seconds", *models.LIMITS)
 
 
 def store_of(options: argparse.Namespace) -> Database:

@@ -10,7 +10,7 @@ import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
 from dojoir.support.files import write_file
-from dojoir.verbs.arguments.given import check_writable
+from dojoir.verbs.given import check_writable
 from dojoir.verbs.subject import run_folder, trace_of
 
 

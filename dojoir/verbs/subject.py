@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import dojoir
+from dojoir.cli.arguments import RUNS
 from dojoir.cli.chunks import display_name, read_input
 
 TRACE = "trace.json"
-
-RUNS = "runs"
-"""The folder of runs where none is named."""
 
 
 def trace_of(name: str, runs: str = RUNS, unsafe: bool = False) -> dojoir.Trace:

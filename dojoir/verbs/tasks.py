@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dojoir.cli.output import write_result
 from dojoir.cli.report import FINE
-from dojoir.verbs.arguments import model_options
-from dojoir.verbs.arguments.given import told
+from dojoir.verbs import models
+from dojoir.verbs.given import told
 
 
 def tasks(options: argparse.Namespace) -> int:
@@ -44,11 +44,11 @@ def rollout(options: argparse.Namespace) -> int:
     from dojoir.tasks import rollout as played
 
     found = [task.with_limits(options.states, options.seconds) for task in find_tasks(options.tasks, options.kind)]
-    agent = agent_named(options.agent, options.seed, model_options.options_of(options, options.agent))
+    agent = agent_named(options.agent, options.seed, models.options_of(options, options.agent))
 
     report = played(
         agent, options.agent, found, Path(options.output), timer=options.timer, seed=options.seed,
-        seconds=options.last, list_moves=options.list_moves, models=model_options.budget_of(options),
+        seconds=options.last, list_moves=options.list_moves, models=models.budget_of(options),
         say=told(options),
     )  # fmt: skip
     data = {"rollout": {**to_data(report), "summary": summary(report)}}

@@ -16,14 +16,14 @@ from dojoir.cli.output import write_result
 from dojoir.cli.report import report
 from dojoir.cli.streams import say
 from dojoir.support.files import write_file
-from dojoir.verbs.arguments import model_options
-from dojoir.verbs.arguments.given import check_writable, database_of, kernel_of, sizes_of, told
+from dojoir.verbs import models
+from dojoir.verbs.given import check_writable, database_of, kernel_of, sizes_of, told
 from dojoir.verbs.recording import bundled, finished, store_of
 
 if TYPE_CHECKING:
     from dojoir.evidence.writing import Writer
 
-LIMITS = ("moves", "states", "builds", "measurements", "seconds", *model_options.LIMITS)
+LIMITS = ("moves", "states", "builds", "measurements", "seconds", *models.LIMITS)
 
 
 def tune(options: argparse.Namespace) -> int:
@@ -32,7 +32,7 @@ def tune(options: argparse.Namespace) -> int:
     sizes = sizes_of(options, kernel)
     strategy = _strategy(options)
     if not options.strategy.startswith("llm:"):
-        model_options.options_of(options, options.strategy)
+        models.options_of(options, options.strategy)
     for path in (options.save_trace, options.output, options.chat):
         if path:
             check_writable(path)
@@ -73,7 +73,7 @@ def _tuned(
         cluster=options.cluster,
         timer=options.timer,
         cost_model=options.cost_model,
-        options=model_options.options_of(options, options.strategy, None if writer is None else writer.folder),
+        options=models.options_of(options, options.strategy, None if writer is None else writer.folder),
         db=database,
         run=options.resume if writer is None else writer.run.database,
         store=options.store,

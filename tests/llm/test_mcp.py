@@ -16,6 +16,7 @@ import pytest
 from folders import ROOT
 
 import dojoir
+from dojoir.cli.arguments import FLOATS, KINDS
 from dojoir.llm import Limits, Table, mcp_server, server
 
 mcp = pytest.importorskip("mcp", reason="needs the extra llm")
@@ -41,6 +42,11 @@ def test_the_tools_have_schemas_hints_and_words(tmp_path: Path) -> None:
                 assert len(tool.description) > 20 and "ctx" not in tool.input_schema["properties"]
                 assert tool.annotations.read_only_hint == (name in server.READS)
                 assert tool.output_schema["type"] == "object"
+                for argument, about in tool.input_schema["properties"].items():
+                    assert len(about["description"]) > 10 and about["examples"], (name, argument)
+            kinds = tools["know"].input_schema["properties"]["kind"]["anyOf"][0]["enum"]
+            assert tuple(kinds) == KINDS
+            assert tools["new_game"].input_schema["properties"]["fp"]["anyOf"][0]["enum"] == [*FLOATS]
             assert tools["check"].input_schema["required"] == ["game", "move"]
             assert "data" in client.instructions
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dojoir
+from dojoir.cli.arguments import schema_of
 from dojoir.know import Document, known
 from dojoir.llm.answers import explained, of_verdict, planned
 from dojoir.llm.models.exchange import Call, Tool
@@ -17,25 +18,25 @@ from dojoir.llm.planner.tries import Try
 MOST_RESULT = 6000
 """The most characters of the answer of a tool."""
 
-_TEXT: Mapping[str, Any] = {"type": "string", "maxLength": 1000}
-_STATE: Mapping[str, Any] = {"type": "integer", "description": "the number of a state; the one of the question"}
 
-
-def _tool(name: str, about: str, needed: str, **properties: Mapping[str, Any]) -> Tool:
-    required = [needed] if needed else []
+def _tool(name: str, about: str, *given: str) -> Tool:
+    """A tool with the arguments of `dojoir.cli.arguments`, which are all needed but for a state."""
+    properties = {one: {**schema_of(name, one), "maxLength": 1000} if one != "state"
+                  else schema_of(name, one, "integer") for one in given}  # fmt: skip
+    required = [one for one in given if one != "state"]
     return Tool(name, about, {"type": "object", "properties": properties, "required": required,
                               "additionalProperties": False})  # fmt: skip
 
 
 TOOLS = (
     _tool("know", "What is written down: by words, or the name of a code, move, pass, mark, rule or structure.",
-          "question", question=_TEXT),
+          "question"),
     _tool("explain", "Why a move is legal or not at a state, and what the code of a refusal means.", "move",
-          move=_TEXT, state=_STATE),
+          "state"),
     _tool("suggest", "The verdict on a move at a state; its hint names the nearest legal one.", "move",
-          move=_TEXT, state=_STATE),
-    _tool("plan", "Passes and structures that fit a state, the best first by an estimate from the texts.", "",
-          state=_STATE),
+          "state"),
+    _tool("plan", "Passes and structures that fit a state, the best first by an estimate from the texts.",
+          "state"),
     ANSWER,
 )  # fmt: skip
 """Those of every question."""

@@ -1,1 +1,0 @@
-"""The options of the verbs, and the values that they take."""
