@@ -58,6 +58,7 @@ def _complete_files(reader: argparse.ArgumentParser, file: object) -> None:
         if action.metavar in ("FILE", "KERNEL"):
             action.complete = file
         if isinstance(action, argparse._SubParsersAction):
+            action.help = None  # what --help shows in groups is hidden from it, and is to be completed all the same
             for inner in action.choices.values():
                 _complete_files(inner, file)
 
