@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Literal
 
 import dojoir
 from dojoir.data.forms import (
@@ -20,11 +21,12 @@ from dojoir.data.forms import (
     Dataset,
     Episode,
     File,
+    Label,
     Source,
     Split,
     Step,
 )
-from dojoir.data.splitting import STRICTEST, splits_of
+from dojoir.data.splitting import splits_of
 from dojoir.data.steps import Making, episodes_of, steps_of
 from dojoir.data.trees import Tree, tree_of
 from dojoir.evidence.bundle import STATES
@@ -32,14 +34,12 @@ from dojoir.evidence.forms import from_text, to_data, to_text
 from dojoir.evidence.reading import Bundle, every, read_text
 from dojoir.evidence.writing import UNFINISHED
 from dojoir.support.files import write_file
-from dojoir.support.public import public
+from dojoir.support.public import Amount, public, public_class
 
 Say = Callable[[str], object]
 
-WORDS = ("faster", "slower", "same", "unsure", "failed", "not-evaluated")
-"""The labels of steps."""
 
-
+@public_class
 @dataclass(frozen=True)
 class Filters:
     """The filters of a data set: of each field all where nothing is given. `kernels` are names, `labels`
@@ -48,22 +48,10 @@ class Filters:
 
     kernels: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
-    splits: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    protocol: str = ""
-    least: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name, known in (("kernels", ()), ("targets", ()), ("splits", STRICTEST), ("labels", WORDS)):
-            given = getattr(self, name)
-            if not isinstance(given, tuple | list) or not all(isinstance(one, str) for one in given):
-                raise dojoir.ArgumentError(f"Filters: {name} are a tuple of texts", "bad-arguments")
-            if known and not {*given} <= {*known}:
-                raise dojoir.ArgumentError(f"Filters: {name} are of {', '.join(known)}", "bad-arguments")
-        if self.protocol not in ("", "static", "measured"):
-            raise dojoir.ArgumentError("Filters: protocol is static, measured, or empty", "bad-arguments")
-        if isinstance(self.least, bool) or not isinstance(self.least, int | float) or not self.least >= 0:
-            raise dojoir.ArgumentError("Filters: least is a number from 0", "bad-arguments")
+    splits: tuple[Split, ...] = ()
+    labels: tuple[Label, ...] = ()
+    protocol: Literal["", "static", "measured"] = ""
+    least: Amount = 0.0
 
     def takes(self, one: Step | Episode) -> bool:
         """Whether a step or an episode is taken."""

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 
 import dojoir
-from dojoir.game.arguments import number
 from dojoir.ir.text import canonical_text
 from dojoir.search.needs import needed
+from dojoir.support.public import Count, public
 
 SIZE = 512
 """How long the vector of `hash` is."""
@@ -91,8 +91,9 @@ class HashEncoder:
     """Runs of words and paths of the tree, hashed with signs to `size` places. Equal texts have equal vectors, on
     every machine and in every process."""
 
-    def __init__(self, size: int = SIZE) -> None:
-        self._size = number("size", size, 1)
+    @public
+    def __init__(self, size: Count = SIZE) -> None:
+        self._size = size
         self._kept: dict[str, Vector] = {}
 
     @property

@@ -7,11 +7,11 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, SupportsFloat, SupportsInt
+from typing import Annotated, Any, Literal, SupportsFloat, SupportsInt
 
 import dojoir
 from dojoir.game.actions import SOON, WAYS, Actions, actions_of, listing
-from dojoir.game.arguments import number, real, shown, word, wrong
+from dojoir.game.arguments import shown, wrong
 from dojoir.game.choices import Choice, made
 from dojoir.game.encoders import Encoder, encoder
 from dojoir.game.episodes import (
@@ -21,16 +21,18 @@ from dojoir.game.episodes import (
     WORST,
     Episode,
     Made,
+    Reward,
     Validation,
     reward_of,
     validated,
     value_of,
 )
 from dojoir.game.given import kernel_of, moves_of, sizes_of, starts_of, suite_of
-from dojoir.game.scoring import Evaluates, Scorer
+from dojoir.game.scoring import Evaluates, Scorer, Timer
 from dojoir.game.suite import Suite
 from dojoir.search.budget import Ledger
 from dojoir.search.needs import needed
+from dojoir.support.public import Amount, Count, Natural, Within, public, public_with
 from dojoir.support.seconds import format_seconds
 
 needed("gymnasium", "agents", "the environment")
@@ -72,6 +74,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
 
     metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
 
+    @public_with(kernel="bad-arguments")
     def __init__(
         self,
         kernel: dojoir.Kernel | str | PathLike[str] | None = None,
@@ -79,31 +82,24 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         suite: Suite | None = None,
         target: str = "llvm",
         sizes: Mapping[str, int] | None = None,
-        actions: str = "legal",
+        actions: Literal["legal", "drawn", "candidates", "choices"] = "legal",
         observation: str | Sequence[str] = "features",
-        reward: str = "each",
-        timer: str = "measure",
+        reward: Reward = "each",
+        timer: Timer = "measure",
         budget: dojoir.Budget = FORTY,
-        capacity: int | None = None,
-        undo: bool = False,
+        capacity: Annotated[int, Within(3)] | None = None,
+        undo: bool | np.bool_ = False,
         start: dojoir.Trace | Sequence[dojoir.Trace] | None = None,
         db: Any = None,
         evaluator: Evaluates | Scorer | None = None,
         encoder: Encoder | str = "hash",
-        threads: int = 1,
-        render_mode: str | None = None,
+        threads: Count = 1,
+        render_mode: Literal["ansi"] | None = None,
     ) -> None:
-        if render_mode not in (None, "ansi"):
-            raise wrong(f"render_mode is 'ansi' or None, not {shown(render_mode)}")
-        if not isinstance(budget, dojoir.Budget):
-            raise wrong(f"budget is a dojoir.Budget, not {shown(budget)}")
-        if not isinstance(undo, bool | np.bool_):
-            raise wrong(f"undo is True or False, not {shown(undo)}")
-        self.reward = reward
-        self.way = word("actions", actions, [*WAYS])
-        self.target, self.threads = _target(target), number("threads", threads, 1)
+        dojoir.machine_for(target)
+        self.reward, self.way, self.target, self.threads = reward, actions, target, threads
         self.lists = listing(self.way, self.target, self.threads)
-        self.capacity = number("capacity", WAYS[self.way] if capacity is None else capacity, 3)
+        self.capacity = WAYS[self.way] if capacity is None else capacity
         self.suite = suite_of(kernel, sizes, suite)
         self.starts = starts_of(start, self.suite)
         self.budget, self.undo, self.render_mode = budget, bool(undo), render_mode
@@ -127,8 +123,9 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         return self._reward
 
     @reward.setter
-    def reward(self, way: str) -> None:
-        self._reward = word("reward", way, REWARDS)
+    @public
+    def reward(self, way: Reward) -> None:
+        self._reward = way
 
     @property
     def observation(self) -> str | tuple[str, ...]:
@@ -136,9 +133,8 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         return self.observer.ways[0] if self.observer.one else self.observer.ways
 
     @observation.setter
+    @public
     def observation(self, given: str | Sequence[str]) -> None:
-        if not isinstance(given, str | Sequence):
-            raise wrong(f"observation is a word or several, not {shown(given)}")
         ways = given if isinstance(given, str) else tuple(given)
         self.observer = Observer(ways, self.capacity, self.encoder, self.target)
         self.observation_space = self.observer.space
@@ -152,10 +148,8 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         for a move that is not legal, RunError, `no-start`, where the start cannot be timed; then there is no
         episode."""
         self.over = True
-        super().reset(seed=None if seed is None else number("seed", seed, 0))
-        if not isinstance(options or {}, Mapping):
-            raise wrong(f"options are a dict of kernel, sizes and moves, not {shown(options)}")
-        given = dict(options or {})
+        number, given = _of_reset(seed, options or {})
+        super().reset(seed=number)
         unknown = set(given) - {"kernel", "sizes", "moves"}
         if unknown:
             raise wrong(f"the options of reset are kernel, sizes and moves, not {', '.join(map(str, unknown))}")
@@ -328,7 +322,8 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
             text, dict(self.sizes), self.target, self.scorer.timer, moves, self.first, tuple(self.made)
         )  # fmt: skip
 
-    def validate(self, episode: Episode | Mapping[str, Any], tolerance: float | None = None) -> Validation:
+    @public
+    def validate(self, episode: Episode | Mapping[str, Any], tolerance: Amount | None = None) -> Validation:
         """Replays an episode, of this environment or as data: each move is made again through the checker, and
         hashes and rewards are compared. What this environment has timed is not timed again; rewards may differ
         by `tolerance`, by default nothing with the static timer, else MEASURED. The episode that is played
@@ -337,8 +332,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         if (one.target, one.timer) != (self.target, self.scorer.timer):
             raise wrong(f"the episode is of target {one.target} and timer {one.timer}, and this environment is not")
         usual = 0.0 if one.timer == "static" else MEASURED
-        within = usual if tolerance is None else real("tolerance", tolerance, 0)
-        return validated(one, self.scorer.score, within)
+        return validated(one, self.scorer.score, usual if tolerance is None else tolerance)
 
     def fork(self) -> KernelEnv:
         """Another environment in the same state, which goes its own way; the two share evaluator and memory. The
@@ -377,11 +371,10 @@ def _action(given: Any) -> int:
         raise wrong(f"an action is a whole number, not {shown(given)}") from None
 
 
-def _target(given: object) -> str:
-    if not isinstance(given, str):
-        raise wrong(f"target is a name such as 'llvm', not {shown(given)}")
-    dojoir.machine_for(given)
-    return given
+@public
+def _of_reset(seed: Natural | None, options: Mapping[str, Any]) -> tuple[int | None, dict[str, Any]]:
+    """The arguments of a reset."""
+    return seed, dict(options)
 
 
 def _encoder(given: Encoder | str) -> Encoder:

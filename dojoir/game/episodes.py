@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any
+from typing import Any, Literal, get_args
 
 import dojoir
 from dojoir import runtime
@@ -14,7 +14,8 @@ from dojoir.game.arguments import shown, wrong
 WORST = -10.0
 """The logarithm that stands for a state that cannot be run: as slow as 22,000 times the start."""
 
-REWARDS = ("each", "state", "last", "max")
+Reward = Literal["each", "state", "last", "max"]
+REWARDS: tuple[str, ...] = get_args(Reward)
 """each: what this step gained. state: how much faster this state is than the start. last: the same, only at stop.
 max: what the best so far gained. All are logarithms of ratios of times."""
 

@@ -14,16 +14,16 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 import dojoir
 from dojoir.game.arena import Arena, Position
-from dojoir.game.arguments import number, real, word
 from dojoir.game.encoders import Vector
 from dojoir.search.needs import needed
 from dojoir.support.files import write_file
+from dojoir.support.public import Count, Natural, Seed, Share, Within, public
 
 torch: Any = needed("torch", "learn", "Max-Q")
 
@@ -89,36 +89,26 @@ class MaxQ:
     legal action is taken at random, falling to `least_epsilon` over `fall` steps. All randomness is of `seed`.
     Raises ArgumentError for numbers that do not fit."""
 
+    @public
     def __init__(
         self,
-        state_size: int,
-        action_size: int,
+        state_size: Count,
+        action_size: Count,
         *,
-        operator: str = "max",
-        gamma: float = 0.8,
-        width: int = 128,
-        rate: float = 1e-3,
-        batch: int = 32,
-        updates: int = 4,
-        capacity: int = 5000,
-        refresh: int = 100,
-        epsilon: float = 1.0,
-        least_epsilon: float = 0.1,
-        fall: int = 1000,
-        seed: int = 0,
+        operator: Literal["max", "sum"] = "max",
+        gamma: Annotated[float, Within(0, 1, above=True)] = 0.8,
+        width: Count = 128,
+        rate: Annotated[float, Within(above=True)] = 1e-3,
+        batch: Count = 32,
+        updates: Natural = 4,
+        capacity: Count = 5000,
+        refresh: Count = 100,
+        epsilon: Share = 1.0,
+        least_epsilon: Share = 0.1,
+        fall: Count = 1000,
+        seed: Seed = 0,
         encoder: str = "hash",
     ) -> None:
-        word("operator", operator, ("max", "sum"))
-        real("gamma", gamma, 0, 1, above=True)
-        real("rate", rate, 0, above=True)
-        for name, value in (("epsilon", epsilon), ("least_epsilon", least_epsilon)):
-            real(name, value, 0, 1)
-        whole = {"state_size": state_size, "action_size": action_size, "width": width, "batch": batch,
-                 "capacity": capacity, "refresh": refresh, "fall": fall}  # fmt: skip
-        for name, count in whole.items():
-            number(name, count, 1)
-        number("updates", updates, 0)
-        number("seed", seed, 0, 1 << 63)
         self.settings: dict[str, Any] = {
             "state_size": state_size, "action_size": action_size, "operator": operator, "gamma": gamma,
             "width": width, "rate": rate, "batch": batch, "updates": updates, "capacity": capacity,

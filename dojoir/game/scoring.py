@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import dojoir
 from dojoir import runtime
-from dojoir.game.arguments import shown, word, wrong
 from dojoir.game.given import database_of
 from dojoir.search import Static
 from dojoir.search.tuning import code_limit
+from dojoir.support.public import public
 
 Sizes = Mapping[str, int]
+Timer = Literal["measure", "static"]
 
 RACE_SECONDS = 0.05
 """How long a state is timed at most: a game goes through many, and what it is to know is which are much faster."""
@@ -30,28 +31,19 @@ class Scorer:
     """Evaluations of the states of one or several kernels, each made once. `timer` is `measure` or `static`; `db` a
     database that they are read from and written to; `given` an evaluator of the caller's, for all kernels."""
 
+    @public
     def __init__(
         self,
         target: str = "llvm",
         *,
-        timer: str = "measure",
+        timer: Timer = "measure",
         threads: int = 1,
         seed: int = 0,
         db: Any = None,
         given: Evaluates | None = None,
     ) -> None:
-        word("timer", timer, ("measure", "static"))
-        if given is not None and not callable(getattr(given, "evaluate", None)):
-            raise wrong(f"evaluator has evaluate(kernels), or is a Scorer, not {shown(given)}")
-        db = database_of(db)
-        self.target, self.timer, self.threads, self.seed, self.db, self.given = (
-            target,
-            timer,
-            threads,
-            seed,
-            db,
-            given,
-        )
+        self.target, self.timer, self.threads, self.seed, self.given = target, timer, threads, seed, given
+        self.db = database_of(db)
         self._open: dict[tuple[str, tuple[tuple[str, int], ...]], Any] = {}
         self._known: dict[tuple[Any, ...], runtime.Evaluation] = {}
 

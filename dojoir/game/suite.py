@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from random import Random
 
 import dojoir
-from dojoir.game.arguments import number, real, shown, wrong
+from dojoir.game.arguments import shown, wrong
+from dojoir.support.public import Count, Share, public
 
 STATEMENTS = 1 << 20
 """The most statements that sizes chosen here make a kernel run."""
@@ -38,10 +39,10 @@ class Suite:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
 
-    def split(self, share: float = 0.5, seed: int = 0) -> tuple[Suite, Suite]:
+    @public
+    def split(self, share: Share = 0.5, seed: int = 0) -> tuple[Suite, Suite]:
         """The suite in two, to train and to test: each kernel, by its name, is in one of them with all its sizes.
         `share` of the kernels are in the first. Raises ArgumentError where one would be empty."""
-        share = real("share", share, 0, 1)
         names = sorted({kernel.name for kernel, _ in self.entries})
         Random(seed).shuffle(names)
         first = set(names[: round(share * len(names))])
@@ -51,14 +52,11 @@ class Suite:
         )
 
 
-def library(names: Sequence[str] | None = None, statements: Sequence[int] = (STATEMENTS,)) -> Suite:
+@public
+def library(names: Sequence[str] | None = None, statements: Sequence[Count] = (STATEMENTS,)) -> Suite:
     """Library kernels (all by default), each at the largest sizes at which it runs so many statements at most. A
     kernel that has no sizes of a power of two is left out of the suite of all. Raises ArgumentError for names that
     are none, and where a kernel that is named has no such sizes."""
-    if isinstance(names, str):
-        raise wrong(f"names are a list such as [{names!r}], not a text")
-    for most in statements:
-        number("statements", most, 1)
     entries: list[Entry] = []
     for name in dojoir.kernels.names() if names is None else names:
         kernel = dojoir.kernels.load(name)

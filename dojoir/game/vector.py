@@ -11,10 +11,11 @@ from typing import Any
 
 import dojoir
 from dojoir import runtime
-from dojoir.game.arguments import number, word, wrong
+from dojoir.game.arguments import wrong
 from dojoir.game.environment import KernelEnv, gymnasium
 from dojoir.game.given import database_of
-from dojoir.game.scoring import Scorer
+from dojoir.game.scoring import Scorer, Timer
+from dojoir.support.public import Count, public
 
 _KEPT = 1000
 """How many traces the process of evaluators keeps, so that a state that is one move longer takes one proof."""
@@ -24,7 +25,7 @@ class _Served:
     """The evaluators of one process, for environments in others: a state comes as the text of its kernel and its
     moves, each of which is proved here too, and one after the other."""
 
-    def __init__(self, target: str, timer: str, threads: int) -> None:
+    def __init__(self, target: str, timer: Timer, threads: int) -> None:
         self.scorer = Scorer(target, timer=timer, threads=threads)
         self.lock = threading.Lock()  # each environment is served by a thread
         self._traces: OrderedDict[tuple[str, ...], dojoir.Trace] = OrderedDict()
@@ -62,7 +63,7 @@ _Manager.register("served", _Served)  # sets the method of that name
 class _Remote(Scorer):
     """A scorer whose evaluators are in another process."""
 
-    def __init__(self, served: Any, target: str, timer: str, threads: int, db: Any) -> None:
+    def __init__(self, served: Any, target: str, timer: Timer, threads: int, db: Any) -> None:
         super().__init__(target, timer=timer, threads=threads, db=db)
         self._served = served
 
@@ -79,9 +80,16 @@ class Shared:
     gives what makes such an environment, which can be pickled: `SubprocVecEnv` of stable-baselines takes a list of
     them. It ends with `close`, or as a context. Raises ArgumentError for arguments that do not fit."""
 
-    def __init__(self, target: str = "llvm", *, timer: str = "measure", threads: int = 1, db: Any = None) -> None:
-        word("timer", timer, ("measure", "static"))
-        self.target, self.timer, self.threads = target, timer, number("threads", threads, 1)
+    @public
+    def __init__(
+        self,
+        target: str = "llvm",
+        *,
+        timer: Timer = "measure",
+        threads: Count = 1,
+        db: Any = None,
+    ) -> None:
+        self.target, self.timer, self.threads = target, timer, threads
         dojoir.machine_for(target)
         known = database_of(db)
         self._db = None if known is None else str(known.url.render_as_string(hide_password=False))
@@ -127,13 +135,14 @@ def _check_options(options: Mapping[str, Any]) -> None:
         raise wrong(f"{', '.join(fixed)}: what is shared has that, and an environment takes no other")
 
 
+@public
 def make_vec(
-    count: int,
+    count: Count,
     kernel: dojoir.Kernel | str | None = None,
     *,
     processes: bool = False,
     target: str = "llvm",
-    timer: str = "measure",
+    timer: Timer = "measure",
     threads: int = 1,
     db: Any = None,
     **options: Any,
@@ -141,7 +150,6 @@ def make_vec(
     """`count` environments that step together, each with the episodes that it would play alone; `options` are
     those of `KernelEnv`. They share one evaluator and what it found; with `processes` each is in a process of its
     own, the evaluator in one more. Raises as `KernelEnv` does."""
-    number("count", count, 1)
     _check_options(options)
     about: dict[str, Any] = {"target": target, "timer": timer, "threads": threads}
     if not processes:

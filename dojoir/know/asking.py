@@ -12,6 +12,7 @@ import dojoir
 from dojoir.know.bm25 import BM25
 from dojoir.know.document import KINDS, Document
 from dojoir.know.sources import documents
+from dojoir.support.public import Count, public
 
 NAMED = ("code", "move", "pass", "mark", "rule", "structure", "schedule", "run")
 """The kinds of documents that a question may name exactly."""
@@ -45,14 +46,13 @@ def exact(name: str, *, kind: str | None = None, more: Sequence[Document] = ()) 
     return [Hit(one, one.weight) for one in sorted(found, key=lambda one: -one.weight)]
 
 
-def ask(question: str, *, count: int = 8, kind: str | None = None, more: Sequence[Document] = ()) -> list[Hit]:
+@public
+def ask(question: str, *, count: Count = 8, kind: str | None = None, more: Sequence[Document] = ()) -> list[Hit]:
     """The documents whose words answer a question best, at most `count`, the best first: those of dojoir, and
     `more`. Raises ArgumentError, `bad-arguments` for a kind that there is not or a count below 1, `nothing-known`
     where no document has a word of it."""
     if kind is not None and kind not in KINDS:
         raise dojoir.ArgumentError(f"there is no kind '{kind}': it is one of {', '.join(KINDS)}", "bad-arguments")
-    if count < 1:
-        raise dojoir.ArgumentError(f"count is a number from 1, not {count}", "bad-arguments")
     every = (*documents(), *more)
     index = BM25([_searched(one) for one in every]) if more else _own()
     found = [Hit(every[n], score * every[n].weight) for n, score in index.scores(question).items()]

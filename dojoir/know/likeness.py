@@ -17,6 +17,7 @@ from typing import Any
 import dojoir
 from dojoir.game.suite import chosen_sizes
 from dojoir.records.likeness import alike
+from dojoir.support.public import Count, public
 
 COUNTS = (
     "depth",
@@ -116,10 +117,11 @@ def _of(mine: Mapping[str, float], its: Mapping[str, float], text: str, other: s
     return 0.5 * (least / most if most else 0.0) + 0.5 * alike(text, other)
 
 
+@public
 def like(
     kernel: dojoir.Kernel,
     *,
-    count: int = 5,
+    count: Count = 5,
     target: str = "llvm",
     tried: int = TRIED,
     sizes: Mapping[str, int] | None = None,
@@ -129,8 +131,6 @@ def like(
     kernel through the checker, as they are and finished by `default_schedule`, and estimated beside
     `default_schedule` at `sizes` (chosen where none are given); `optimize` knows those of the kernel itself.
     Raises ArgumentError, `bad-arguments` for a count below 1, `size-missing`."""
-    if count < 1:
-        raise dojoir.ArgumentError(f"count is a number from 1, not {count}", "bad-arguments")
     machine = dojoir.machine_for(target)
     at = dict(chosen_sizes(kernel) if sizes is None else sizes)
     mine, text = structure_of(kernel), dojoir.to_text(kernel)

@@ -9,25 +9,22 @@ from dataclasses import dataclass
 from threading import Event
 
 import dojoir
+from dojoir.support.public import Count, Seconds, public_class
 
 
+@public_class
 @dataclass(frozen=True)
 class Limits:
     """The limits of one connection: `games` at a time, `calls` of tools, `measurements` (also verifications and
     profiles), `seconds` of work in all and `call_seconds` of one call, `characters` of a text that comes in or
     goes out. Raises ArgumentError, `bad-arguments`, for a number that is not above 0."""
 
-    games: int = 16
-    calls: int = 5000
-    measurements: int = 500
-    seconds: float = 3600.0
-    call_seconds: float = 60.0
-    characters: int = 200_000
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise dojoir.ArgumentError(f"{name} is a number above 0, not {value!r}", "bad-arguments")
+    games: Count = 16
+    calls: Count = 5000
+    measurements: Count = 500
+    seconds: Seconds = 3600.0
+    call_seconds: Seconds = 60.0
+    characters: Count = 200_000
 
 
 class Stop:

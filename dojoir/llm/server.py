@@ -14,6 +14,7 @@ from typing import Any
 
 import dojoir
 from dojoir.cli.arguments import of_tool
+from dojoir.game.scoring import Timer
 from dojoir.know import Document, documents
 from dojoir.llm.limits import Limits, Stop
 from dojoir.llm.table import Answer, Table
@@ -40,7 +41,7 @@ def mcp_server(
     folder: str | os.PathLike[str],
     limits: Limits | None = None,
     *,
-    timer: str = "measure",
+    timer: Timer = "measure",
     more: Sequence[Document] = (),
 ) -> Any:
     """A server for one connection, an `MCPServer` of the SDK; its table is `table`. `more` are documents that the
@@ -67,7 +68,7 @@ def serve(
     folder: str | os.PathLike[str],
     limits: Limits | None = None,
     *,
-    timer: str = "measure",
+    timer: Timer = "measure",
     more: Sequence[Document] = (),
 ) -> None:
     """Serves one connection on stdin and stdout until it ends. Raises as `mcp_server`."""

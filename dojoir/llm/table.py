@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import dojoir
 from dojoir.game.given import sizes_of
-from dojoir.game.scoring import Scorer
+from dojoir.game.scoring import Scorer, Timer
 from dojoir.know import Document, known, like
 from dojoir.llm.answers import explained, of_verdict, planned
 from dojoir.llm.folder import Folder
@@ -40,7 +40,7 @@ class Table:
         folder: str | os.PathLike[str],
         limits: Limits | None = None,
         *,
-        timer: str = "measure",
+        timer: Timer = "measure",
         more: Sequence[Document] = (),
     ) -> None:
         """Raises ArgumentError for a folder or a timer that there is not."""

@@ -22,6 +22,7 @@ from dojoir.records.schema import (
     states,
     verifications,
 )
+from dojoir.support.public import Count, public
 
 
 @dataclass
@@ -138,11 +139,10 @@ def _leave_out(
                 open_.append(below)
 
 
-def prune(database: Database, keep: int = 100) -> dict[str, int]:
+@public
+def prune(database: Database, keep: Count = 100) -> dict[str, int]:
     """Leaves of each context the `keep` fastest results, the states on the way to them and what runs ended with,
     and takes out the rest; gives how many rows went from each table. Raises ArgumentError for a number below 1."""
-    if keep < 1:
-        raise dojoir.ArgumentError(f"at least 1 result of each context is kept, not {keep}", "bad-arguments")
     before = database.stats()
     with database.writing() as connection:
         kept: set[int] = set()

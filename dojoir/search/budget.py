@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass, field, fields
 from statistics import median
 
-import dojoir
 from dojoir import runtime
+from dojoir.support.public import Amount, Natural, public_class
 
 RESERVED, RESERVED_SHARE, MOST_RESERVED = 8.0, 0.07, 0.35
 """The reserve of a budget of seconds for the checks of the answer: a number of seconds and a share of the budget,
@@ -27,6 +27,7 @@ OVER = 0.05
 """By what share the last check may begin after the end of a budget of seconds."""
 
 
+@public_class
 @dataclass(frozen=True)
 class Budget:
     """The limits of a search: `moves` that are drawn or made, `states` that are evaluated, `builds`,
@@ -37,23 +38,14 @@ class Budget:
     (`llm:…`) are `calls` of a server, `tokens` that are read and written, and `money`, in what the prices are given
     in. When one of them is spent nothing is asked any more, and what was planned by then is still tried."""
 
-    moves: int | None = None
-    states: int | None = None
-    builds: int | None = None
-    measurements: int | None = None
-    seconds: float | None = None
-    calls: int | None = None
-    tokens: int | None = None
-    money: float | None = None
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            is_number = isinstance(value, int | float if one.name in ("seconds", "money") else int)
-            if value is not None and (isinstance(value, bool) or not is_number or not value >= 0):
-                what = {"seconds": "a number of seconds", "money": "a number"}.get(one.name, "a whole number")
-                shown = value if isinstance(value, int | float | str) else type(value).__name__
-                raise dojoir.ArgumentError(f"Budget: {one.name} is {what} from 0, not {shown}", "bad-arguments")
+    moves: Natural | None = None
+    states: Natural | None = None
+    builds: Natural | None = None
+    measurements: Natural | None = None
+    seconds: Amount | None = None
+    calls: Natural | None = None
+    tokens: Natural | None = None
+    money: Amount | None = None
 
 
 @dataclass

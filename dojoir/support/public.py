@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections.abc
 import inspect
+import math
 import operator
 import os
 import sys
@@ -19,6 +20,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
+from dojoir.support.frozen import dataclass
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,6 +48,34 @@ _IN_WORDS = {"Scheduled": "trace", "Traced": "Trace", "Versioned": "Versions"}
 
 class _Wrong(Exception):
     """A value is not what is annotated."""
+
+
+@dataclass(frozen=True)
+class Within:
+    """The bounds of a number, for an annotation: `Annotated[int, Within(1)]`. From `least`, or `above` that, to
+    `most`; infinity is in none, nor what is no number."""
+
+    least: float = 0
+    most: float = math.inf
+    above: bool = False
+
+    def holds(self, value: float) -> bool:
+        """Whether a number is within."""
+        return (
+            math.isfinite(value) and self.least <= value <= self.most and not (self.above and value == self.least)
+        )
+
+    def __str__(self) -> str:
+        most = f" to {self.most:g}" if self.most < math.inf else ""
+        return f"{'above' if self.above else 'from'} {self.least:g}{most}"
+
+
+Natural = typing.Annotated[int, Within()]
+Count = typing.Annotated[int, Within(1)]
+Seed = typing.Annotated[int, Within(0, (1 << 63) - 1)]
+Amount = typing.Annotated[float, Within()]
+Seconds = typing.Annotated[float, Within(above=True, most=1e9)]
+Share = typing.Annotated[float, Within(0, 1)]
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
@@ -276,6 +306,8 @@ def _check(kind: Any) -> Check:
         return _several(_check(inner[0]), origin)
     if origin is not None and origin is collections.abc.Iterable:
         return _several(_check(inner[0]), collections.abc.Collection)
+    if origin is typing.Annotated:
+        return _within(_check(inner[0]), [one for one in inner[1:] if isinstance(one, Within)])
     what = origin if isinstance(origin, type) else kind
     if getattr(what, "_is_protocol", False):
         return _alike(what)
@@ -285,6 +317,16 @@ def _check(kind: Any) -> Check:
 def _nothing(value: Any) -> None:
     if value is not None:
         raise _Wrong
+
+
+def _within(inner: Check, bounds: list[Within]) -> Check:
+    def check(value: Any) -> Any:
+        found = inner(value)
+        if all(one.holds(found) for one in bounds):
+            return found
+        raise _Wrong
+
+    return check
 
 
 def _any_of(checks: list[Check]) -> Check:
@@ -401,6 +443,8 @@ def _words(kind: Any) -> str:
         return f"{', '.join(most)} or {last}" if most else last
     if origin is typing.Literal:
         return " or ".join(map(repr, inner))
+    if origin is typing.Annotated:
+        return f"{'a whole number' if inner[0] is int else _words(inner[0])} {' '.join(map(str, inner[1:]))}"
     if origin is os.PathLike:
         return "a path"
     if origin is collections.abc.Callable or kind is collections.abc.Callable:

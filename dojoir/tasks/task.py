@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import dojoir
-from dojoir.support.public import public
+from dojoir.support.public import Count, Seconds, public
 
 Kind = Literal["optimise", "diagnose", "debug", "reformulate"]
 Split = Literal["train", "dev", "held-out"]
@@ -112,15 +112,12 @@ class Task:
         trace, _ = replayed(self.kernel, self.given.moves)
         return trace
 
-    def with_limits(self, states: int | None, seconds: float | None) -> Task:
+    @public
+    def with_limits(self, states: Count | None, seconds: Seconds | None) -> Task:
         """The task with another budget, where one is given: states from 1, seconds above 0. Raises
         ArgumentError."""
         if states is None and seconds is None:
             return self
-        if states is not None and (type(states) is not int or states < 1):
-            raise dojoir.ArgumentError(f"states is a whole number from 1, not {states!r}", "bad-arguments")
-        if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < 1e9):
-            raise dojoir.ArgumentError(f"seconds is a number above 0, not {seconds!r}", "bad-arguments")
         return replace(self, budget=Limits(states, seconds))
 
 

@@ -13,7 +13,6 @@ import dojoir
 pytest.importorskip("gymnasium", reason="needs the extra agents")
 
 from dojoir.game import HashEncoder, KernelEnv, Suite, encoder, library, make_vec
-from dojoir.game.arguments import number, real
 
 
 def env() -> KernelEnv:
@@ -144,12 +143,3 @@ def test_an_agent_is_made_of_numbers_that_fit(name: str) -> None:
     from dojoir.game import MaxQ
 
     refused(lambda: MaxQ(8, 8, **{name: NUMBERS[name]}))
-
-
-def test_numbers_are_within_their_bounds() -> None:
-    assert number("n", np.int32(4), 4) == 4 and real("x", 1, 0) == 1.0
-    for given in (True, 1.0, "4", None, 8):
-        refused(lambda given=given: number("n", given, 4, 8))
-    for given in (float("inf"), "1", None, True, 10**400, 2):
-        refused(lambda given=given: real("x", given, 0, 1))
-    refused(lambda: real("x", 0, 0, above=True))

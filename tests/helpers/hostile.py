@@ -114,6 +114,7 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "machine": lambda: dojoir.machine_for("c"),
     "buffer": lambda: dojoir.parse(PAIR).buffer("t"),
     "sizes": lambda: {"N": 8},
+    "largest": lambda: {"N": 8},
     "write_library.sizes": lambda: {"pair": {"N": 8}},
     "threads": lambda: 1,
     "budget": lambda: 0.01,

@@ -262,8 +262,8 @@ def test_a_key_that_a_server_says_back_is_taken_out(tmp_path: Path) -> None:
     ("options", "told"),
     [
         ({"plans": 0}, "plans is a whole number from 1"),
-        ({"timeout": 0}, "timeout is a number of seconds"),
-        ({"prices": (1.0,)}, "prices is two numbers"),
+        ({"timeout": 0}, "timeout is a number above 0"),
+        ({"prices": (1.0,)}, "prices is a list or tuple of numbers"),
         ({"nonsense": 1}, "llm has no option nonsense"),
         ({"chat": 3}, "chat is a text"),
         ({"near": "x"}, "near is a number"),

@@ -24,6 +24,9 @@ TOP = ("records", "cli", "search", "game", "evidence", "tasks", "data", "know", 
 USERS = ("dojoir/torch", "dojoir/schedules", *(f"dojoir/{room}" for room in TOP), "examples", "benchmarks")
 """What knows only the names that a user types."""
 
+SHARED = ("support.lazily.", "support.public.")
+"""Modules of a room below that every room may use."""
+
 PRINTERS = {
     "search/__init__.py": {"costs", "passes"},  # it has the names of theirs that searches need
     "numba_text.py": {"ir", "meaning", "types"},
@@ -127,7 +130,7 @@ def test_users_of_the_api_know_only_the_api(folder: str) -> None:
             known |= PRINTERS.get(path.name, set()) | PRINTERS.get(f"{path.parent.name}/{path.name}", set())
             module, _, own = below.rpartition(".")
             is_known = own in dojoir.MOVED.get(module, "").split() or below.partition(".")[0] in known
-            is_known = is_known or below in ("runtime", "support.lazily.lazily")
+            is_known = is_known or below == "runtime" or below.startswith(SHARED)
             assert first != "dojoir" or is_known, f"{path.name}:{line}: import of {name}"
         rooms = {module.partition(".")[0] for module in dojoir.MOVED}
         for number, name in names_of_dojoir(path):

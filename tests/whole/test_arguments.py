@@ -7,8 +7,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Annotated
 
 import hostile
+import numpy as np
 import pytest
 from hostile_values import JUNK, PAIR, Raises
 from listed import public_values
@@ -16,7 +18,7 @@ from listed import public_values
 import dojoir
 from dojoir.runtime import PythonCode
 from dojoir.support.cache import Cache, content_key
-from dojoir.support.public import public, unresolved
+from dojoir.support.public import Count, Within, public, unresolved
 
 
 @pytest.fixture(autouse=True)
@@ -230,3 +232,22 @@ def test_what_is_called_but_has_no_name_is_held_to_its_annotations() -> None:
     assert doubled(21) == 42
     with pytest.raises(dojoir.ArgumentError, match="Doubled: x is an integer"):
         doubled("a")  # type: ignore[arg-type]
+
+
+@public
+def bounded(
+    n: Annotated[int, Within(4, 7)], x: Annotated[float, Within(0, 1, above=True)] = 1.0, m: Count = 1
+) -> object:
+    return n, x, m
+
+
+def test_numbers_are_within_the_bounds_of_their_annotations() -> None:
+    assert bounded(np.int32(4), 1) == (4, 1.0, 1)
+    for given in (True, 4.0, "4", None, 3, 8):
+        with pytest.raises(dojoir.ArgumentError, match=r"n is a whole number from 4 to 7, not"):
+            bounded(given)  # type: ignore[arg-type]
+    for wrong in (float("inf"), float("nan"), "1", None, True, 10**400, 2, 0):
+        with pytest.raises(dojoir.ArgumentError, match=r"x is a number above 0 to 1, not"):
+            bounded(4, wrong)  # type: ignore[arg-type]
+    with pytest.raises(dojoir.ArgumentError, match=r"m is a whole number from 1, not 0"):
+        bounded(4, m=0)
