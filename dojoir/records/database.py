@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import time
 import uuid
@@ -364,6 +365,29 @@ class Database:
         """`best`, where it is known to be faster than a state of the kernel, such as the one that `optimize` gives
         without a database."""
         return self.best(kernel, target, sizes, threads, than=than)
+
+    @public
+    def elsewhere(
+        self,
+        kernel: dojoir.Kernel,
+        than: dojoir.Kernel,
+        target: str = "llvm",
+        sizes: Mapping[str, int] | None = None,
+        threads: int | None = None,
+    ) -> list[dojoir.Trace]:
+        """What `faster` gives at the other sizes at which the kernel was timed here, those nearest to `sizes`
+        first, each once: candidates, and no results."""
+        with self.reading() as connection:
+            chosen = sql.select(contexts.c.sizes).join(kernels, kernels.c.id == contexts.c.kernel).distinct()
+            texts = connection.execute(chosen.where(kernels.c.hash == kernel.hash)).scalars().all()
+        each = [one for one in map(json.loads, texts) if isinstance(one, dict) and one != sizes]
+
+        def distance(one: Mapping[str, int]) -> float:
+            return sum(abs(math.log(max(1, one[name]) / max(1, (sizes or {})[name]))) for name in one)
+
+        known = [one for one in each if one.keys() == (sizes or {}).keys()]
+        found = (self.faster(kernel, than, target, one, threads) for one in sorted(known, key=distance))
+        return list({trace.kernel.hash: trace for trace in found if trace is not None}.values())
 
     @public
     def hints(self, kernel: dojoir.Kernel, target: str = "llvm", count: int = 4) -> list[dojoir.Trace]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Protocol
 
 import dojoir
@@ -20,6 +20,9 @@ from dojoir.support.seconds import format_seconds
 
 if TYPE_CHECKING:
     from dojoir.passes.schedule.plan.planner import Tried
+
+AS_LONG = 1.05
+"""How many times as long, by the model, what is known to be faster at other sizes may take at these."""
 
 SMALL = 1 << 17
 """A kernel that runs fewer statements is done before other threads have begun: some ten microseconds."""
@@ -86,13 +89,15 @@ def optimize(
     `db` is a database of what was tuned (`dojoir.records.Database`, or any object with `best(kernel, target,
     sizes, threads)`): the fastest verified trace that it has for this kernel, machine, sizes and number of threads
     goes before all else. That is so where the database has a time of what would be given without it, too, and that
-    is longer. A search writes both. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES,
-    then what comes with dojoir; what was tuned on such a processor goes before what was not, and what was tuned on
-    others comes last. Where sizes are fixed so that the moves of one that comes with dojoir do not fit, or its
-    code is refused for a GPU, the next is taken, at last the text as it stands. `structures` are passes of the
-    caller that take the place of a nest, an outermost scope, and schedule it or raise DojoError. They are tried on
-    each nest: for a CPU the first that fits goes before all that comes with dojoir, and `default_schedule` goes on
-    from there; for a GPU they are candidates of the planner, by the model.
+    is longer. A search writes both. Where it knows nothing of these sizes, what was timed to be faster at others
+    on this machine is taken, the nearest sizes first, if the model does not say that it takes longer here; with
+    `measure` it is timed beside the first option. `folders` are searched first, then those of the variable
+    DOJOIR_SCHEDULES, then what comes with dojoir; what was tuned on such a processor goes before what was not, and
+    what was tuned on others comes last. Where sizes are fixed so that the moves of one that comes with dojoir do
+    not fit, or its code is refused for a GPU, the next is taken, at last the text as it stands. `structures` are
+    passes of the caller that take the place of a nest, an outermost scope, and schedule it or raise DojoError.
+    They are tried on each nest: for a CPU the first that fits goes before all that comes with dojoir, and
+    `default_schedule` goes on from there; for a GPU they are candidates of the planner, by the model.
 
     With `measure` the first option, those that the model says take at most 1.3 times as long, and the text as it
     stands, unless the model says that it takes 30 times as long, are built, compared with the reference at small
@@ -181,7 +186,32 @@ def choose(
         best = db.best(kernel, target, sizes, threads)
     if best is not None and best.start == kernel and best.is_safe:
         return Choice(best, machine, None, found=True)
+    if machine.kind != "cpu" or not all(name in (sizes or {}) for name in kernel.runtime_sizes):
+        return plain
+
+    def seconds(trace: dojoir.Trace) -> float:
+        return dojoir.search.estimate(trace.kernel, sizes or {}, target, runtime.thread_count(threads))
+
+    for way in _of_other_sizes(db, kernel, plain.trace, target, sizes or {}, threads):
+        if seconds(trace := way.make()) <= AS_LONG * seconds(plain.trace):
+            return Choice(trace, machine, None, found=True, name=way.name)
     return plain
+
+
+def _of_other_sizes(
+    db: HasBest,
+    kernel: dojoir.Kernel,
+    than: dojoir.Trace,
+    target: str,
+    sizes: Mapping[str, int],
+    threads: int | None,
+) -> Iterator[Way]:
+    """What a database knows to be faster than a trace at other sizes, the nearest first."""
+    elsewhere = getattr(db, "elsewhere", None)
+    found = elsewhere(kernel, than.kernel, target, sizes, threads) if callable(elsewhere) else []
+    for number, trace in enumerate(found, 1):
+        if trace.start == kernel and trace.is_safe:
+            yield Way(f"the fastest of the database at other sizes ({number})", trace.copy, known=True)
 
 
 def _measured(
@@ -210,6 +240,10 @@ def _measured(
     if best is not None and best.start == kernel and best.is_safe:
         known.append(Way("the fastest of the database", best.copy))
     all_ways = chain(known, ways(kernel, target, machine, sizes, threads, folders, structures, every=True))
+    if db is not None and cpu is None:
+        plain = _by_itself(kernel, target, machine, sizes, threads, folders, structures).trace
+        more = [*_of_other_sizes(db, kernel, plain, target, sizes, threads)]
+        all_ways, known = chain(islice(all_ways, 1), more, all_ways), [*known, *more]
     found = fastest(all_ways, on, model)
     way, is_known = found.way, found.way in known
     return Choice(found.trace, machine, way.schedule, is_known, way.structures, way.name, found.timed)
@@ -249,8 +283,8 @@ def _by_itself(
 class Way:
     """A way to schedule a kernel: its name, what makes its moves (and may raise), and the stored schedule that
     they are from, if any. Then the seconds that the model of the machine says it takes, whether it is the caller's
-    own, of which an error is the caller's to see, the structures of the caller in it, and the structure for CPUs
-    that it is `without`."""
+    own, of which an error is the caller's to see, the structures of the caller in it, the structure for CPUs that
+    it is `without`, and whether it is `known` to be fast elsewhere, whatever the model says."""
 
     name: str
     make: Callable[[], dojoir.Trace]
@@ -259,6 +293,7 @@ class Way:
     given: bool = False
     structures: tuple[str, ...] = ()
     without: str = ""
+    known: bool = False
 
 
 def ways(

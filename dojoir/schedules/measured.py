@@ -49,6 +49,8 @@ class Makes(Protocol):
 
     @property
     def given(self) -> bool: ...
+    @property
+    def known(self) -> bool: ...
 
 
 W = TypeVar("W", bound=Makes)
@@ -154,7 +156,9 @@ def fastest(ways: Iterable[W], on: Bench, model: Model) -> Fastest[W]:
     if first is None:
         raise errors[0]
     *others, text = [*coming] or [first.way]
-    near = [first, *islice(_right(_near(others, first, model, NEAR), on, errors), MOST_TIMED - 2)]
+    known = _near((way for way in others if way.known), first, model, inf)
+    usual = _near((way for way in others if not way.known), first, model, NEAR)
+    near = [first, *islice(_right([*known, *usual], on, errors), MOST_TIMED - 2)]
     last = _right(_near([text], first, model, TEXT_NEAR), on, errors)
     timed = [*near, *(one for one in last if one.trace.kernel not in {other.trace.kernel for other in near})]
     if len(timed) == 1:

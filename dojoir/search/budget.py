@@ -34,9 +34,10 @@ class Budget:
     `measurements` (states that came to be timed), `seconds` by the clock. None is without a limit; a search ends
     when the first of them is spent, to within one unit; its starts are evaluated whatever seconds that takes.
     `seconds` are those of a search with the last checks of its answer, to within a tenth of them from a minute on:
-    less is mostly checks. Waits for others that time on the machine count. What is spent on language models
-    (`llm:…`) are `calls` of a server, `tokens` that are read and written, and `money`, in what the prices are given
-    in. When one of them is spent nothing is asked any more, and what was planned by then is still tried."""
+    less is mostly checks. Waits for others that time on the machine are a part of them, and said apart. What is
+    spent on language models (`llm:…`) are `calls` of a server, `tokens` that are read and written, and `money`, in
+    what the prices are given in. When one of them is spent nothing is asked any more, and what was planned by then
+    is still tried."""
 
     moves: Natural | None = None
     states: Natural | None = None
@@ -69,6 +70,9 @@ class Ledger:
 
     is_over: bool = False
     """Whether there are seconds left, but not enough for one more state."""
+
+    waited: float = 0.0
+    """The seconds of waits for others that time on this machine, counted apart: they are a part of `seconds`."""
 
     took: list[float] = field(default_factory=list)
     """The seconds that each timed state took, from its build on, waits for the machine's lease included."""
@@ -155,6 +159,7 @@ class Ledger:
         self.states += 1
         self.builds += 1
         self.measurements += evaluation.seconds is not None
+        self.waited += evaluation.stages.get("lease", 0.0)
         if evaluation.seconds is not None:
             self.took.append(sum(evaluation.stages.values()))
             if self.keeps:

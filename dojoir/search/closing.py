@@ -38,6 +38,9 @@ has no limit of seconds, and the least that it is given."""
 REST = 8.0
 """About how many seconds the last checks take behind making the answer smaller."""
 
+WAITED = 1.0
+"""Seconds of waits for others that time from which on they are told."""
+
 EQUAL = Gain(1.0, 1.0, 1.0)
 """How many times as fast a kernel is as itself."""
 
@@ -93,6 +96,11 @@ def close(
         race = by_estimate(play) if timer == "static" else _race(play, evaluator)
         notes.append(stored(play, answer, store, timer, race))
     spent = {name: getattr(ledger, name) for name in ("moves", "states", "builds", "measurements", "seconds")}
+    lost = next((one.reason for one in reversed(states) if one.status == "lost" and "lease" in one.stages), "")
+    by = play.busy or lost
+    if ledger.waited > WAITED or by:
+        notes.append(f"{ledger.waited:.3g} s went into waiting for others that time{f': {by}' if by else ''}")
+        spent["waited"] = ledger.waited
     spent |= {name: getattr(ledger, name) for name in OF_MODELS if getattr(ledger, name)}
     return Tuned(answer, ratio, to_optimize, stopped, tuple(states), spent, tuple(notes))
 
@@ -262,7 +270,9 @@ def _gain(
             time_limit=max(left, LEAST_LEFT) if isfinite(left) else TIME_LIMIT,
             longest_wait=min(left / 2, LONGEST),  # the other half is for the checks
         )
-    except dojoir.DojoError:
+    except dojoir.DojoError as error:
+        if error.diagnostic.code == "busy":
+            play.busy, play.ledger.waited = error.diagnostic.message, play.ledger.waited + min(left / 2, LONGEST)
         return None
     found = runtime.ratio_of(together.measurements[1], together.measurements[0])
     return Gain.of(found, Race(answer.kernel.hash, dict(sizes), together))

@@ -63,6 +63,7 @@ class Play:
         self.timer = "measure"  # or static; cluster: what is timed here says nothing of its workers
         self.actions = ACTIONS
         self.model: Model | None = None
+        self.busy = ""  # who else timed on this machine, where nothing could be timed for that
         self.speeds: dict[str, float] = {}
         self.best: dojoir.Trace = dojoir.Trace(kernel)
         self.drew: Drew | None = None  # is told what was drawn at a trace, each move with its verdict

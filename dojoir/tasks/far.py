@@ -6,15 +6,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import dojoir
 from dojoir import runtime
-from dojoir.search import STRATEGIES, Play
+from dojoir.search import Play
 from dojoir.search.budget import Ledger
 from dojoir.search.registry import made, strategy_named, takes_traces
-from dojoir.tasks.serving import Begun, Draw, Reply, State, Tell
+from dojoir.tasks.serving import Begun, Draw, Reply, State, Tell, is_named
 from dojoir.tasks.task import Answer, question, replayed
 
 
@@ -22,10 +23,9 @@ class FarDesk:
     """The desk of an agent of a file: as `Desk`, but all that costs anything is asked of the rollout, and counted
     there. `ledger` is a copy of what it counted."""
 
-    folder = None
-
     def __init__(self, begun: Begun, connection: Connection) -> None:
         self.task, self.timer, self.seed = begun.task, begun.timer, begun.seed
+        self.folder = Path(begun.folder) if begun.folder else None
         self.rng = Random(f"{begun.seed} {begun.task.name}")
         self.kernel, self.trace = begun.task.kernel, begun.task.trace
         self.best = dojoir.Trace(self.kernel)
@@ -58,7 +58,8 @@ class FarDesk:
 
     def tune(self, strategy: str | Callable[..., object], **options: object) -> dojoir.search.Tuned:
         """As `Desk.tune`: the search is that of the rollout, a strategy of one's own is asked here."""
-        if isinstance(strategy, str) and strategy in STRATEGIES:
+        if isinstance(strategy, str) and is_named(strategy):
+            options = {name: str(one) if isinstance(one, Path) else one for name, one in options.items()}
             near: dojoir.search.Tuned = self._asked("tune", strategy=strategy, options=options)
             return near
         makes: Any = strategy_named(strategy) if isinstance(strategy, str) else strategy

@@ -12,8 +12,10 @@ from typing import Any, Protocol
 
 import dojoir
 from dojoir import runtime
+from dojoir.evidence.bundle import CHAT
 from dojoir.evidence.forms import from_data
 from dojoir.search import STRATEGIES, Play
+from dojoir.search.tuning import WHERE
 from dojoir.tasks.desk import Desk, Used
 from dojoir.tasks.task import Answer, Task
 
@@ -23,6 +25,11 @@ LAST = 2.0
 MOST_MOVES = 10_000
 UNKNOWN = "candidate"
 """The verdict of a move that a strategy of an agent drew: it was not asked of the checker here."""
+
+
+def is_named(strategy: str) -> bool:
+    """Whether a strategy is one of ours, that is run here: a search by name, or one by a language model."""
+    return strategy in STRATEGIES or strategy.startswith("llm:")
 
 
 class Gone(BaseException):
@@ -46,6 +53,7 @@ class Begun:
     task: Task
     timer: str
     seed: int
+    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ class Served:
 
     def answer(self) -> Answer:
         """The answer of the agent. Raises ArgumentError, `bad-agent`, where it has none, and Gone."""
-        self.line.send(Begun(self.desk.task, self.desk.timer, self.desk.seed))
+        self.line.send(Begun(self.desk.task, self.desk.timer, self.desk.seed, str(self.desk.folder or "")))
         while True:
             match self.line.heard(self.end):
                 case {"answer": dict(data)}:
@@ -150,11 +158,23 @@ class Served:
                 return desk.evaluate([self.trace(moves) for moves in traces])
             case "profile", {"moves": moves}:
                 return desk.profile(self.trace(moves))
-            case "tune", {"strategy": str(strategy), "options": dict(options)} if strategy in STRATEGIES:
-                return desk.tune(strategy, **options)
+            case "tune", {"strategy": str(strategy), "options": dict(options)} if is_named(strategy):
+                return desk.tune(strategy, **self.options(strategy, options))
             case "tune", {"strategy": None}:
                 return desk.tune(lambda play: _Far(play, self))
         raise dojoir.ArgumentError(f"a desk is not asked for {name[:40]!r} so", "bad-arguments")
+
+    def options(self, strategy: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a strategy that is run here. A model is asked with the keys of who started the rollout,
+        and where that one says. Its chat is a file of the bundle."""
+        kept = {str(name): value for name, value in options.items()}
+        if strategy in STRATEGIES:
+            return kept
+        if kept.pop("chat", None) is not None and self.desk.folder is not None:
+            kept["chat"] = str(self.desk.folder / CHAT)
+        if told := sorted(kept.keys() & {*WHERE} - {"chat"}):
+            raise dojoir.ArgumentError(f"{told[0]} is for who starts the rollout to say", "bad-arguments")
+        return kept
 
     def trace(self, moves: object) -> dojoir.Trace:
         """The trace of some moves, each proved here. Raises DojoError."""

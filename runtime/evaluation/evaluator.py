@@ -35,6 +35,7 @@ from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.fork_server import Setup
 from dojoir.runtime.evaluation.paired_timing import RACE_SECONDS
 from dojoir.runtime.evaluation.pool import FEWEST, SEEDS, Case, Pool, checks, fresh_folder
+from dojoir.runtime.measurement.lease import holder
 from dojoir.runtime.process.child import ERRORS, THREAD_VARIABLES, ending, search_path
 from dojoir.runtime.process.forked import run_forked
 from dojoir.runtime.process.memory_kills import killed_for_memory, memory_kills
@@ -67,6 +68,7 @@ class _Worker:
     deadline: float
     memory_kills: int | None
     stage: str = "build"
+    since: float = 0.0
 
 
 class Evaluator:
@@ -358,7 +360,7 @@ class Evaluator:
                 yield self._ended(connection, worker, kill=False)
                 continue
             if "stage" in message:
-                worker.stage = message["stage"]
+                worker.stage, worker.since = message["stage"], time.monotonic()
                 waits = worker.stage == "lease"
                 limit, last = (WAITS, self.lease_until) if waits else (self.time_limit, math.inf)
                 worker.deadline = min(time.monotonic() + limit, self.until, last)
@@ -384,8 +386,12 @@ class Evaluator:
             worker.stage, "while it was timed"
         )
         if kill and worker.deadline in (self.until, self.lease_until):
-            where = "while it waited for others that time" if worker.stage == "lease" else where
-            return Evaluation(worker.kernel.hash, "lost", reason=f"the time for it ended {where}")
+            waited = time.monotonic() - worker.since if worker.stage == "lease" else 0.0
+            if waited:
+                by = holder()
+                where = f"while it waited for others that time{f': {by}' if by else ''}"
+            reason = f"the time for it ended {where}"
+            return Evaluation(worker.kernel.hash, "lost", stages={"lease": waited}, reason=reason)
         if kill:
             reason = f"hung {where} (stopped after {self.time_limit:g} s)"
             return Evaluation(worker.kernel.hash, "hung", reason=reason)

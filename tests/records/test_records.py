@@ -174,6 +174,32 @@ def test_optimize_takes_the_best_of_a_database(tmp_path: Path) -> None:
         assert other.kernel == dojoir.optimize(trace.start, sizes={"N": 8, "M": 8}, threads=1).kernel
 
 
+def test_what_is_faster_at_other_sizes_is_a_candidate(tmp_path: Path) -> None:
+    """It was 1.26 times as fast there, and not tried here."""
+    kernel = dojoir.kernels.load("gemv")
+    near, here, far = ({"N": n, "M": 256} for n in (512, 640, 40960))
+    plain = dojoir.optimize(kernel, sizes=here, threads=1)
+    better, other = plain.then("split(0, 4096)"), dojoir.Trace(kernel).then("split(0, 8)")
+    with Database(tmp_path / "a.db") as database:
+        for sizes, trace, seconds in (
+            (near, plain, 2.0),
+            (near, better, 1.0),
+            (far, plain, 1.0),
+            (far, other, 2.0),
+        ):
+            database.record(trace, result(trace, seconds), sizes=sizes, threads=1)
+        (found,) = database.elsewhere(kernel, plain.kernel, sizes=here, threads=1)
+        assert found.kernel == better.kernel
+        chosen = dojoir.schedules.choose(kernel, sizes=here, threads=1, db=database)
+        taken, usual = (dojoir.search.estimate(one.kernel, here, "llvm", 1) for one in (better, plain))
+        assert chosen.found == (taken <= 1.05 * usual) and chosen.found, (taken, usual)
+        timed = dojoir.schedules.choose(kernel, sizes=here, threads=1, db=database, measure=True)
+        assert "the fastest of the database at other sizes (1)" in dict(timed.timed), timed
+        database.record(other, result(other, 1.0), sizes=here, threads=1)
+        database.record(plain, result(plain, 2.0), sizes=here, threads=1)
+        assert dojoir.optimize(kernel, sizes=here, threads=1, db=database).kernel == other.kernel
+
+
 def test_estimates_are_no_times(tmp_path: Path) -> None:
     trace = walk("softmax", 1, 2)
     with Database(tmp_path / "a.db") as database:

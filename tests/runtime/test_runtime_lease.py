@@ -106,3 +106,76 @@ def test_devices_are_leased_apart_and_no_place_is_no_error(monkeypatch: pytest.M
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/nowhere/at/all")
     with timing_lease():
         pass
+
+
+WAITER = """
+import sys, time
+from dojoir.runtime.measurement.lease import timing_lease
+print("waits", flush=True)
+with timing_lease():
+    with open(sys.argv[1], "a") as file:
+        file.write(sys.argv[2])
+    time.sleep(0.05)
+"""
+
+
+def test_who_came_first_is_next(tmp_path: Path) -> None:
+    """A short wait beside long ones was luck: those that timed all the time took it again and again."""
+    log, waiting = tmp_path / "log", []
+    with timing_lease():
+        for name in "abcd":
+            one = subprocess.Popen(
+                [sys.executable, "-c", WAITER, str(log), name], stdout=subprocess.PIPE, text=True
+            )
+            assert one.stdout is not None and one.stdout.readline() == "waits\n"
+            time.sleep(0.2)
+            waiting.append(one)
+    with timing_lease():
+        assert log.read_text() == "abcd"
+    for one in waiting:
+        assert one.stdout is not None and one.wait(30) == 0
+        one.stdout.close()
+    assert not list(tmp_path.glob("*.queue/*"))
+
+
+def test_a_ticket_of_a_process_that_was_killed_holds_nobody_up(tmp_path: Path) -> None:
+    with timing_lease():
+        waiter = subprocess.Popen([sys.executable, "-c", WAITER, "none", "x"], stdout=subprocess.PIPE, text=True)
+        assert waiter.stdout is not None and waiter.stdout.readline() == "waits\n"
+        time.sleep(0.2)
+        os.kill(waiter.pid, signal.SIGKILL)
+        waiter.wait()
+        waiter.stdout.close()
+    with timing_lease(longest_wait=5):
+        pass
+    assert not list(tmp_path.glob("*.queue/*"))
+
+
+def test_a_worker_is_told_as_what_somebody_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = dojoir.kernels.load("relu")
+    found: list[lease.Holder | None] = []
+    with dojoir.Evaluator(kernel, "llvm", {"N": 1 << 22}, race_seconds=3.0) as evaluator:
+        timing = threading.Thread(target=lambda: [*evaluator.evaluate([kernel])])
+        timing.start()
+        while timing.is_alive() and not found:
+            found += [one for one in [lease.holder()] if one is not None]
+        timing.join()
+    assert found and found[0] is not None and found[0].pid == os.getpid() and "fork_server" not in found[0].command
+
+
+def test_who_holds_it_is_said() -> None:
+    assert lease.holder() is None
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+    found = lease.holder()
+    assert found is not None and found.pid == holder.pid and "python" in found.command
+    with (
+        pytest.raises(dojoir.RunError, match=f"(?s)process {holder.pid} .*for") as error,
+        timing_lease("cpu", 0.05),
+    ):
+        pass
+    assert error.value.diagnostic.code == "busy"
+    holder.kill()
+    holder.wait()
+    holder.stdout.close()
+    assert lease.holder() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +82,8 @@ def test_a_search_ends_though_others_hold_the_lease() -> None:
     assert {one.status for one in tuned.states} == {"lost"} and "seconds (3)" in tuned.stopped
     plan = dojoir.optimize(SOFTMAX, sizes=SIZES, threads=1)
     assert code_of(tuned.trace.kernel, "llvm") == code_of(plan.kernel, "llvm") and tuned.ratio is None
+    (note,) = [one for one in tuned.notes if "waiting for others that time" in one]
+    assert f"process {os.getpid()}" in note and tuned.spent["waited"] > 0
 
 
 @pytest.mark.parametrize(

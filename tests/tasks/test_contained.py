@@ -186,6 +186,17 @@ def test_what_an_agent_sends_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "left").exists()
 
 
+SENDS_KEYS = """
+def play(desk):
+    desk.tune("llm:openai/x", base_url="http://127.0.0.1:9")
+"""
+
+
+def test_a_model_is_asked_where_the_rollout_says(tmp_path: Path) -> None:
+    row = played(SENDS_KEYS, tmp_path)
+    assert row.status == "failed" and "base_url is for who starts the rollout" in row.reason
+
+
 def test_a_strategy_of_a_file_is_asked_by_the_pipe(tmp_path: Path) -> None:
     row = played(OWN_SEARCH, tmp_path, member="Search")
     assert row.status != "failed" and row.cost.states == 4 and row.cost.moves > 0, row
