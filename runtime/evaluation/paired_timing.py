@@ -272,11 +272,14 @@ def _rounds(runners: Sequence[Runner], took: float, watch: Watch, most: float) -
     others: list[float] = []
     start = time.perf_counter()
     sure: list[float] = []
+    theirs: list[float] = []
     watch.begin(runner, calls, raced=len(runners) > 1)
     while True:
         for other in runners[1:]:
             other.call()  # the caches are those of the candidate
-            others.append(other.sample(calls)[0])
+            own, second = other.sample(calls)
+            others.append(own)
+            theirs.append(second)
         last = _decided(samples, others, time.perf_counter() - start, most)
         watch.between(runner)
         if others:  # as before that of the other: also a GPU is busy as a sample begins
@@ -294,6 +297,8 @@ def _rounds(runners: Sequence[Runner], took: float, watch: Watch, most: float) -
         if last:
             break
     wrong = _clock_is_wrong(samples, sure, calls, runner)
+    if wrong is None and others:
+        wrong = _clock_is_wrong(others, theirs, calls, runner)
     if wrong is not None:
         return Lap("lost", reason=wrong)
     median = spread(samples, CONFIDENCE)

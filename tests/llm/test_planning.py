@@ -186,6 +186,38 @@ def test_a_conversation_that_goes_on_is_the_one_that_was_begun(
     assert "measured then" in server.requests[2].texts[0]
 
 
+def test_a_chat_that_was_edited_is_not_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chat, other = tmp_path / "chat.jsonl", tmp_path / "other.jsonl"
+    first = tuned("llm:random", {"chat": chat}, budget=dojoir.Budget(states=6))
+    again = tuned("llm:random", {"replay_chat": chat}, budget=dojoir.Budget(states=6))
+    assert [one.hash for one in again.states] == [one.hash for one in first.states]
+    tuned("llm:random", {"chat": chat}, budget=dojoir.Budget(states=9))  # it goes on, and the lines with it
+    lines = chat.read_text(encoding="utf-8").splitlines(keepends=True)
+    assert len(lines) >= 3
+    for edited in (
+        [lines[0], lines[1].replace("split", "unroll", 1), *lines[2:]], [lines[0], *lines[2:]],
+        [lines[0].replace("random", "openai/x"), *lines[1:]],
+    ):  # fmt: skip
+        other.write_text("".join(edited), encoding="utf-8")
+        given = [
+            "tune",
+            "library:softmax",
+            "-s",
+            "N=64",
+            "-s",
+            "M=96",
+            "--timer",
+            "static",
+            "--strategy",
+            "llm:random",
+        ]
+        assert main([*given, "--replay-chat", str(other), "--states", "6"]) == 1
+        assert "was changed since it was written" in capsys.readouterr().err
+    without = [{name: value for name, value in json.loads(line).items() if name != "digest"} for line in lines]
+    other.write_text("".join(f"{json.dumps(line)}\n" for line in without), encoding="utf-8")
+    assert tuned("llm:random", {"replay_chat": other}, budget=dojoir.Budget(states=6)).states
+
+
 def test_a_chat_of_something_else_is_refused(tmp_path: Path) -> None:
     chat = tmp_path / "chat.jsonl"
     tuned("llm:random", {"chat": chat}, budget=dojoir.Budget(states=3))

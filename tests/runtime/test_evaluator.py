@@ -375,6 +375,22 @@ def test_a_clock_that_is_wrong_is_not_believed(
     assert found.status == "lost" and found.seconds is None and found.ratio is None
 
 
+@pytest.mark.parametrize("is_wrong", [True, False])
+def test_a_clock_that_is_wrong_for_the_rival_alone_is_not_believed(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, is_wrong: bool
+) -> None:
+    """It made each candidate three times as fast as the best."""
+
+    def clock() -> int:
+        runner = sys._getframe(1).f_locals["self"]
+        of_rival = runner.compiled.kernel.hash == REFERENCE.hash
+        return time.perf_counter_ns() * (3 if is_wrong and of_rival else 1)
+
+    monkeypatch.setattr(paired_timing, "CLOCK", clock)
+    found = Bench(pool, 1).evaluate(replace(job(pool), best=REFERENCE))
+    assert found.status == ("lost" if is_wrong else "ok"), found
+
+
 def test_the_same_source_is_not_built_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two texts, one code: the second costs no compiler, and is not run."""
     halves = "N\n| t = x[{0}] * 2\n| y[{0}] = t + 1\n"

@@ -5,9 +5,10 @@ order, and not asked. One that is replayed ends where its file does."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,11 +61,12 @@ class Chat:
         target, or sizes, or, to go on with it, of another model; `cannot-write`."""
         self.live, self._path, self.count = replay is None, None if path is None else Path(path), 0
         self._kept: list[Exchange] = []
+        self._digest = ""
         self.begun = begun
         if replay is not None:
-            self.begun, self._kept, _ = _exchanges_in(Path(replay), begun, any_model=True)
+            self.begun, self._kept, *_ = _exchanges_in(Path(replay), begun, any_model=True)
         elif self._path is not None and self._path.exists():
-            self.begun, self._kept, whole = _exchanges_in(self._path, begun, any_model=False)
+            self.begun, self._kept, whole, self._digest = _exchanges_in(self._path, begun, any_model=False)
             # the last line of a process that was killed, and the exchange that it failed at, are written anew
             while self._kept and self._kept[-1].reply is None:
                 self._kept.pop()
@@ -72,7 +74,8 @@ class Chat:
             if whole:
                 return
         if self._path is not None:
-            lines = [_line("begun", self.begun), *(_line("exchange", one) for one in self._kept)]
+            self._digest = ""
+            lines = [self._line("begun", self.begun), *(self._line("exchange", one) for one in self._kept)]
             write_file(self._path, "".join(lines))
 
     def next(self) -> Exchange | None:
@@ -86,6 +89,12 @@ class Chat:
         """The same, and it stays the next."""
         return self._kept[self.count] if self.count < len(self._kept) else None
 
+    def _line(self, name: str, value: object) -> str:
+        """The next line of the file."""
+        data = to_data(value)
+        self._digest = _digest_of(self._digest, name, data)
+        return json.dumps({name: data, "digest": self._digest}) + "\n"
+
     @property
     def ended(self) -> bool:
         """Whether a chat that is replayed has no more."""
@@ -97,24 +106,39 @@ class Chat:
             return
         try:
             with open(self._path, "ab", buffering=0) as file:
-                file.write(_line("exchange", exchange).encode("utf-8", "replace"))
+                file.write(self._line("exchange", exchange).encode("utf-8", "replace"))
         except OSError as error:
             reason = error.strerror or str(error)
             raise dojoir.ArgumentError(f"cannot write {self._path}: {reason}", "cannot-write") from None
 
 
-def _line(name: str, value: object) -> str:
-    return json.dumps({name: to_data(value)}) + "\n"
+def _digest_of(before: str, name: str, data: object) -> str:
+    """The digest of a line, which follows from all before it."""
+    return hashlib.sha256(f"{before}{json.dumps({name: data})}".encode()).hexdigest()[:16]
 
 
-def _exchanges_in(path: Path, begun: Begun, *, any_model: bool) -> tuple[Begun, list[Exchange], bool]:
-    """The head of a file, its exchanges, and whether its last line is whole. Raises ArgumentError."""
+def _checked(lines: Sequence[Mapping[str, Any]], path: Path) -> str:
+    """The digest of the last of some lines. Raises ArgumentError, `bad-record`, for one that was changed since it
+    was written, or stands behind another than then. Those of earlier versions have no digests."""
+    before = ""
+    for number, line in enumerate(lines, 1):
+        name = "begun" if number == 1 else "exchange"
+        before = _digest_of(before, name, line.get(name))
+        if line.get("digest", before) != before:
+            message = f"{path}, line {number}: it, or a line before it, was changed since it was written"
+            raise dojoir.ArgumentError(message, "bad-record")
+    return before
+
+
+def _exchanges_in(path: Path, begun: Begun, *, any_model: bool) -> tuple[Begun, list[Exchange], bool, str]:
+    """The head of a file, its exchanges, whether its last line is whole, and its digest. Raises ArgumentError."""
     lines = read_input(str(path)).split("\n")
     whole = lines.pop() == ""
     if not lines:
-        return begun, [], False
+        return begun, [], False, ""
     found = [_line_as_json(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
     head = from_data(Begun, found[0].get("begun"), f"{path}, line 1")
+    digest = _checked(found, path)
     if head.version != VERSION:
         message = f"{path} is a chat of version {head.version}, and this reads {VERSION}"
         raise dojoir.ArgumentError(message, "newer-record")
@@ -127,7 +151,7 @@ def _exchanges_in(path: Path, begun: Begun, *, any_model: bool) -> tuple[Begun, 
         from_data(Exchange, one.get("exchange"), f"{path}, line {number}")
         for number, one in enumerate(found[1:], 2)
     ]
-    return head, exchanges, whole
+    return head, exchanges, whole, digest
 
 
 def _line_as_json(line: str, where: str) -> dict[str, Any]:
