@@ -30,9 +30,9 @@ from dojoir.data.splitting import splits_of
 from dojoir.data.steps import Making, episodes_of, steps_of
 from dojoir.data.trees import Tree, tree_of
 from dojoir.evidence.bundle import STATES
-from dojoir.evidence.forms import from_text, to_data, to_text
 from dojoir.evidence.reading import Bundle, every, read_text
 from dojoir.evidence.writing import UNFINISHED
+from dojoir.records.forms import from_text, to_data, to_text
 from dojoir.support.files import write_file
 from dojoir.support.public import Amount, public, public_class
 

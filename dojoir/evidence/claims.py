@@ -33,10 +33,10 @@ from dojoir.evidence.bundle import (
     Verdict,
 )
 from dojoir.evidence.figures import Bench, computed, sizes_in_words
-from dojoir.evidence.forms import json_of, to_data
 from dojoir.evidence.gates import FOLLOWS, NAMES, Gates, of_certificate, other_source
 from dojoir.evidence.reading import Bundle
 from dojoir.records import State
+from dojoir.records.forms import json_of, to_data
 from dojoir.records.lines import evaluated, read_line
 
 Check = tuple[Verdict, str]

@@ -22,6 +22,7 @@ from dojoir.evidence.figures import sizes_in_words
 from dojoir.evidence.gates import Gates
 from dojoir.evidence.writing import Writer, resumed, store_of
 from dojoir.passes import Versions
+from dojoir.records.forms import from_data, to_data
 from dojoir.support.files import write_file
 
 FORMAT, VERSION = "dojoir-made", 1
@@ -104,7 +105,7 @@ class Shelf:
         """The manifest: what was made, and the digests of all files beside it."""
         return {
             "format": FORMAT, "version": VERSION, "dojoir": dojoir.__version__, "settings": dict(self.settings),
-            "made": [_made_as_json(one) for one in self.made], "libraries": dict(self.libraries),
+            "made": to_data(self.made), "libraries": dict(self.libraries),
             "files": {name: _digest(self.folder / name) for one in self.made for name in one.files},
         }  # fmt: skip
 
@@ -287,7 +288,7 @@ def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, Made]:
         if data["format"] != FORMAT or data["version"] != VERSION:
             raise ValueError
         begun = data["settings"]
-        found = [_made_from(one) for one in data["made"]]
+        found = [from_data(Made, one, f"{path}.made") for one in data["made"]]
     except (OSError, ValueError, KeyError, TypeError):
         message = f"{path} is no manifest of version {VERSION} of a library: name another folder"
         raise dojoir.ArgumentError(message, "bad-record") from None
@@ -299,22 +300,6 @@ def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, Made]:
             "another-library",
         )
     return {one.name: one for one in found}
-
-
-def _made_from(data: Mapping[str, Any]) -> Made:
-    def pair(value: Any) -> tuple[float, float, float] | None:
-        return None if value is None else (float(value[0]), float(value[1]), float(value[2]))
-
-    return Made(
-        str(data["name"]), str(data["kernel"]), str(data["start"]), str(data["target"]),
-        {str(name): int(value) for name, value in data["sizes"].items()}, str(data["status"]), str(data["reason"]),
-        str(data["result"]), tuple(map(str, data["moves"])), pair(data["ratio"]), pair(data["to_optimize"]),
-        {str(name): str(value) for name, value in data["gates"].items()}, tuple(map(str, data["files"])),
-    )  # fmt: skip
-
-
-def _made_as_json(one: Made) -> dict[str, Any]:
-    return {**vars(one), "sizes": dict(one.sizes), "gates": dict(one.gates)}
 
 
 def _is_whole(folder: Path, one: Made) -> bool:

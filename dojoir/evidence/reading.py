@@ -17,8 +17,8 @@ import dojoir
 from dojoir.evidence import bundle
 from dojoir.evidence.bundle import Gained, Judged, Run
 from dojoir.evidence.figures import Bench, computed, gains
-from dojoir.evidence.forms import from_data, from_text, json_of
 from dojoir.records import State, states_in
+from dojoir.records.forms import from_data, from_text, json_of
 
 if TYPE_CHECKING:
     from dojoir.evidence.gates import Gates

@@ -27,9 +27,9 @@ import dojoir
 from dojoir.evidence import bundle
 from dojoir.evidence.bundle import Listed, Run, Status, Verb
 from dojoir.evidence.code import code_and_text
-from dojoir.evidence.forms import to_text
 from dojoir.records import Database, RunLines
 from dojoir.records.contexts import this_machine
+from dojoir.records.forms import to_text
 from dojoir.support.files import write_file
 
 RUNS = "runs"

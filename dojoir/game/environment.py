@@ -118,7 +118,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         self.over = True
 
     @property
-    def reward(self) -> str:
+    def reward(self) -> Reward:
         """The way of rewards, one of REWARDS. Another counts from the next step on."""
         return self._reward
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
 
 import dojoir
 from dojoir import runtime
-from dojoir.game.arguments import shown, wrong
+from dojoir.game.arguments import wrong
+from dojoir.records.forms import from_data, to_data
+from dojoir.support.public import Count, Within
 
 WORST = -10.0
 """The logarithm that stands for a state that cannot be run: as slow as 22,000 times the start."""
 
 Reward = Literal["each", "state", "last", "max"]
 REWARDS: tuple[str, ...] = get_args(Reward)
+Time = Annotated[float, Within(above=True)]
 """each: what this step gained. state: how much faster this state is than the start. last: the same, only at stop.
 max: what the best so far gained. All are logarithms of ratios of times."""
 
@@ -44,9 +47,9 @@ class Made:
     action: str
     moves: tuple[str, ...]
     hash: str
-    seconds: float | None
+    seconds: Time | None
     reward: float
-    way: str
+    way: Reward
     verdict: str = ""
 
 
@@ -56,72 +59,25 @@ class Episode:
     after these, and the steps."""
 
     kernel: str
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, Count]
     target: str
     timer: str
     start: tuple[str, ...]
-    seconds: float
+    seconds: Time
     steps: tuple[Made, ...]
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; `from_json` makes an equal one of it, also after it was a text."""
-        return {**asdict(self), "start": [*self.start], "sizes": dict(self.sizes)}
+        found: dict[str, Any] = to_data(self)
+        return found
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Episode:
         """Raises ArgumentError, `bad-arguments`, for what is no episode, with the field that is wrong."""
-        if not isinstance(data, Mapping):
-            raise wrong(f"this is no episode: {shown(data)}")
-        _hold(data, cls, "an episode")
-        steps = []
-        for number, one in enumerate(data["steps"], 1):
-            if not isinstance(one, Mapping):
-                raise wrong(f"this is no episode: step {number} is {shown(one)}")
-            _hold(one, Made, f"step {number} of an episode")
-            steps.append(Made(**{**one, "moves": tuple(one["moves"])}))
-        return cls(**{**data, "start": tuple(data["start"]), "steps": tuple(steps)})
-
-
-def _texts(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
-
-
-def _seconds(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-
-
-_HELD: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-    "kernel": ("a text", lambda value: isinstance(value, str)),
-    "target": ("a text", lambda value: isinstance(value, str)),
-    "timer": ("a text", lambda value: isinstance(value, str)),
-    "action": ("a text", lambda value: isinstance(value, str)),
-    "hash": ("a text", lambda value: isinstance(value, str)),
-    "verdict": ("a text", lambda value: isinstance(value, str)),
-    "way": (f"one of {', '.join(REWARDS)}", lambda value: isinstance(value, str) and value in REWARDS),
-    "sizes": (
-        "whole numbers by name",
-        lambda value: isinstance(value, Mapping) and all(type(one) is int and one > 0 for one in value.values()),
-    ),
-    "start": ("a list of moves", _texts),
-    "moves": ("a list of moves", _texts),
-    "steps": ("a list of steps", lambda value: isinstance(value, list | tuple)),
-    "reward": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
-}
-"""The type of each field of an episode and of its steps, in words and as a test; `seconds` apart."""
-
-
-def _hold(data: Mapping[str, Any], kind: type, what: str) -> None:
-    """Raises ArgumentError where a field is missing, unknown, or of another type."""
-    names = {one.name: one.default is MISSING for one in fields(kind)}
-    missing = [name for name, needed in names.items() if needed and name not in data]
-    unknown = [shown(name) for name in data if name not in names]
-    if missing or unknown:
-        told = f"it has no {', '.join(missing)}" if missing else f"{', '.join(unknown)} is no field of it"
-        raise wrong(f"this is no episode: {what}: {told}")
-    for name, value in data.items():
-        word, holds = _HELD.get(name, ("a number above 0", _seconds))
-        if not holds(value) and not (kind is Made and name == "seconds" and value is None):
-            raise wrong(f"this is no episode: {what}: {name} is {word}, not {shown(value)}")
+        try:
+            return from_data(cls, data, "episode")
+        except dojoir.ArgumentError as error:
+            raise wrong(f"this is no episode: {error.diagnostic.message}") from None
 
 
 @dataclass(frozen=True)

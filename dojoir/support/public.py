@@ -460,6 +460,9 @@ def _words(kind: Any) -> str:
 
 def _plural(kind: Any) -> str:
     plain = {int: "integers", float: "numbers", str: "texts", object: "values"}
+    if typing.get_origin(kind) is typing.Annotated:
+        base, *bounds = typing.get_args(kind)
+        return f"{_plural(base)} {' '.join(map(str, bounds))}"
     word = _words(kind)
     if word.startswith("a dict of "):
         return word.replace("a dict", "dicts", 1)

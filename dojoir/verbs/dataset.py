@@ -17,7 +17,7 @@ def export(options: argparse.Namespace) -> int:
     """Writes a data set of runs. Raises DojoError."""
     from dojoir.data import Filters
     from dojoir.data import export as exported
-    from dojoir.evidence.forms import to_data
+    from dojoir.records.forms import to_data
 
     filters = Filters(
         tuple(options.kernels), tuple(options.targets), tuple(options.splits), tuple(options.labels),
@@ -77,7 +77,7 @@ def _lines(options: argparse.Namespace, make: object, what: str) -> int:
 def check(options: argparse.Namespace) -> int:
     """Proves a data set again; status 3 where something is wrong."""
     from dojoir.data import check as checked
-    from dojoir.evidence.forms import to_data
+    from dojoir.records.forms import to_data
 
     def note(count: int) -> None:
         if count % 100 == 0:

@@ -44,7 +44,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _told(options: argparse.Namespace, name: str, proof: Proof) -> int:
-    from dojoir.evidence.forms import to_data
+    from dojoir.records.forms import to_data
 
     data = {name: {**to_data(proof), "ok": proof.ok}}
     write_result(json.dumps(data) + "\n" if options.json else f"{proof}\n", None)

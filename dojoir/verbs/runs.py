@@ -16,8 +16,8 @@ from dojoir.verbs.subject import run_folder, trace_of
 
 def runs(options: argparse.Namespace) -> int:
     """The runs, a line each; what cannot be read is told on stderr."""
-    from dojoir.evidence.forms import to_data
     from dojoir.evidence.reading import Bundle, every
+    from dojoir.records.forms import to_data
 
     folder = Path(options.runs_folder)
     if not folder.is_dir():
@@ -56,9 +56,9 @@ def runs(options: argparse.Namespace) -> int:
 
 def show(options: argparse.Namespace) -> int:
     """A run: its record, or a section."""
-    from dojoir.evidence.forms import to_data
     from dojoir.evidence.reading import find
     from dojoir.evidence.showing import section, summary
+    from dojoir.records.forms import to_data
 
     given = find(options.name, Path(options.runs_folder))
     if options.section is not None:
@@ -73,8 +73,8 @@ def show(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> int:
     """Two runs beside each other."""
     from dojoir.evidence.comparing import compare as compared
-    from dojoir.evidence.forms import to_data
     from dojoir.evidence.reading import find
+    from dojoir.records.forms import to_data
 
     folder = Path(options.runs_folder)
     found = compared(find(options.first, folder), find(options.second, folder))

@@ -39,7 +39,7 @@ def tasks(options: argparse.Namespace) -> int:
 
 def rollout(options: argparse.Namespace) -> int:
     """Lets an agent play; status 0 whatever it solves. Raises DojoError."""
-    from dojoir.evidence.forms import to_data
+    from dojoir.records.forms import to_data
     from dojoir.tasks import agent_named, find_tasks, summary, table
     from dojoir.tasks import rollout as played
 

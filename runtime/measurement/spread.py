@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist, median, quantiles
 
-import numpy as np
-
 from dojoir.support.frozen import dataclass
 
 
@@ -57,6 +55,8 @@ def bootstrap(samples: Sequence[float], confidence: float, seed: int = 0) -> tup
     """The interval in which the median of as many samples, drawn from these with replacement, lies with
     `confidence` (B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans, 1982, section 10.4: percentile
     method). The same samples give the same interval."""
+    import numpy as np  # who reads ratios needs none
+
     values = np.asarray(samples, np.float64)
     n = len(values)
     draws = max(200, min(DRAWS, MOST_DRAWN // n))

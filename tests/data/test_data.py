@@ -18,8 +18,8 @@ from dojoir.data import Filters, Step, chats, check, export, pairs, read_about, 
 from dojoir.data.forms import Chat, Dataset, Episode, Pair, Timing
 from dojoir.data.splitting import splits_of
 from dojoir.data.steps import label
-from dojoir.evidence.forms import schema
 from dojoir.evidence.writing import UNFINISHED
+from dojoir.records.forms import schema
 from dojoir.tasks import own_tasks
 from dojoir.verbs import main
 

@@ -17,8 +17,8 @@ from dojoir.cli import main
 from dojoir.data.forms import Chat, Dataset, Episode, Pair, Step
 from dojoir.evidence.bundle import Run
 from dojoir.evidence.figures import Bench
-from dojoir.evidence.forms import schema
 from dojoir.evidence.gates import Gates
+from dojoir.records.forms import schema
 from dojoir.runtime import Card
 from dojoir.tasks.report import Rollout
 from dojoir.tasks.task import Task

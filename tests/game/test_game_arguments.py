@@ -106,7 +106,7 @@ def test_data_that_is_no_episode_is_told_with_its_field(field: str, value: Any, 
 @pytest.mark.parametrize(("field", "value"), OF_STEPS)
 def test_a_step_that_is_none_is_told_with_its_number(field: str, value: Any, episode: dict[str, Any]) -> None:
     first, second = episode["steps"]
-    with pytest.raises(dojoir.ArgumentError, match=rf"step 2 of an episode: .*{field}"):
+    with pytest.raises(dojoir.ArgumentError, match=rf"no episode: episode.steps\[1\].*{field}"):
         env().validate({**episode, "steps": [first, {**second, field: value}]})
 
 

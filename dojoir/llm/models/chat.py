@@ -15,8 +15,8 @@ from typing import Any
 
 import dojoir
 from dojoir.cli.chunks import read_input
-from dojoir.evidence.forms import from_data, to_data
 from dojoir.llm.models.exchange import Message, Reply
+from dojoir.records.forms import from_data, to_data
 from dojoir.support.files import write_file
 
 VERSION = 1
