@@ -97,7 +97,7 @@ def close(
         notes.append(stored(play, answer, store, timer, race))
     spent = {name: getattr(ledger, name) for name in ("moves", "states", "builds", "measurements", "seconds")}
     lost = next((one.reason for one in reversed(states) if one.status == "lost" and "lease" in one.stages), "")
-    by = play.busy or lost
+    by = play.busy or lost or (getattr(evaluator, "waited_for", "") if ledger.waited > WAITED else "")
     if ledger.waited > WAITED or by:
         notes.append(f"{ledger.waited:.3g} s went into waiting for others that time{f': {by}' if by else ''}")
         spent["waited"] = ledger.waited

@@ -151,6 +151,7 @@ class Evaluator:
         """Deadlines, as values of `time.monotonic`: of all work under way, and of waits for the machine's lease.
         What has not finished by then is `lost`."""
 
+        self.waited_for = ""  # the last who timed on this machine while a kernel waited for that
         self._idle: list[tuple[Connection, int]] = []
         self._busy: dict[Connection, _Worker] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -361,6 +362,8 @@ class Evaluator:
                 continue
             if "stage" in message:
                 worker.stage, worker.since = message["stage"], time.monotonic()
+                if worker.stage == "lease" and (by := holder()) is not None and by.pid != os.getpid():
+                    self.waited_for = str(by)
                 waits = worker.stage == "lease"
                 limit, last = (WAITS, self.lease_until) if waits else (self.time_limit, math.inf)
                 worker.deadline = min(time.monotonic() + limit, self.until, last)

@@ -138,7 +138,7 @@ def run_timing(job: Mapping[str, Any], report: Report) -> None:
     if is_device(first.target):
         time_on_gpu(subjects, first.kernel, inputs, others, job, report)
         return
-    arena = _Arena(sizes, inputs, job["caches"])
+    arena = Arena(sizes, inputs, job["caches"])
     keep = Kept(job.get("results"))
     contestants: list[Contestant] = []
     for number, subject in enumerate(subjects):
@@ -180,7 +180,7 @@ def run_timing(job: Mapping[str, Any], report: Report) -> None:
     })  # fmt: skip
 
 
-class _Arena:
+class Arena:
     """The arrays of a run: those who take the same arguments share them."""
 
     def __init__(self, sizes: Mapping[str, int], inputs: Mapping[str, np.ndarray], caches: str) -> None:

@@ -59,7 +59,7 @@ _JOBS = {
     "timing": "dojoir.runtime.measurement.timing:run_timing",
     "repeats": "dojoir.runtime.verification.repeats:run_repeats",
     "changed": "dojoir.runtime.verification.repeats:run_changed",
-    "spending": "dojoir.runtime.verification.spending:run_spending",
+    "spending": "dojoir.runtime.measurement.spending:run_spending",
     "ceilings": "dojoir.runtime.measurement.roofline:run_ceilings",
     "counting": "dojoir.runtime.measurement.counters:run_counting",
 }

@@ -70,7 +70,7 @@ def test_the_samples_are_as_many_as_is_asked_where_there_is_time(clock: Time) ->
 
 def test_all_take_the_same_arrays_and_what_writes_nothing_is_seen() -> None:
     inputs = {"x": np.linspace(-1, 1, 64, dtype=np.float32)}
-    arena = timing._Arena({"N": 64}, inputs, "warm")
+    arena = timing.Arena({"N": 64}, inputs, "warm")
     kernel, idle = (
         arena.contestant(subject, RELU) for subject in (KernelSubject(RELU, "llvm", 1), PythonCode("pass"))
     )
@@ -86,7 +86,7 @@ def test_all_take_the_same_arrays_and_what_writes_nothing_is_seen() -> None:
 
 def test_cold_writes_a_buffer_before_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "last_level_cache", lambda: 4096)
-    arena = timing._Arena({"N": 8}, {"x": np.zeros(8, np.float32)}, "flushed")
+    arena = timing.Arena({"N": 8}, {"x": np.zeros(8, np.float32)}, "flushed")
     seen: list[int] = []
     one = arena.contestant(KernelSubject(RELU, "llvm", 1), RELU)
     one.bound = [lambda: seen.append(int(arena.flushed[-1]))]

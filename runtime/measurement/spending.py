@@ -8,21 +8,16 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from dojoir.ir.nodes import Kernel
-from dojoir.meaning.scalar_args import scalar_value
 from dojoir.meaning.sizes import solve
 from dojoir.proof.wellformed import prove
 from dojoir.runtime.build.compiler import check_kernel, check_target
-from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.needs import check_memory
-from dojoir.runtime.call.scalars import takes_value
+from dojoir.runtime.measurement.timing import Arena
 from dojoir.runtime.process.child import raise_reported, run_child
 from dojoir.runtime.process.offspring import Cores, adopt, crowd, descendants, held_bytes
 from dojoir.runtime.process.subject import KernelSubject, subject_from_json
 from dojoir.runtime.process.worker import Report
-from dojoir.runtime.verification.guard import fenced
 from dojoir.runtime.verification.inputs import make_inputs
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
@@ -92,28 +87,14 @@ def run_spending(job: Mapping[str, Any], report: Report) -> None:
     adopt()
     subject = subject_from_json(job["subject"])
     assert isinstance(subject, KernelSubject)
-    compiled, sizes = subject.load(), job["sizes"]
-    inputs = make_inputs(compiled.kernel, sizes, job["seed"], "uniform")
-    arguments: list[Any] = []
-    inouts: list[tuple[np.ndarray, np.ndarray]] = []
-    for buffer in compiled.kernel.arguments:
-        if takes_value(buffer):
-            arguments.append(scalar_value(buffer, inputs[buffer.name]))
-            continue
-        array = place(fenced(storage_bytes(buffer, sizes)).memory, buffer, sizes)
-        if buffer.role != "out":
-            array[...] = inputs[buffer.name]
-        inouts += [(array, inputs[buffer.name])] if buffer.role == "inout" else []
-        arguments.append(array)
+    inputs = make_inputs(subject.kernel, job["sizes"], job["seed"], "uniform")
+    contestant = Arena(job["sizes"], inputs, "warm").contestant(subject, subject.kernel)
     before, begun = _threads(), descendants(os.getpid())
-    call = compiled.bind(*arguments, **sizes)
 
     def run(most: int) -> int:
         end = perf_counter() + SECONDS / 2
         for number in range(most):
-            for array, values in inouts:
-                array[...] = values
-            call()
+            contestant.single(0)
             if perf_counter() > end:
                 return number + 1
         return most
