@@ -12,6 +12,7 @@ from dojoir.evidence.page.view import spans_of
 from dojoir.evidence.reading import Bundle
 from dojoir.evidence.told import bench_lines
 from dojoir.records import State
+from dojoir.records.state import way
 from dojoir.support.seconds import format_seconds
 
 SECTIONS = ("text", "moves", "diff", "source", "asm", "bench", "gates", "states", "lineage")
@@ -119,7 +120,7 @@ def _lineage(given: Bundle) -> str:
     known = {one.hash: one for one in given.states}
     for one in given.states:
         below.setdefault(one.parent if one.parent in known else None, []).append(one)
-    way = _way(given.run.result, known)
+    on_the_way = way(given.run.result, known)[::-1]
     lines: list[str] = []
     seen: set[str] = set()
     open_ = [(one, 0) for one in reversed(below.get(None, []))]
@@ -128,10 +129,10 @@ def _lineage(given: Bundle) -> str:
         if one.hash in seen:
             continue
         seen.add(one.hash)
-        mark = "*" if one.hash in way else " "
+        mark = "*" if one.hash in on_the_way else " "
         lines.append(f"{mark}{'  ' * depth} {one.move or 'the start'}{_gain(one, known)}")
         open_ += [(child, depth + 1) for child in reversed(below.get(one.hash, []))]
-    wrong = next((known[hash] for hash in way if known[hash].status in ("wrong", "crashed", "hung")), None)
+    wrong = next((known[hash] for hash in on_the_way if known[hash].status in ("wrong", "crashed", "hung")), None)
     if wrong is not None:
         lines.append(f"the shortest prefix that fails ends with {wrong.move or 'the start'}: {wrong.reason}")
     failed = next((one for one in given.verdicts if one.status == "fail"), None)
@@ -152,14 +153,6 @@ def _gain(one: State, known: Mapping[str, State]) -> str:
         if at is not None and at.seconds:
             told += f", {at.seconds / one.seconds:.2f}x"
     return told
-
-
-def _way(hash: str | None, known: Mapping[str, State]) -> list[str]:
-    way: list[str] = []
-    while hash is not None and hash in known and hash not in way:
-        way.append(hash)
-        hash = known[hash].parent
-    return way[::-1]
 
 
 def _wrong_prefix(given: Bundle) -> str:

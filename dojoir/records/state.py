@@ -7,7 +7,7 @@ time follows from the samples: one that is written beside them is held to them, 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +121,15 @@ class State:
         time = "" if self.seconds is None else format_seconds(self.seconds)
         told = ", read in" if self.imported else ""
         return f"{time:>10}  {self.length:3} moves  {self.hash[:12]}  {self.where}{told}"
+
+
+def way(hash: str | None, known: Mapping[str, State]) -> list[str]:
+    """The hashes from a state to the first of those before it that is known."""
+    found: list[str] = []
+    while hash is not None and hash in known and hash not in found:
+        found.append(hash)
+        hash = known[hash].parent
+    return found
 
 
 # -- a time and its samples --------------------------------------------------------------------------------------

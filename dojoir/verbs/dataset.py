@@ -7,10 +7,9 @@ import json
 from pathlib import Path
 
 import dojoir
-from dojoir.cli.output import write_result
 from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.streams import say
-from dojoir.verbs.given import check_writable, told
+from dojoir.verbs.given import answered, check_writable, told
 
 
 def export(options: argparse.Namespace) -> int:
@@ -33,7 +32,7 @@ def export(options: argparse.Namespace) -> int:
         lines.append(f"{name}: {', '.join(f'{count} {word}' for word, count in counts.items())}")
     lines += [f"left out: {one}" for one in found.left_out]
     answer = {"dataset": {**to_data(found), "starts": len(found.starts)}}
-    write_result(json.dumps(answer) + "\n" if options.json else "".join(f"{one}\n" for one in lines), None)
+    answered(options, answer, "".join(f"{one}\n" for one in lines))
     return FINE
 
 
@@ -70,7 +69,7 @@ def _lines(options: argparse.Namespace, make: object, what: str) -> int:
     written = lines_written(Path(options.output), made)
     said = {what: written.lines, "file": options.output, "sha256": written.sha256}
     text = f"{options.output}: {written.lines} {what} of the split {' and '.join(splits)}\n"
-    write_result(json.dumps({"written": said}) + "\n" if options.json else text, None)
+    answered(options, {"written": said}, text)
     return FINE
 
 
@@ -85,5 +84,5 @@ def check(options: argparse.Namespace) -> int:
 
     found = checked(Path(options.folder), options.sample, options.seed, note)
     data = {"check": {**to_data(found), "ok": found.ok}}
-    write_result(json.dumps(data) + "\n" if options.json else f"{found}\n", None)
+    answered(options, data, f"{found}\n")
     return FINE if found.ok else DIFFERS

@@ -12,15 +12,10 @@ from dojoir.cli.chunks import read_lines
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
 from dojoir.support.files import write_file
-from dojoir.verbs.given import check_writable, database_of, database_there
+from dojoir.verbs.given import answered, check_writable, database_of, database_there
 
 if TYPE_CHECKING:
     from dojoir.records import State
-
-
-def _write(options: argparse.Namespace, data: Any, text: str) -> int:
-    write_result(json.dumps(data) + "\n" if options.json else text, None)
-    return 0
 
 
 def stats(options: argparse.Namespace) -> int:
@@ -29,7 +24,7 @@ def stats(options: argparse.Namespace) -> int:
         found = database.stats()
     width = max(map(len, found))
     lines = [f"{name:<{width}}  {count:9}\n" for name, count in found.items()]
-    return _write(options, {"stats": found}, "".join(lines))
+    return answered(options, {"stats": found}, "".join(lines))
 
 
 def top(options: argparse.Namespace) -> int:
@@ -40,7 +35,7 @@ def top(options: argparse.Namespace) -> int:
     if not found:
         say(f"nothing was timed of {name or 'any kernel'} here: dojoir db stats counts what there is")
     lines = [f"{row.kernel}  {row}\n" if name is None else f"{row}\n" for row in found]
-    return _write(options, {"top": [row.to_json() for row in found]}, "".join(lines))
+    return answered(options, {"top": [row.to_json() for row in found]}, "".join(lines))
 
 
 def runs(options: argparse.Namespace) -> int:
@@ -52,7 +47,7 @@ def runs(options: argparse.Namespace) -> int:
         found = run_summaries(database, name.removeprefix("library:") if name else None)
     if not found:
         say(f"no run of {name or 'any kernel'} is here: dojoir tune --db URL writes them")
-    return _write(options, {"runs": [run.to_json() for run in found]}, "".join(f"{run}\n" for run in found))
+    return answered(options, {"runs": [run.to_json() for run in found]}, "".join(f"{run}\n" for run in found))
 
 
 def show(options: argparse.Namespace) -> int:
@@ -87,7 +82,7 @@ def show(options: argparse.Namespace) -> int:
             trace.save(options.save_trace)
     elif options.save_trace:
         raise dojoir.ArgumentError(f"the run {options.name} has no answer yet: it has not ended", "unknown-state")
-    _write(options, data, "".join(f"{line}\n" for line in lines))
+    answered(options, data, "".join(f"{line}\n" for line in lines))
     return 3 if right is False else 0
 
 
@@ -144,7 +139,7 @@ def merge(options: argparse.Namespace) -> int:
 def _taken(options: argparse.Namespace, done: Any) -> int:
     for reason in done.refused:
         say(json.dumps({"refused": reason}) if options.json else f"refused: {reason}")
-    _write(options, {"imported": dict(vars(done))}, f"{done}\n")
+    answered(options, {"imported": dict(vars(done))}, f"{done}\n")
     return 1 if done.refused else 0
 
 
@@ -154,7 +149,7 @@ def check(options: argparse.Namespace) -> int:
 
     with database_there(options) as database:
         found = checked(database)
-    _write(options, {"check": {"ok": found.ok, "states": found.states, "wrong": found.wrong}}, f"{found}\n")
+    answered(options, {"check": {"ok": found.ok, "states": found.states, "wrong": found.wrong}}, f"{found}\n")
     return 0 if found.ok else 3
 
 
@@ -165,4 +160,4 @@ def prune(options: argparse.Namespace) -> int:
     with database_there(options) as database:
         gone = pruned(database, options.keep)
     text = ", ".join(f"{count} {name}" for name, count in gone.items() if count) or "nothing"
-    return _write(options, {"pruned": gone}, f"taken out: {text}\n")
+    return answered(options, {"pruned": gone}, f"taken out: {text}\n")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import secrets
 from typing import TYPE_CHECKING
 
 from dojoir.cli.arguments import RUNS
-from dojoir.cli.output import write_result
 from dojoir.cli.report import DIFFERS, FINE, TOOLCHAIN
+from dojoir.verbs.given import answered
 from dojoir.verbs.recording import recording
 from dojoir.verbs.subject import run_folder, shapes_for, trace_of
 
@@ -41,7 +40,7 @@ def gate(options: argparse.Namespace) -> int:
         found = gated(asked)
         if writer is not None:
             writer.data(GATES, found)
-    write_result(json.dumps({"gates": to_data(found)}) + "\n" if options.json else gate_lines(found), None)
+    answered(options, {"gates": to_data(found)}, gate_lines(found))
     if found.ok:
         return FINE
     is_missing = all(one.status in ("pass", "unavailable") for one in found.gates)

@@ -10,6 +10,7 @@ from typing import Any
 
 import dojoir
 from dojoir.cli.chunks import display_name, read_input
+from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
 
 
@@ -35,6 +36,12 @@ def sizes_of(options: argparse.Namespace, kernel: dojoir.Kernel) -> dict[str, in
             f"{kernel.name} has no runtime size {unknown[0]}; its runtime sizes: {known}", "unknown-size"
         )
     return given
+
+
+def answered(options: argparse.Namespace, data: Any, text: str) -> int:
+    """Writes an answer to stdout, as a line of JSON where that was asked for; gives the status 0."""
+    write_result(json.dumps(data) + "\n" if options.json else text, None)
+    return 0
 
 
 def told(options: argparse.Namespace) -> Callable[[str], None]:

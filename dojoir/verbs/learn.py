@@ -9,9 +9,8 @@ import time
 from collections.abc import Mapping
 
 import dojoir
-from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
-from dojoir.verbs.given import check_writable, database_of
+from dojoir.verbs.given import answered, check_writable, database_of
 
 EACH = 60.0
 """After so many seconds an agent that learns is written, at the end of an episode."""
@@ -78,7 +77,7 @@ def agent(options: argparse.Namespace) -> int:
     learner.save(options.output)
     data = {"agent": options.output, "steps": learner.steps, "operator": learner.operator, "episodes": len(curve)}
     text = f"{options.output}: {learner.steps} steps, operator {learner.operator}, {len(curve)} episodes now\n"
-    write_result(json.dumps({"learned": data}) + "\n" if options.json else text, None)
+    answered(options, {"learned": data}, text)
     return 0
 
 
@@ -98,5 +97,5 @@ def encoder(options: argparse.Namespace) -> int:
     )  # fmt: skip
     data = {"encoder": options.output, "steps": len(losses), "loss": losses[-1]}
     text = f"lm:{options.output}: {len(losses)} steps, loss {losses[0]:.2f} to {losses[-1]:.2f}\n"
-    write_result(json.dumps({"learned": data}) + "\n" if options.json else text, None)
+    answered(options, {"learned": data}, text)
     return 0

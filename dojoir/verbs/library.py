@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 import dojoir
 from dojoir.cli.chunks import display_name, read_input
-from dojoir.cli.output import write_result
 from dojoir.evidence.making import UNAVAILABLE, Gated, Wish, make
-from dojoir.verbs.given import told
+from dojoir.verbs.given import answered, told
 from dojoir.verbs.subject import shapes_of
 
 
@@ -30,7 +28,7 @@ def library(options: argparse.Namespace) -> int:
         seed=options.seed, timer=options.timer, gate=_gate(options),
         say=told(options),
     )  # fmt: skip
-    write_result(json.dumps({"library": shelf.to_json()}) + "\n" if options.json else f"{shelf}\n", None)
+    answered(options, {"library": shelf.to_json()}, f"{shelf}\n")
     wrong = [one for one in shelf.made if not one.passed]
     return 0 if not wrong else 4 if all(one.status == UNAVAILABLE for one in wrong) else 3
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojoir.cli.output import write_result
 from dojoir.cli.report import DIFFERS, FINE
-from dojoir.verbs.given import check_writable
+from dojoir.verbs.given import answered, check_writable
 
 if TYPE_CHECKING:
     from dojoir.evidence.claims import Proof
@@ -32,7 +30,7 @@ def export(options: argparse.Namespace) -> int:
     check_writable(options.output)
     path = exported(find(options.name, Path(options.runs_folder)), Path(options.output))
     said = {"export": {"file": str(path), "bytes": path.stat().st_size}}
-    write_result(json.dumps(said) + "\n" if options.json else f"{path}: {path.stat().st_size} bytes\n", None)
+    answered(options, said, f"{path}: {path.stat().st_size} bytes\n")
     return FINE
 
 
@@ -47,5 +45,5 @@ def _told(options: argparse.Namespace, name: str, proof: Proof) -> int:
     from dojoir.records.forms import to_data
 
     data = {name: {**to_data(proof), "ok": proof.ok}}
-    write_result(json.dumps(data) + "\n" if options.json else f"{proof}\n", None)
+    answered(options, data, f"{proof}\n")
     return FINE if proof.ok else DIFFERS

@@ -10,7 +10,7 @@ import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
 from dojoir.support.files import write_file
-from dojoir.verbs.given import check_writable
+from dojoir.verbs.given import answered, check_writable
 from dojoir.verbs.subject import run_folder, trace_of
 
 
@@ -66,7 +66,7 @@ def show(options: argparse.Namespace) -> int:
         answer = {"section": options.section, "text": text}
     else:
         text, answer = summary(given), {"run": to_data(given.told)}
-    write_result(json.dumps(answer) + "\n" if options.json else f"{text.rstrip()}\n", None)
+    answered(options, answer, f"{text.rstrip()}\n")
     return 0
 
 
@@ -78,7 +78,7 @@ def compare(options: argparse.Namespace) -> int:
 
     folder = Path(options.runs_folder)
     found = compared(find(options.first, folder), find(options.second, folder))
-    write_result(json.dumps({"compared": to_data(found)}) + "\n" if options.json else f"{found}\n", None)
+    answered(options, {"compared": to_data(found)}, f"{found}\n")
     return 0
 
 
@@ -99,5 +99,5 @@ def view(options: argparse.Namespace) -> int:
     write_file(options.output, page(made))
     said = {"page": options.output, "moves": len(made.steps) - 1, "states": len(made.states)}
     text = f"{options.output}: {len(made.steps) - 1} moves, {len(made.states)} states\n"
-    write_result(json.dumps({"view": said}) + "\n" if options.json else text, None)
+    answered(options, {"view": said}, text)
     return 0

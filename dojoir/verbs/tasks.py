@@ -9,7 +9,7 @@ from pathlib import Path
 from dojoir.cli.output import write_result
 from dojoir.cli.report import FINE
 from dojoir.verbs import models
-from dojoir.verbs.given import told
+from dojoir.verbs.given import answered, told
 
 
 def tasks(options: argparse.Namespace) -> int:
@@ -52,5 +52,5 @@ def rollout(options: argparse.Namespace) -> int:
         say=told(options),
     )  # fmt: skip
     data = {"rollout": {**to_data(report), "summary": summary(report)}}
-    write_result(json.dumps(data) + "\n" if options.json else table(report), None)
+    answered(options, data, table(report))
     return FINE

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir import runtime
-from dojoir.cli.output import write_result
 from dojoir.cli.report import report
 from dojoir.cli.streams import say
 from dojoir.support.files import write_file
 from dojoir.verbs import models
-from dojoir.verbs.given import check_writable, database_of, kernel_of, sizes_of, told
+from dojoir.verbs.given import answered, check_writable, database_of, kernel_of, sizes_of, told
 from dojoir.verbs.recording import bundled, finished, store_of
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def tune(options: argparse.Namespace) -> int:
         elif database is not None:
             database.close()
             told(options)(_used(options, database.name, tuned))
-    write_result(json.dumps({"tuned": _facts(tuned)}) + "\n" if options.json else _told(tuned), None)
+    answered(options, {"tuned": _facts(tuned)}, _told(tuned))
     return _written(options, tuned.trace)
 
 

@@ -39,7 +39,7 @@ def test_a_ratio_above_one_says_that_the_kernel_is_faster() -> None:
     assert found.correct == "pass" and found.protocol == "synthetic" and clock.asked[0]["fewest"] == 30
     assert shape.noise is not None and shape.noise.median == 1
     text = bench_lines(found)
-    assert "3x (3 to 3)" in text and "results: right" in text and "protocol: synthetic" in text
+    assert "3.00x" in text and "results: right" in text and "protocol: synthetic" in text
     assert max(map(len, text.splitlines())) <= 120
 
 

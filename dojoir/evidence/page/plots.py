@@ -8,6 +8,7 @@ from html import escape
 
 from dojoir.evidence.figures import Bench, Times, sizes_in_words
 from dojoir.records import State
+from dojoir.records.state import way
 from dojoir.support.seconds import format_seconds
 
 WIDTH = 640
@@ -110,9 +111,7 @@ def tree(states: Sequence[State]) -> str:
     if not states:
         return ""
     by_hash = {state.hash: state for state in states}
-    depth: dict[str, int] = {}
-    for state in states:
-        depth[state.hash] = _depth(state, by_hash)
+    depth = {state.hash: len(way(state.hash, by_hash)) - 1 for state in states}
     widest = max(depth.values())
     columns: dict[int, list[State]] = {}
     for state in states:
@@ -126,7 +125,7 @@ def tree(states: Sequence[State]) -> str:
             )  # fmt: skip
     timed = [state for state in states if state.seconds]
     best = min(timed, key=lambda state: state.seconds or math.inf, default=None)
-    on_the_way = set(_way(best, by_hash)) if best is not None else set()
+    on_the_way = set(way(best.hash, by_hash)) if best is not None else set()
     slowest = max((state.seconds or 0.0 for state in timed), default=0.0)
     fastest = min((state.seconds or math.inf for state in timed), default=1.0)
     parts = []
@@ -152,19 +151,6 @@ def _share(seconds: float | None, fastest: float, slowest: float) -> float:
     if not seconds or slowest <= fastest:
         return 0.0 if not seconds else 1.0
     return 1 - math.log(seconds / fastest) / math.log(slowest / fastest)
-
-
-def _way(state: State, by_hash: dict[str, State]) -> list[str]:
-    found: list[str] = []
-    at: State | None = state
-    while at is not None and at.hash not in found:
-        found.append(at.hash)
-        at = by_hash.get(at.parent) if at.parent is not None else None
-    return found
-
-
-def _depth(state: State, by_hash: dict[str, State]) -> int:
-    return len(_way(state, by_hash)) - 1
 
 
 def described(state: State) -> str:
