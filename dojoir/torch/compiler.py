@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 import dojoir
+from dojoir.torch.attention import with_attention
 from dojoir.torch.importer.graph import Refused, lower, user_line, why_missing
 from dojoir.torch.importer.running import Runner
 from dojoir.torch.importer.table import decompositions, operators
@@ -79,6 +80,8 @@ class Backend:
             decompositions=decompositions(),
             partition_fn=min_cut_rematerialization_partition,
         )
+        with_attention(module.graph)
+        module.recompile()
         with plain_attention():
             made: Callable[..., Any] = compiled(module, example_inputs)
         return made

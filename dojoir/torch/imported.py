@@ -14,6 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import dojoir
+from dojoir.torch.attention import WHOLE
 from dojoir.torch.compiler import Backend, plain_attention
 from dojoir.torch.importer.graph import Refused, lower
 from dojoir.torch.importer.recurrent import KEPT_WHOLE, shapes_alone, steps_written_out
@@ -330,9 +331,9 @@ def _decomposed(exported: Any) -> Any:
     try:
         from torch.export.exported_program import _decompose_exported_program
 
-        kept = {operator: lambda *_, **__: NotImplemented for operator in KEPT_WHOLE}
+        kept: dict[Any, Any] = {operator: lambda *_, **__: NotImplemented for operator in KEPT_WHOLE}
         return _decompose_exported_program(
-            exported, cia_to_decomp=kept, python_decomp_table=decompositions(), joint_loss_index=None,
+            exported, cia_to_decomp=kept | WHOLE, python_decomp_table=decompositions(), joint_loss_index=None,
             decompose_custom_triton_ops=False,
         )  # fmt: skip
     except (ImportError, TypeError):  # another version of PyTorch

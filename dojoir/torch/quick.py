@@ -13,7 +13,7 @@ MOST_CALLS = 64
 """How many calls an operator remembers."""
 
 ALIGNMENT = 256
-"""What the addresses in the memory of temporaries are multiples of."""
+"""The alignment of addresses in the memory of temporaries, in bytes."""
 
 Key = tuple[Any, ...]
 

@@ -278,7 +278,7 @@ class _Reader:
         program = self.builder.program
         _prune(program, self.results)
         outside = {one.buffer for one in self.inputs if one.buffer is not None} | {*self.constants}
-        widen(program, outside | buffers_of(self.results))
+        widen(program, outside | buffers_of(self.results) | program.factors)
         in_place = write_in_place(program, self.inputs, self.results, changed)
         flatten(program)
         for name, d, by in self.builder.parted:

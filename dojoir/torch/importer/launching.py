@@ -16,7 +16,7 @@ from dojoir.torch.importer.plans import Made, Plan, picker
 from dojoir.torch.places import Places
 
 ALIGNMENT = 256
-"""What the addresses in the memory of temporaries are multiples of."""
+"""The alignment of addresses in the memory of temporaries, in bytes."""
 
 
 class Launches:

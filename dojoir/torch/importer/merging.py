@@ -247,20 +247,33 @@ def _is_from_data(program: Program, uses: _Uses, name: str, d: int) -> bool:
     return any(isinstance(atom, Data) for load in loads for index in load.index[d : d + 2] for atom in index.atoms)
 
 
-def _parts_a_sum(program: Program, uses: _Uses, nest: int, name: str, d: int) -> bool:
+def _parts_a_sum(
+    program: Program, uses: _Uses, nest: int, name: str, d: int, seen: frozenset[tuple[str, int]] = frozenset()
+) -> bool:
     """Whether another nest accumulates in loops over a dimension and the next that have to stay two: a convolution
-    is planned by its own dimensions."""
+    is planned by its own dimensions, and so is what is computed of its results."""
+    seen |= {(one, d) for one in uses.together[name]}
     for number in uses.nests[name] - {nest}:
         other = program.nests[number]
-        if all(store.op == "=" for store in stores(other)):
-            continue
+        sums = any(store.op != "=" for store in stores(other))
         for load in other.loads:
             if load.buffer not in uses.together[name]:
                 continue
             outer, inner = load.index[d].only, load.index[d + 1].only
-            if isinstance(outer, Var) and isinstance(inner, Var) and not _is_one_loop(other, outer, inner):
+            if not (isinstance(outer, Var) and isinstance(inner, Var)):
+                continue
+            if sums and not _is_one_loop(other, outer, inner):
+                return True
+            pairs = {(one.buffer, n) for one in other.loads for n in _pairs_in(one, outer, inner)} - seen
+            if any(_parts_a_sum(program, uses, number, *pair, seen) for pair in pairs):
                 return True
     return False
+
+
+def _pairs_in(load: Load, outer: Var, inner: Var) -> Iterator[int]:
+    """The dimensions that one iterator indexes, and the next one the other."""
+    found = [index.only for index in load.index]
+    yield from (n for n in range(len(found) - 1) if found[n : n + 2] == [outer, inner])
 
 
 def _is_one_loop(nest: Node, outer: Var, inner: Var) -> bool:

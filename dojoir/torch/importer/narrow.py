@@ -1,9 +1,10 @@
 """Programs on bf16 and f16: computed in f32, and rounded where a result is stored.
 
-PyTorch rounds after every operator; here what lies between stays in f32, as in PyTorch's own compiler: temporaries
-too, but for those that only hold elements of narrow arrays. What is compared for equality is rounded first, so that
-`x == x.amax()` finds the same elements wherever x is computed again. So is a number that elements are compared with
-or divided by for a rest, as PyTorch does: there a little makes another result.
+PyTorch rounds after every operator; here what lies between stays in f32, as in PyTorch's own compiler, temporaries
+too. Those that only hold elements of narrow arrays keep their type, and so do the factors of products, which matrix
+units take in it. What is compared for equality is rounded first, so that `x == x.amax()` finds the same elements
+wherever x is computed again. So is a number that elements are compared with or divided by for a rest, as PyTorch
+does: there a little makes another result.
 """
 
 from __future__ import annotations

@@ -70,10 +70,12 @@ Node: TypeAlias = Loop | When | Store
 
 @dataclass
 class Program:
-    """Nests in order, and the buffers that they use by name."""
+    """Nests in order, and the buffers that they use by name. Of `factors`, products of narrow floats are made: they
+    stay in their types."""
 
     buffers: dict[str, Buffer] = field(default_factory=dict)
     nests: list[Node] = field(default_factory=list)
+    factors: set[str] = field(default_factory=set)
 
 
 def loops(variables: Sequence[Var], body: Sequence[Node]) -> tuple[Node, ...]:

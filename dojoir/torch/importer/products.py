@@ -9,7 +9,8 @@ import torch
 
 from dojoir.torch.importer.builder import Builder, Place, Tensor
 from dojoir.torch.importer.index import Index, as_index
-from dojoir.torch.importer.values import FLOATS, Value, apply, cast, number
+from dojoir.torch.importer.narrow import NARROW
+from dojoir.torch.importer.values import FLOATS, Load, Value, apply, cast, number
 
 aten: Any = torch.ops.aten
 
@@ -19,7 +20,7 @@ def contract(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     x, y = _factor(b, x, y.shape[-1]), _factor(b, y, x.shape[-2])
     shape = (*x.shape[:-1], y.shape[-1])
     dtype = x.dtype
-    wide = "f32" if dtype in ("bf16", "f16") else dtype
+    wide = "f32" if dtype in NARROW else dtype
 
     def value(index: Place, below: Place) -> Value:
         left, right = x.at((*index[:-1], below[0])), y.at((*index[:-2], below[0], index[-1]))
@@ -30,10 +31,18 @@ def contract(b: Builder, x: Tensor, y: Tensor) -> Tensor:
 
 def _factor(b: Builder, x: Tensor, times: Index) -> Tensor:
     """A factor of a product that reads each of its elements some times: it is stored, but what is read once and
-    takes an operation or two."""
+    takes an operation or two. Of narrow floats it is stored as such."""
     found = b.cost(x)
-    is_quick = found.operations <= 2 and not found.costly and found.reads <= 1
-    return x if times.constant == 1 and is_quick else b.stored(x)
+    if times.constant == 1 and found.operations <= 2 and not found.costly and found.reads <= 1:
+        return x
+    if x.dtype not in NARROW:
+        return b.stored(x)
+    if not isinstance(x.at(b.iterate(x.shape)[1]), Load):
+        x = b.realize(x, x.label or f"{b.node.name}_of")
+    match x.at(b.iterate(x.shape)[1]):
+        case Load(buffer):
+            b.program.factors.add(buffer)
+    return x
 
 
 def _mm(b: Builder, x: Tensor, y: Tensor) -> Tensor:

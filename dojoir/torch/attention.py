@@ -1,0 +1,72 @@
+"""Attention as two products and a softmax, in the types that matrix units have."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+aten: Any = torch.ops.aten
+
+HALVES = (torch.bfloat16, torch.float16)
+
+
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """Softmax of `scale * query key^T` where a mask has it, times `value`. Scores stay in f32 here, and weights
+    are rounded to the type of the values, as fused kernels do (Dao et al., FlashAttention, 2022). PyTorch's own
+    definition, which is taken for other types and with dropout, scales the factors and multiplies in f32.
+    Shapes, and what PyTorch raises where they do not fit, are those of `scaled_dot_product_attention`."""
+    if query.dtype not in HALVES or dropout_p:
+        given = query, key, value, attn_mask, dropout_p, is_causal
+        made: torch.Tensor = aten._scaled_dot_product_attention_math.default(
+            *given, scale=scale, enable_gqa=enable_gqa
+        )[0]
+        return made
+    if enable_gqa:
+        key, value = (_repeated(one, query.shape[-3] // one.shape[-3]) for one in (key, value))
+    scores = torch.matmul(query, key.transpose(-2, -1)).float()
+    scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if is_causal:
+        shape = query.shape[-2], key.shape[-2]
+        attn_mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = torch.where(attn_mask, scores, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    most = scores.amax(-1, keepdim=True).detach()
+    is_empty = most == -math.inf  # a row without an element is zeros
+    if attn_mask is not None and not is_causal:
+        most = torch.where(is_empty, 0.0, most)
+    weights = torch.exp(scores - most)
+    total = weights.sum(-1, keepdim=True)
+    if attn_mask is not None and not is_causal:
+        total = torch.where(is_empty, 1.0, total)
+    return (torch.matmul(weights.to(value.dtype), value).float() / total).to(query.dtype)
+
+
+def _repeated(heads: torch.Tensor, times: int) -> torch.Tensor:
+    """Each head so often in a row."""
+    shape = (*heads.shape[:-3], heads.shape[-3], times, *heads.shape[-2:])
+    return heads.unsqueeze(-3).expand(shape).flatten(-4, -3)
+
+
+def with_attention(graph: Any) -> None:
+    """Has a graph of Dynamo call `attention`."""
+    for node in graph.nodes:
+        if node.target is torch.nn.functional.scaled_dot_product_attention:
+            node.target = attention
+
+
+WHOLE: dict[Any, Any] = {aten.scaled_dot_product_attention.default: attention}
+"""The definition that an exported program takes for it."""
