@@ -27,9 +27,9 @@ MODELS = "language models (llm:openai/MODEL, llm:anthropic/MODEL, llm:random)"
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument: what it says, the word that stands for its value, the function that reads that or the words that
-    there are, its default, flags in the place of those of its name, the name of its value in the place of its own,
-    the group of --help, how many words it takes, and an example of a value."""
+    """An argument: its help, the word for its value, the function that reads that or the words that there are, and
+    its default. Then flags in the place of those of its name, the name of its value in the place of its own, the
+    group of --help, how many words it takes, and an example of a value."""
 
     help: str
     metavar: str | tuple[str, ...] | None = None

@@ -73,8 +73,8 @@ class Looked:
 @dataclass(frozen=True)
 class Seen:
     """All that was seen when the gates were asked, from which their verdicts follow: `beside` what it was to be
-    faster, what was wrong with the files of its run, how results were compared, what calls gave, what was not
-    honest, and the bench."""
+    faster, and what was wrong with the files of its run. Then how results were compared, what calls gave, what was
+    not honest, and the bench."""
 
     beside: tuple[str, ...]
     complaint: str = ""

@@ -375,8 +375,8 @@ class Database:
         sizes: Mapping[str, int] | None = None,
         threads: int | None = None,
     ) -> list[dojoir.Trace]:
-        """What `faster` gives at the other sizes at which the kernel was timed here, those nearest to `sizes`
-        first, each once: candidates, and no results."""
+        """Candidates for these sizes: the traces that `faster` gives at other sizes at which the kernel was timed
+        here, those nearest to `sizes` first, each once."""
         with self.reading() as connection:
             chosen = sql.select(contexts.c.sizes).join(kernels, kernels.c.id == contexts.c.kernel).distinct()
             texts = connection.execute(chosen.where(kernels.c.hash == kernel.hash)).scalars().all()

@@ -206,7 +206,7 @@ def _of_other_sizes(
     sizes: Mapping[str, int],
     threads: int | None,
 ) -> Iterator[Way]:
-    """What a database knows to be faster than a trace at other sizes, the nearest first."""
+    """The traces that a database knows to be faster than one at other sizes, the nearest first."""
     elsewhere = getattr(db, "elsewhere", None)
     found = elsewhere(kernel, than.kernel, target, sizes, threads) if callable(elsewhere) else []
     for number, trace in enumerate(found, 1):

@@ -127,7 +127,7 @@ class _Playing:
         self.strategy: Any = None
 
     def said(self, asked: object) -> dict[str, object]:
-        """What the strategy says to a question of the search."""
+        """The strategy's answer to a question of the search."""
         assert isinstance(asked, Draw | Tell)
         play = self.play
         play.speeds, play.noise = dict(asked.search.speeds), asked.search.noise

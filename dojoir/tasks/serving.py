@@ -58,8 +58,8 @@ class Begun:
 
 @dataclass(frozen=True)
 class State:
-    """What is told with each reply: what was used up, the part of the budget that is spent, and the moves of the
-    fastest that was right."""
+    """The state of the desk, sent with each reply: what was used up, the part of the budget that is spent,
+    and the moves of the fastest that was right."""
 
     used: Used
     seconds: float
@@ -69,7 +69,7 @@ class State:
 
 @dataclass(frozen=True)
 class Reply:
-    """What an agent gets: a value, or the error of ours that it met, by its class, message and code."""
+    """A reply to an agent: a value, or the error of ours that it met, by its class, message and code."""
 
     state: State
     value: object = None
@@ -78,7 +78,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Search:
-    """What a strategy sees of a search: the speed of each state, and the noise of a time."""
+    """The view that a strategy has of a search: the speed of each state, and the noise of a time."""
 
     speeds: Mapping[str, float]
     noise: float
@@ -142,7 +142,7 @@ class Served:
                 self.end = max(self.end, time.monotonic() + LAST)
 
     def state(self) -> State:
-        """What is told of the desk."""
+        """The state of the desk now."""
         desk = self.desk
         best = tuple(str(move) for move in desk.best.moves)
         return State(desk.used(), desk.ledger.seconds, desk.spent(), best)

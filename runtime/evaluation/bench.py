@@ -60,7 +60,7 @@ class Job:
     timed: tuple[tuple[Case, Case, Case], ...]
     best: Kernel | None = None
     against: Against = "best"
-    """What a candidate is timed beside: the best, itself (to see the noise), or itself built in full."""
+    """The rival of a candidate in a timing: the best, itself (to see the noise), or itself built in full."""
 
     seed: int = 0
 

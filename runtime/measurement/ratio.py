@@ -20,7 +20,7 @@ WIDE = 3.0
 @dataclass(frozen=True)
 class Ratio:
     """How many times as fast one is as another, above 1 where it is faster: the median over rounds in which both
-    ran, with its interval of 95% confidence, which is left out where it is shown and says nothing."""
+    ran, with its interval of 95% confidence. That is not shown where it says nothing."""
 
     median: float
     low: float

@@ -1,5 +1,5 @@
-"""What calls of a kernel cost the system beside their time: memory that stays, work of other threads, and threads
-and processes that are left."""
+"""The cost of calls of a kernel beside their time: memory that stays, work of other threads, and threads and
+processes that are left."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ LEFT = 1 << 20
 
 @dataclass(frozen=True)
 class Spent:
-    """What some calls left and used: bytes that stay since the first half of them, the cores that were busy, and
-    those that others than the calling thread kept busy, how many threads and processes there were more at the end.
+    """The cost of some calls: bytes that stay since the first half of them, the cores that were busy, and those
+    that others than the calling thread kept busy. Then how many threads and processes there were more at the end.
     `ended` says why the process did not come to that."""
 
     calls: int = 0

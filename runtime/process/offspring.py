@@ -1,4 +1,4 @@
-"""What processes hold, spend and start, as the system tells: by /proc on Linux, nothing elsewhere."""
+"""The memory, CPU time and children of processes, as the system tells: by /proc on Linux, nothing elsewhere."""
 
 from __future__ import annotations
 

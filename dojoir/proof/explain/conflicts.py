@@ -105,7 +105,7 @@ class _Pair:
         return f"{start}{describe(left, kernel)} and {describe(right, kernel)} {touch}"
 
     def _cure(self) -> str:
-        """What gives each iteration a partial result, where both accumulate into the element."""
+        """The move that gives each iteration a partial result, where both accumulate into the element."""
         site, path = self.left.site, self.conflict.path
         assert site is not None
         scope = self.kernel.at(path)
