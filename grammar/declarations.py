@@ -18,6 +18,7 @@ from dojoir.ir.buffer_rules import (
     storage_error,
     stream_error,
     strided_error,
+    swizzle_error,
 )
 from dojoir.ir.names import name_error
 from dojoir.ir.nodes import (
@@ -99,6 +100,7 @@ def declare_buffer(written: syntax.Buffer, names: Names) -> Names:
 
 _OF_THE_WHOLE = {
     "stream": stream_error,
+    "swizzle": swizzle_error,
     "strided": strided_error,
     "flat": flat_error,
     **dict.fromkeys(DATA_FACTS, data_fact_error),
@@ -123,6 +125,10 @@ def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -
             buffer, error = replace(buffer, flat=numbers), None
         case "order" | "pad" | "flat":
             error = f"{word} takes a number for each dimension, as in {word}(…)"
+        case "swizzle" if len(numbers) == 1 and attribute.listed and numbers[0]:
+            buffer, error = replace(buffer, swizzle=numbers[0]), None
+        case "swizzle":
+            error = "swizzle takes the bytes of a row, as in swizzle(128)"
         case "align" if len(numbers) == 1 and not attribute.listed and numbers[0]:
             buffer = replace(buffer, align=numbers[0])
             error = align_error(buffer)

@@ -46,13 +46,13 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.instruction import Instruction, LlvmCall, operands_in
 from dojoir.ir.nodes import Access, Kernel, Node, Scope, Statement
 
-GROUPS = ("32", "64")
-"""How many threads a group may have: a warp of a GPU's."""
+GROUPS = ("32", "64", "128")
+"""How many threads a group may have: a warp of a GPU's, or four."""
 
 VARIABLE = "DOJOIR_INSTRUCTIONS"
 """The environment variable with the directories of a user's own instructions, as in PATH."""
 
-_WORDS = ("each", "needs", "when", "include", "c", "llvm", "group", "shared", "cuda")
+_WORDS = ("each", "needs", "when", "include", "c", "llvm", "group", "shared", "async", "swizzled", "cuda")
 _JOINED = {"cuda": "\n"}
 """The separator between a line and the one that goes on with it: a space, but for code that is printed as it is."""
 
@@ -175,6 +175,8 @@ def read_instruction(text: str, name: str = "<instruction>") -> Instruction:
         spread,
         shared,
         cuda[0] if cuda else None,
+        _in_shared("async", said, shared, source),
+        _in_shared("swizzled", said, shared, source),
     )
 
 
@@ -212,6 +214,19 @@ def _group(
     return int(number), frozenset(spread), frozenset(shared.split())
 
 
+def _in_shared(
+    word: str, said: Mapping[str, tuple[str, int]], shared: frozenset[str], source: Source
+) -> frozenset[str]:
+    """The operands of which a line says what is so in shared memory alone: that the asynchronous proxy reads them,
+    or that chunks of them are exchanged."""
+    text, line = said.get(word, ("", 0))
+    for name in text.split():
+        if name not in shared:
+            message = f"`{name}` is not in shared memory, and `{word}` is for what lies there"
+            raise ParseError(_at("bad-group", message, line, source))
+    return frozenset(text.split())
+
+
 def _header(lines: list[str], source: Source) -> dict[str, tuple[str, int]]:
     """The content of each line, with its number, by its first word."""
     said: dict[str, tuple[str, int]] = {}
@@ -247,7 +262,7 @@ def _check_operands(template: str, line: int, body: Kernel, source: Source) -> N
     if strides - used:
         message = f"{{{min(strides - used)}}}, by which its rows are apart, is not in this line"
         raise ParseError(_at("unused-operand", message, line, source))
-    used -= strides
+    used -= strides | {f"{buffer.name}.swizzle" for buffer in body.buffers}
     for name in sorted(used - known):
         message = (
             f"{{{name}}} is no operand{did_you_mean(name, known)}; the operands are {', '.join(sorted(known))}"
@@ -310,11 +325,11 @@ def _cover_error(body: Kernel) -> str | None:
     """An instruction may touch all of its operands, so its body must: what it leaves out may not be there."""
     touched: dict[str, set[tuple[int, ...]]] = {buffer.name: set() for buffer in body.buffers}
     for site in body.sites:
-        runs: list[tuple[int, ...]] = [()]
-        for scope in site.scopes:
-            runs = [(*run, i) for run in runs for i in range(scope.extent.constant or 0)]
         for access in (*site.statement.reads, site.statement.target):
             indices = [index for index in access.indices if isinstance(index, Affine)]
+            moved = frozenset[int]().union(*(index.iterators for index in indices))
+            extents = (scope.extent.constant or 0 for scope in site.scopes)
+            runs = product(*(range(extent) if depth in moved else (0,) for depth, extent in enumerate(extents)))
             touched[access.buffer] |= {tuple(index.evaluate({}, run) for index in indices) for run in runs}
     for buffer in body.buffers:
         elements = 1

@@ -59,15 +59,20 @@ def helper(instruction: Instruction, printed: Printed) -> str:
     strided = [operand for operand in operands if operand.strided]
     params = [f"{_pointed(operand)}{operand.name}" for operand in operands]
     params += [f"int {operand.name}_stride" for operand in strided]
+    params += [f"unsigned {name}_swizzle" for name in instruction.masked]
     spelled = {operand.name: operand.name for operand in operands}
     spelled |= {f"{operand.name}.stride": f"{operand.name}_stride" for operand in strided}
+    spelled |= {f"{name}.swizzle": f"{name}_swizzle" for name in instruction.masked}
     numbers = [10 * int(name[3:].rstrip("af")) for name in instruction.needs]
+    older = f"__CUDA_ARCH__ < {max(numbers, default=0)}"
+    if any(name.endswith("a") for name in instruction.needs):
+        older = f"!defined(__CUDA_ARCH_FEAT_SM{max(numbers) // 10}_ALL)"
     lines = [
         f"static __device__ inline void {instruction.name}({', '.join(params)})",
         "{",
         "#ifdef DOJOIR_HARNESS",
         *indent(_twin(instruction, printed)),
-        f"#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < {max(numbers, default=0)}",
+        f"#elif defined(__CUDA_ARCH__) && {older}",
         f"#error this text is for GPUs that have {', '.join(sorted(instruction.needs))}",
         "#else",
         *indent(part.strip() for part in instruction.in_cuda(spelled).split("\n")),
@@ -89,24 +94,27 @@ def _element(operand: Buffer) -> str:
 def _twin(instruction: Instruction, printed: Printed) -> Iterator[str]:
     """The body on arrays of the operands, each whole: what is spread is put together, and of the result each thread
     takes what it has. What lies in shared memory is read by all."""
-    site = f'SIMT_SITE("{instruction.name}")'
+    site, group = f'SIMT_SITE("{instruction.name}")', instruction.group
     operands = instruction.operands.values()
     for operand in operands:
         name, count = operand.name, prod(dim.extent.offset for dim in operand.dims)
         yield f"{_element(operand)} every_{name}[{count}];"
         if name in instruction.spread:
-            yield f"simt_gather({site}, every_{name}, {name}, sizeof every_{name} / {instruction.group});"
+            yield f"simt_gather<{group}>({site}, every_{name}, {name}, sizeof every_{name} / {group});"
         else:
             row = count // operand.dims[0].extent.offset
             apart = f"{name}_stride" if operand.strided else str(row)
             yield f"for (int n = 0; n < {count}; n++)"
-            yield f"    every_{name}[n] = {name}[n / {row} * {apart} + n % {row}];"
+            place = f"{name}[n / {row} * {apart} + n % {row}]"
+            if name in (*instruction.swizzled, *instruction.masked):
+                place = f"simt_swizzled(&{place}, {f'{name}_swizzle' if name in instruction.masked else '7'})"
+            yield f"    every_{name}[n] = {f'SIMT_PROXIED({place})' if name in instruction.proxied else place};"
     program = body_of(instruction)
     (launch,) = (stmt for stmt in statements(program.body) if isinstance(stmt, Launch))
-    yield "if (simt_lane() == 0) {"
+    yield f"if (simt_is_first<{group}>()) {{"
     yield from indent(printed(program, launch, {name: f"every_{name}" for name in instruction.operands}))
     yield "}"
     for operand in operands:
         if operand.role != "in":
             name = operand.name
-            yield f"simt_scatter({site}, {name}, every_{name}, sizeof every_{name} / {instruction.group});"
+            yield f"simt_scatter<{group}>({site}, {name}, every_{name}, sizeof every_{name} / {group});"

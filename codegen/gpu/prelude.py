@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from dojoir.codegen.c.prelude import prelude
 from dojoir.codegen.gpu.dialects import ATOMICS, GUARD, TYPES, Language
+from dojoir.ir.buffer_rules import SWIZZLES
 from dojoir.ir.dtypes import DTYPES
 
 _TYPES = {
@@ -150,6 +151,37 @@ static __device__ inline void commit_copies()  // those started since the last t
 }
 
 """,
+    "fence_proxy": """\
+static __device__ inline void fence_proxy()  // what this thread wrote to shared memory, the asynchronous proxy sees
+{
+#ifdef DOJOIR_HARNESS
+    simt_fence_proxy();
+#else
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+""",
+    **{
+        f"swizzled{row}": f"""\
+// where an element of so many bytes lies if chunks of 16 bytes are exchanged in blocks of eight rows of {row}
+template <int BYTES> static __device__ inline int swizzled{row}(unsigned n)
+{{
+    return (int)(n ^ n * BYTES / 128 % {row // 16} * (16 / BYTES));
+}}
+
+"""
+        for row in SWIZZLES
+    },
+    "shared_matrix": """\
+// a matrix in shared memory in rows of 128 bytes whose chunks are exchanged, eight rows together, and how many
+// bytes apart parts of so many columns are
+static __device__ inline u64 shared_matrix(unsigned at, unsigned apart)
+{
+    return (u64)((at & 0x3ffff) >> 4) | (u64)(apart >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
+}
+
+""",
     "land_copies": """\
 template <int N> static __device__ inline void land_copies()  // waits for all groups but the last N
 {
@@ -247,7 +279,7 @@ def support(code: str, language: Language) -> Iterator[str]:
     if language.header:
         yield from (GUARD, language.header, "#endif", "")
     yield "typedef long long i64;"
-    if "u64" in used or language.name == "hip":
+    if {"u64", "shared_matrix"} & used or language.name == "hip":
         yield "typedef unsigned long long u64;"
     if language.name == "hip":
         yield from _hip(used, language.warp)

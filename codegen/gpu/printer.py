@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from functools import partial
 
 from dojoir.codegen.c.names import identifiers
@@ -16,7 +17,7 @@ from dojoir.codegen.gpu.dialects import CUDA, HIP, Language, spelling
 from dojoir.codegen.gpu.group_instructions import WORD, body_of, helper, used_in
 from dojoir.codegen.gpu.host import host_function, signature
 from dojoir.codegen.gpu.prelude import reworded, support, with_hardware
-from dojoir.codegen.gpu.shared import bounds_of, dynamic_bytes, shared_offsets
+from dojoir.codegen.gpu.shared import alignment, bounds_of, dynamic_bytes, shared_offsets, swizzled
 from dojoir.codegen.gpu.statements import DeviceStatements, DeviceValues
 from dojoir.codegen.lir.program import Fail, Launch, Program
 from dojoir.codegen.lir.ranges import Range, loop_ranges
@@ -33,7 +34,7 @@ static_assert static_cast template this throw try typeid typename using virtual 
 blockIdx blockDim gridDim warpSize dim3 float2 float4 double2 int2 int4 uint2 uint4 stream i64 u64
 warp_barrier shuffle shuffle_xor shuffle_up lane_x atomic_add atomic_max
 atomic_min atomic_and atomic_or atomic_xor atomic_cas swapped block_memory approx_exp2 approx_rsqrt
-dot4_i8_i8 dot4_u8_u8 dot4_u8_i8 word
+dot4_i8_i8 dot4_u8_u8 dot4_u8_i8 word swizzled32 swizzled64 swizzled128
 """
 _WORDS = frozenset(_TAKEN.split())
 
@@ -43,6 +44,7 @@ class DeviceDialect(Dialect):
     """C++ for a GPU."""
 
     language: Language = CUDA
+    swizzled: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def statements(
         self, names: Mapping[str, str], usage: Usage, ranges: Mapping[str, Range], worst: int = 0
@@ -53,7 +55,9 @@ class DeviceDialect(Dialect):
         self, names: Mapping[str, str], usage: Usage, ranges: Mapping[str, Range], worst: int = 0
     ) -> DeviceStatements:
         """The printer of a block."""
-        return DeviceStatements(DeviceValues(names, usage, ranges, self.spelling, self.language), worst)
+        return DeviceStatements(
+            DeviceValues(names, usage, ranges, self.spelling, self.language, self.swizzled), worst
+        )
 
 
 def names_of(program: Program) -> Mapping[str, str]:
@@ -66,12 +70,15 @@ def print_gpu(program: Program, name: str) -> str:
     """`program`, lowered for a GPU, as one source in the language of that name. Each launch is an `extern "C"`
     kernel; what runs them all is a function `run_NAME` for a host compiler."""
     language = LANGUAGES[name]
-    dialect = DeviceDialect(spelling(language), language)
+    launches = [stmt for stmt in statements(program.body) if isinstance(stmt, Launch)]
+    exchanged = swizzled(launches)
+    dialect = DeviceDialect(spelling(language), language, exchanged)
     names = names_of(program)
     usage, ranges = usage_of(program), loop_ranges(program)
     printer = dialect.device_statements(names, usage, ranges)
-    launches = [stmt for stmt in statements(program.body) if isinstance(stmt, Launch)]
-    short = DeviceDialect(spelling(language, short=True), language).device_statements(names, usage, ranges)
+    short = DeviceDialect(spelling(language, short=True), language, exchanged).device_statements(
+        names, usage, ranges
+    )
     printers = {64: printer, 32: short}
     kernels = "\n\n".join("\n".join(_kernel(launch, names, printers[launch.index_bits])) for launch in launches)
     functions = {names[f.name]: function_text(f, names, dialect) for f in program.functions}
@@ -145,7 +152,7 @@ def _shared(launch: Launch, names: Mapping[str, str], printer: DeviceStatements)
     if not dynamic_bytes(launch, printer.values.language):
         yield from map(printer.array, launch.shared)
         return
-    yield "extern __shared__ __align__(256) unsigned char block_memory[];"
+    yield f"extern __shared__ __align__({alignment(launch)}) unsigned char block_memory[];"
     for array, offset in zip(launch.shared, shared_offsets(launch), strict=False):
         element = printer.values.spelling.element(array.dtype)
         yield f"{element} *const {names[array.name]} = ({element} *)(block_memory + {offset});"

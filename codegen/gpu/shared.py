@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dojoir.codegen.gpu.dialects import Language
 from dojoir.codegen.lir.program import Allocate, Const, Instruct, Launch
 from dojoir.codegen.lir.walk import statements
@@ -31,6 +33,17 @@ def shared_offsets(launch: Launch) -> tuple[int, ...]:
         assert isinstance(array.elements, Const), f"array {array.name} has an open size"
         at += max(1, int(array.elements.value)) * array.dtype.itemsize
     return (*found, at)
+
+
+def alignment(launch: Launch) -> int:
+    """The bytes that the memory of a block is a multiple of."""
+    return max([256, *(array.align for array in launch.shared)])
+
+
+def swizzled(launches: Iterable[Launch]) -> dict[str, tuple[int, int]]:
+    """The bytes of a row and of an element, of each array of which chunks are exchanged."""
+    arrays = [array for launch in launches for array in launch.shared if array.swizzle]
+    return {array.name: (array.swizzle, array.dtype.itemsize) for array in arrays}
 
 
 def dynamic_bytes(launch: Launch, language: Language) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import reduce
+from itertools import compress
 
-from dojoir.codegen.c.precedence import BIT_OR, SHIFT_LEFT, SHIFT_RIGHT, Prefix, Text, comment, indent
+from dojoir.codegen.c.precedence import ADD, BIT_OR, SHIFT_LEFT, SHIFT_RIGHT, Prefix, Text, comment, indent
 from dojoir.codegen.c.statements import Around, Statements
 from dojoir.codegen.c.values import Values
 from dojoir.codegen.gpu.dialects import CUDA, TYPES, GpuSpelling, Language, transported
+from dojoir.codegen.lir.arith import integer
+from dojoir.codegen.lir.linear import parted
 from dojoir.codegen.lir.program import (
     AXES,
     Array,
@@ -38,6 +41,7 @@ from dojoir.codegen.lir.program import (
     Type,
     Value,
 )
+from dojoir.ir.buffer_rules import SWIZZLED_ROWS
 from dojoir.support.frozen import dataclass
 
 PARTS = "xyzw"
@@ -48,6 +52,22 @@ class DeviceValues(Values):
     """Prints values with those of threads."""
 
     language: Language = field(default=CUDA)
+    swizzled: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of the arrays of which chunks are exchanged, the bytes of a row and of an element."""
+
+    def place(self, buffer: str, offset: Value) -> Text:
+        if buffer not in self.swizzled:
+            return self.linear(buffer, offset)
+        row, size = self.swizzled[buffer]
+        blocks, inside = parted(offset, SWIZZLED_ROWS * row // size)
+        place = Text(f"swizzled{row}<{size}>({self.text(inside, True)})")
+        if blocks != integer(0):
+            place = ADD.apply(self.text(blocks, True), place)
+        return Text(f"{self.names[buffer]}[{place}]")
+
+    def linear(self, buffer: str, offset: Value) -> Text:
+        """The place that an element would have if no chunks were exchanged: instructions exchange them."""
+        return super().place(buffer, offset)
 
     def text(self, value: Value, at_position: bool = False) -> Text:
         match value:
@@ -141,8 +161,10 @@ class DeviceStatements(Statements):
         match stmt:
             case Phase():
                 yield from self._phase(stmt, around)
-            case Barrier(about, lanes):
+            case Barrier(about, lanes, proxy):
                 language = self.values.language
+                if proxy:
+                    yield "fence_proxy();"
                 word = language.barrier
                 if lanes:
                     word = f"{language.warp_barrier}({group_mask(lanes, language)})"
@@ -185,12 +207,15 @@ class DeviceStatements(Statements):
 
     def _instruct(self, stmt: Instruct, around: Around) -> Iterator[str]:
         """A call of the helper function that is the instruction."""
-        given: list[str] = []
+        given, arrays = list[str](), list[str]()
         for _, operand in stmt.operands:
             assert isinstance(operand, Element), "a group of threads has its operands in arrays"
-            place = f"&{self.values.place(operand.buffer, operand.offset)}"
+            arrays.append(operand.buffer)
+            place = f"&{self.values.linear(operand.buffer, operand.offset)}"
             given.append(place if operand.near is None else f"{place} + ({self.values.text(operand.near, True)})")
         given += [str(stride) for _, stride in stmt.strides]
+        asked = (name in stmt.instruction.masked for name, _ in stmt.operands)
+        given += ["7" if buffer in self.values.swizzled else "0" for buffer in compress(arrays, asked)]
         yield f"{stmt.instruction.name}({', '.join(given)});"
 
     def _store(self, store: Store) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import gcd
 
+from dojoir.codegen.lir.arith import add, integer, mul
 from dojoir.codegen.lir.program import INDEX, Binary, Const, Value, Var
 
 Sum = tuple[Mapping[Value, int], int]
@@ -38,6 +39,17 @@ def distance(one: Value, other: Value) -> int | None:
     terms, offset = as_sum(other)
     others, first = as_sum(one)
     return offset - first if terms == others else None
+
+
+def parted(value: Value, by: int) -> tuple[Value, Value]:
+    """An index as two: the terms that are multiples of a number whatever the iteration, and the others."""
+    terms, offset = as_sum(value)
+    whole: Value = integer(offset - offset % by)
+    rest: Value = integer(offset % by)
+    for atom, coefficient in terms.items():
+        term = mul(atom, integer(coefficient))
+        whole, rest = (whole, add(rest, term)) if coefficient % by else (add(whole, term), rest)
+    return whole, rest
 
 
 def divisor(value: Value, known: Mapping[str, int]) -> int:

@@ -108,7 +108,8 @@ class Instruct:
 @dataclass(frozen=True)
 class Array:
     """A buffer of the program: `elements` of `dtype` (the type as stored; packed types as u16 or u8), aligned
-    to `align` bytes (0: that of an element). `lives` is argument, heap, stack, reg or shared."""
+    to `align` bytes (0: that of an element). `lives` is argument, heap, stack, reg or shared. Of a shared one with
+    `swizzle`, chunks of 16 bytes are exchanged, in rows of so many bytes: offsets are those before that."""
 
     name: str
     dtype: DType
@@ -116,6 +117,7 @@ class Array:
     lives: str
     align: int = 0
     constant: bool = False
+    swizzle: int = 0
 
 
 @dataclass(frozen=True)
@@ -185,10 +187,12 @@ class Comment:
 @dataclass(frozen=True)
 class Barrier:
     """A barrier: all work of the threads before it is done for all of them after it: for those of the block, or of
-    each group of `lanes` threads. `about` are the buffers for which it stands here."""
+    each group of `lanes` threads. `about` are the buffers for which it stands here. A `proxy` that reads what is
+    shared sees that work, too."""
 
     about: tuple[str, ...]
     lanes: int = 0
+    proxy: bool = False
 
 
 @dataclass(frozen=True)

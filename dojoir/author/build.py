@@ -283,6 +283,7 @@ class Builder:
         *,
         order: Sequence[int] | None = None,
         pad: Sequence[int] | None = None,
+        swizzle: int = 0,
         align: int = 0,
         stream: bool | int = False,
         strided: bool = False,
@@ -311,6 +312,7 @@ class Builder:
             None if flat is None else tuple(flat),
             packed,
             self._data_facts(distinct=distinct, lengths=lengths, offsets=offsets),
+            swizzle,
         )
         error = declaration_error(buffer)
         if error is not None:

@@ -112,6 +112,13 @@ def operations_of(statement: Statement) -> int:
     return max(1, sum(SLOW.get(op.name, 1) for op in ops))
 
 
+WIDE = 2
+"""How many times longer a warp's operation on f64 takes: there are half as many units (H200: 67 TFLOP/s in f32, 34
+in f64)."""
+
+FOUR_WARPS = 1.5
+"""How much faster matrix units are for four warps that multiply together."""
+
 FASTEST = ("lane", "bx", "by", "bz")
 """The marks of scopes over threads, from the one whose threads are neighbours in a warp on."""
 
@@ -168,7 +175,11 @@ class Work:
         if grouped < len(loops):
             self.issued, self.loaded, self.chain = self._together(statement, grouped)
             return
-        self.issued = self.warps * (serial * operations_of(statement) + kept + TEST * tests * rounds) / SCHEDULERS
+        operations = operations_of(statement)
+        sums = statement.accumulation is not None or any(isinstance(part, Op) for part in parts(statement.value))
+        if sums and arrays.buffers[statement.target.buffer].dtype.name == "f64":
+            operations *= WIDE
+        self.issued = self.warps * (serial * operations + kept + TEST * tests * rounds) / SCHEDULERS
         self.issued += self.warps * sum(map(self.division, self.divisions(statement, asked))) / SCHEDULERS
         apart = {d for d in spelled if self.moves(statement.target, d)}
         steps = prod(loops[d].trips for d in self.own if d not in apart)
@@ -205,6 +216,7 @@ class Work:
                 held = self.box(access, [*self.own, *every]) // buffer.dtype.itemsize * size
                 self.words[access.buffer] = held / 4 / lanes
         rate = multiplied_on_units(statement, self.arrays.machine, buffers.__getitem__)
+        rate = int(rate * FOUR_WARPS) if lanes > 32 else rate
         steps = prod(self.loops[d].trips for d in self.own if not self.moves(statement.target, d))
         issued = groups * times * (elements / rate if rate else 1 / SCHEDULERS)
         return issued, loaded, steps * (rates.near if rate else rates.near / rates.ahead)

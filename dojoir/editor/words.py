@@ -30,6 +30,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "shared": "Storage: memory that the threads of a GPU block share.",
     "order": "The dimensions from outermost to innermost in memory, such as `order(1, 0)`.",
     "pad": "Elements of storage added to each dimension, such as `pad(0, 8)`.",
+    "swizzle": "Chunks of 16 bytes in shared memory are exchanged, in rows of 128 bytes: `swizzle(128)`.",
     "align": "The alignment of the storage in bytes, such as `align 64`.",
     "stream": "Stores bypass the caches; with a number, only where the buffer has so many bytes or more.",
     "strided": "The call gives the strides of all dimensions but the innermost.",
@@ -93,7 +94,7 @@ FUNCTIONS: Mapping[str, str] = {
 
 
 def of_type(word: str) -> str | None:
-    """What a type of elements is; None for a word that is none."""
+    """The explanation of a type of elements; None for another word."""
     dtype = DTYPES.get(word)
     if dtype is None:
         return None

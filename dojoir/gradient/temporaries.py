@@ -16,7 +16,14 @@ def plain(kernel: Kernel) -> Kernel:
     The statements keep their places in its source."""
     buffers = tuple(
         replace(
-            b, dims=tuple(Dim(d.extent) for d in b.dims), storage="heap", order=None, pad=None, stream=0, align=0
+            b,
+            dims=tuple(Dim(d.extent) for d in b.dims),
+            storage="heap",
+            order=None,
+            pad=None,
+            swizzle=0,
+            stream=0,
+            align=0,
         )
         if b.role == "tmp"
         else b

@@ -6,6 +6,12 @@ from dojoir.ir.nodes import STORAGES, Buffer
 from dojoir.ir.words import DATA_FACTS
 
 LARGEST_PAD = 2**20
+SWIZZLED_ROWS = 8
+"""The rows of a block within which chunks are exchanged."""
+
+SWIZZLES = (32, 64, 128)
+"""The bytes of the rows in blocks of which chunks may be exchanged: those that GPUs know."""
+
 LARGEST_ALIGNMENT = 4096
 MOST_BYTES = 2**62
 """A limit above the number of elements that any array can have."""
@@ -29,6 +35,20 @@ def pad_error(buffer: Buffer) -> str | None:
         return f"pad(…) takes one number for each dimension of {buffer.name}, which has {rank}"
     if not all(0 <= pad <= LARGEST_PAD for pad in buffer.pad):
         return f"a dimension is padded by 0 to {LARGEST_PAD} elements"
+    return None
+
+
+def swizzle_error(buffer: Buffer) -> str | None:
+    """Why chunks of the buffer cannot be exchanged, or None."""
+    if not buffer.swizzle:
+        return None
+    if buffer.swizzle not in SWIZZLES:
+        return f"swizzle takes the bytes of a row: {', '.join(map(str, SWIZZLES))}, as in swizzle(128)"
+    if buffer.role != "tmp" or buffer.storage != "shared":
+        lives = "an argument" if buffer.role != "tmp" else f"in {buffer.storage}"
+        return f"swizzle is for the shared memory of a block, and {buffer.name} is {lives}: leave it out"
+    if buffer.packed:
+        return f"swizzle is for whole bytes, and {buffer.name} is packed: leave out one of them"
     return None
 
 
@@ -112,7 +132,8 @@ def data_fact_error(buffer: Buffer) -> str | None:
 def declaration_error(buffer: Buffer) -> str | None:
     """The first thing that is wrong with how a buffer is declared, or None."""
     rules = (
-        storage_error, order_error, pad_error, align_error, stream_error, strided_error, flat_error, data_fact_error
+        storage_error, order_error, pad_error, swizzle_error, align_error, stream_error, strided_error, flat_error,
+        data_fact_error,
     )  # fmt: skip
     return next((error for rule in rules if (error := rule(buffer)) is not None), None)
 

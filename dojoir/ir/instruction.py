@@ -12,7 +12,7 @@ from dojoir.ir.nodes import Buffer, Kernel, Scope
 from dojoir.support.frozen import dataclass
 from dojoir.support.kept import cached_property
 
-_OPERAND = re.compile(r"\{(\w+)(\.stride)?\}")
+_OPERAND = re.compile(r"\{(\w+)(\.stride|\.swizzle)?\}")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,9 @@ class Instruction:
     in registers what its first indices say (`digits`); those in `shared` lie in the memory of the block. `cuda` is
     what a thread does: there `{operand}` is the address of its first element, and `{operand.stride}` how many
     elements apart the rows of a strided one are. `needs` is then the architecture from which on GPUs have it, as
-    `sm_80`.
+    `sm_80`. Operands in `proxied` are read by the asynchronous proxy of the memory: it sees what a thread has
+    written there behind a fence of that thread. Of those in `swizzled`, chunks are exchanged in rows of 128 bytes;
+    where `cuda` has `{operand.swizzle}`, they may be: it is a mask of the numbers of chunks, 0 if none are.
     """
 
     body: Kernel
@@ -54,6 +56,8 @@ class Instruction:
     spread: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
     cuda: str | None = None
+    proxied: frozenset[str] = frozenset()
+    swizzled: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -79,6 +83,11 @@ class Instruction:
             threads *= operand.dims[count].extent.offset
             count += 1
         return count if threads == self.group else 0
+
+    @cached_property
+    def masked(self) -> tuple[str, ...]:
+        """The operands of which chunks may be exchanged, or not: its text asks."""
+        return tuple(name for name in self.operands if self.cuda and f"{name}.swizzle" in operands_in(self.cuda))
 
     def in_c(self, spelled: Mapping[str, str]) -> str:
         """The C statement, given the text of each operand."""

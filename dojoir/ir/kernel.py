@@ -66,11 +66,12 @@ class DataFact:
 @dataclass(frozen=True)
 class Buffer:
     """An array. `role` is in, out, inout or tmp; `order` lists the dimensions from outermost to innermost in
-    memory; `pad` adds elements to the storage of each dimension. `align` is in bytes (0: the natural one);
-    where it has `stream` bytes or more (0: nowhere), stores to it bypass the caches. `strided` says that neighbours
-    of all dimensions but the innermost are as far apart as the call says. `flat` says how many of the dimensions,
-    one after another, are one dimension of the array that a call gives. Of a `packed` one, two elements share a
-    byte (`dojoir.ir.packing`). `facts` are what is said of the data of an argument, in the order of `DATA_FACTS`.
+    memory; `pad` adds elements to the storage of each dimension. Chunks of 16 bytes are exchanged within blocks of
+    eight rows of `swizzle` bytes (0: they are not). `align` is in bytes (0: the natural one); where it has `stream`
+    bytes or more (0: nowhere), stores to it bypass the caches. `strided` says that neighbours of all dimensions but
+    the innermost are as far apart as the call says. `flat` says how many of the dimensions, one after another, are
+    one dimension of the array that a call gives. Of a `packed` one, two elements share a byte
+    (`dojoir.ir.packing`). `facts` are what is said of the data of an argument, in the order of `DATA_FACTS`.
 
     An order that is the natural one, a padding of nothing, and a `flat` that joins nothing, are None."""
 
@@ -87,6 +88,7 @@ class Buffer:
     flat: tuple[int, ...] | None = None
     packed: bool = False
     facts: tuple[DataFact, ...] = ()
+    swizzle: int = 0
     loc: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -103,7 +105,7 @@ class Buffer:
     def form(self) -> tuple[object, ...]:
         """Its declaration without its name."""
         layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided, self.flat, self.packed
-        return self.role, self.dtype, self.dims, *layout, self.facts
+        return self.role, self.dtype, self.dims, *layout, self.facts, self.swizzle
 
     @cached_property
     def distinct(self) -> bool:

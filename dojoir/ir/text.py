@@ -132,6 +132,8 @@ def format_buffer(buffer: Buffer) -> str:
         text += f" order({', '.join(map(str, buffer.order))})"
     if buffer.pad is not None:
         text += f" pad({', '.join(map(str, buffer.pad))})"
+    if buffer.swizzle:
+        text += f" swizzle({buffer.swizzle})"
     if buffer.align:
         text += f" align {buffer.align}"
     if buffer.stream:

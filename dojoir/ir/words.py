@@ -40,5 +40,5 @@ DATA_FACTS: Mapping[str, FactForm] = {
 two elements are equal; `lengths(M)`, each is from 0 to M; `offsets(M)`, each is 0 to M above the one before it in
 the last dimension."""
 
-ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream", "strided", "flat", "packed", *DATA_FACTS)
+ATTRIBUTES = (*STORAGES, "order", "pad", "swizzle", "align", "stream", "strided", "flat", "packed", *DATA_FACTS)
 """The words that may follow the type of a buffer."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import permutations
 
 from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.buffer_rules import SWIZZLED_ROWS
 from dojoir.ir.instruction import Instruction
 from dojoir.ir.nodes import FP_MODES, Access, Buffer, Kernel, Node, Path, Scope, Statement, accesses_in
 from dojoir.ir.paths import is_inside
@@ -268,6 +269,12 @@ class _Recognition:
             indices.append(rest)
         return _Offset(Access(access.buffer, tuple(indices)), steps)
 
+    @cached_property
+    def _still(self) -> frozenset[int]:
+        """The depths of the scopes around that run once."""
+        around = (node for node in ancestors(self.kernel, self.path) if isinstance(node, Scope))
+        return frozenset(depth for depth, scope in enumerate(around) if scope.extent.constant == 1)
+
     # -- operands --------------------------------------------------------------------------------------------
     def _distinct(self, bound: dict[str, Operand]) -> None:
         for written, other in permutations(bound, 2):
@@ -279,8 +286,14 @@ class _Recognition:
     def _aligned(self, bound: dict[str, Operand]) -> None:
         for name, operand in bound.items():
             align, buffer = self.instruction.operands[name].align, self.buffers[operand.access.buffer]
-            own = 16 if buffer.storage == "shared" else 64 if buffer.role == "tmp" else 0
-            if align > max(buffer.align, own) or not _multiple(operand, buffer, align):
+            row, wanted = buffer.swizzle, 128 if name in self.instruction.swizzled else 0
+            if row != wanted and not (row == 128 and name in self.instruction.masked):
+                moves = f"swizzle({buffer.name}, {wanted})"
+                raise _No(
+                    f"chunks of `{buffer.name}` are{'' if row else ' not'} exchanged as {name} has them: {moves}"
+                )
+            own = SWIZZLED_ROWS * row or 16 if buffer.storage == "shared" else 64 if buffer.role == "tmp" else 0
+            if align > max(buffer.align, own) or not _multiple(operand, buffer, align, self._still):
                 raise _No(
                     f"{name} must be aligned to {align} bytes, and `{format_access(operand.access)}` may not be"
                 )
@@ -368,15 +381,17 @@ def _apart(one: Operand, other: Operand, buffer: Buffer) -> int | None:
     return total
 
 
-def _multiple(operand: Operand, buffer: Buffer, align: int) -> bool:
-    """Whether an operand is a multiple of `align` bytes from the beginning of its buffer, by its form."""
+def _multiple(operand: Operand, buffer: Buffer, align: int, still: Collection[int]) -> bool:
+    """Whether an operand is a multiple of `align` bytes from the beginning of its buffer, by its form. Iterators
+    at the depths `still` are 0."""
     size, elements = buffer.dtype.itemsize, [operand.ahead]
     for d, index in enumerate(operand.access.indices):
         assert isinstance(index, Affine)
         if not buffer.dims[d].collapsed:
             stride = _stride(buffer, d)
             factors = [c for _, c in stride.terms] + [stride.offset]
-            elements += [c * f for c in (*(c for _, c in index.terms), index.offset) for f in factors]
+            moving = [c for a, c in index.terms if not isinstance(a, Iter) or a.depth not in still]
+            elements += [c * f for c in (*moving, index.offset) for f in factors]
     return all(element * size % align == 0 for element in elements) if align else True
 
 

@@ -34,7 +34,18 @@ from dojoir.passes.loops import (
     swapping,
     tiling,
 )
-from dojoir.passes.storage import dead, dims, dropping, pad_dims, placing, reorder_dims, reuse, sharing, staging
+from dojoir.passes.storage import (
+    dead,
+    dims,
+    dropping,
+    pad_dims,
+    placing,
+    reorder_dims,
+    reuse,
+    sharing,
+    staging,
+    swizzle,
+)
 from dojoir.passes.values import (
     fma,
     hoisting,
@@ -78,6 +89,7 @@ _FILES = (
     placing,
     reorder_dims,
     pad_dims,
+    swizzle,
     dims,
     dropping,
     staging,

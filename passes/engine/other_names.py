@@ -32,6 +32,7 @@ _CALLED = {
     "place(t, reg)": "set_memory set_scope storage mem2reg registers set_storage",
     "reorder_dims(t, 1, 0)": "transform_layout layout transpose_layout rearrange_dim transpose",
     "pad_dims(t, 1, 8)": "storage_align pad padding align_storage",
+    "swizzle(t, 128)": "swizzled bank_conflict xor_swizzle layout_swizzle permuted_layout",
     "reuse_dims(t, 0)": "fold_storage contract_array shrink expand_dim_inverse resize_dim",
     "materialize_dims(t, 0)": "expand_dim scalar_expansion expand_scalar",
     "share_buffer(t, u)": "reuse_buffer alias coalesce_storage",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from dojoir.backends.machine import Machine
-from dojoir.ir.buffer_rules import stream_error
+from dojoir.ir.buffer_rules import stream_error, swizzle_error
 from dojoir.ir.nodes import Kernel, Path
 from dojoir.passes.base.alternatives import Alternative, adjacent_scopes, join
 from dojoir.passes.base.move import BufferName, Move, Refusal, Rewrite, Word
@@ -63,6 +63,9 @@ class PlaceBuffer(Move):
         streamed = stream_error(moved)
         if streamed is not None:
             raise Refusal("streamed", streamed.partition(": leave")[0], None, f"unstream({buffer.name}) first")
+        if swizzle_error(moved) is not None:
+            why = f"chunks of `{buffer.name}` are exchanged, and it would live in {self.storage}"
+            raise Refusal("swizzled", why, None, f"swizzle({buffer.name}, 0) first")
         return Rewrite(kernel.replace_buffer(moved), identity(kernel))
 
     def inverse(self, before: Kernel) -> Move:

@@ -12,6 +12,9 @@ from dojoir.errors import RunError, ToolchainError
 from dojoir.runtime.gpu import nvrtc
 from dojoir.runtime.gpu.driver import Gpu, Resources
 
+OWN = {"sm_90": "sm_90a"}
+"""The architectures with instructions that no later one has: code for one device may use them."""
+
 
 class Cuda:
     """A `Driver`. Contexts are the primary ones of the devices, which PyTorch and CuPy use too."""
@@ -78,7 +81,7 @@ class Cuda:
 
     # -- kernels --------------------------------------------------------------------------------------------
     def compile(self, text: str, architecture: str) -> bytes:
-        return nvrtc.cubin(text, architecture)
+        return nvrtc.cubin(text, OWN.get(architecture, architecture))
 
     def load(self, code: bytes, names: Sequence[str]) -> tuple[int, ...]:
         with self._while_recording():

@@ -75,7 +75,7 @@ static void *prepared(char *top, void (*entry)()) {
 #error "threads are switched on x86-64 and aarch64 only"
 #endif
 
-enum State : unsigned char { READY, AT_BLOCK, AT_WARP, DONE };
+enum State : unsigned char { READY, AT_BLOCK, AT_WARP, AT_GROUP, DONE };
 struct Fiber {
   void *sp;
   const simt_site *site;

@@ -63,6 +63,20 @@ void simt_start_copy(void *to, const void *from, unsigned bytes) {
   copies_of[now.me].add({to, from, bytes, copies_of[now.me].groups});
   memset(to, 0xa5, bytes);
 }
+void simt_fence_proxy() { copies_of[now.me].fences++; }
+void simt_proxied(const void *at, unsigned bytes) {
+  const char *p = static_cast<const char *>(at);
+  Region *r = region_of(p, bytes, READ, SIMT_PC);
+  if (!r) return;
+  for (size_t c = (p - r->at) >> r->shift, last = (p - r->at + bytes - 1) >> r->shift; c <= last; c++) {
+    const Cell &cell = r->cells[c];
+    if (cell.block != now.block || cell.writer == NOBODY || cell.fences < copies_of[cell.writer].fences) continue;
+    Report &made = begin_report(NOT_FENCED, READ, SIMT_PC);
+    made.address = reinterpret_cast<unsigned long long>(r->at + (c << r->shift));
+    made.bytes = 1u << r->shift, made.other_thread = cell.writer, made.other_block = made.block;
+    stop_thread();
+  }
+}
 void simt_commit_copies() { copies_of[now.me].groups++; }
 void simt_land_copies(unsigned left) {
   Copies &mine = copies_of[now.me];

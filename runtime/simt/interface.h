@@ -35,6 +35,13 @@ void simt_check_width(int width, const simt_site *site);
 // Says that an atomic access to `bytes` bytes follows.
 void simt_atomic(void *at, unsigned bytes, const simt_site *site);
 
+// Waits until all threads of its group of so many, several warps, are at this site. That orders no memory.
+void simt_group(unsigned threads, const simt_site *site);
+
+// What this thread wrote to shared memory so far, the asynchronous proxy sees; and a read by that proxy.
+void simt_fence_proxy();
+void simt_proxied(const void *at, unsigned bytes);
+
 // A copy to shared memory that a thread starts, the end of a group of them, and the wait until only so many groups
 // are on their way. What is on its way nobody may touch.
 void simt_start_copy(void *to, const void *from, unsigned bytes);

@@ -19,7 +19,7 @@ REPORT = struct.Struct("<6I7QII40s40s120s")
 _KINDS = (
     "fine", "race", "out-of-bounds", "uninitialised-shared", "divergent-barrier", "two-places", "mask",
     "absent-lane", "crash", "check", "out-of-memory", "restricted", "wide-mask",
-    "width", "not-landed",
+    "width", "not-landed", "not-fenced",
 )  # fmt: skip
 _NONE = 0xFFFFFFFF
 
@@ -133,6 +133,12 @@ def _said(fault: Fault, place: Place, layout: Layout, program: bytes) -> tuple[s
         case "not-landed":
             what = _element_named(fault.address, fault.bytes, layout, program)
             return "not-landed", f"{me} {does} {what}, to which a copy by {other} is on its way", ""
+        case "not-fenced":
+            what = _element_named(fault.address, fault.bytes, layout, program)
+            why = (
+                f"{me} reads {what} by the asynchronous proxy, and {other} wrote it: no fence_proxy of that thread"
+            )
+            return "not-fenced", f"{why} is between", ""
         case "mask":
             return "bad-shuffle", f"{me} calls {fault.call} with a mask that its own lane is not in", ""
         case "wide-mask":

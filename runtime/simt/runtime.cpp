@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-alignas(128) char simt_dynamic_shared[DYNAMIC_SHARED];
+alignas(1024) char simt_dynamic_shared[DYNAMIC_SHARED];
 __attribute__((section("dojo_shared"), used)) static char simt_guard_last[256];  // so that there is such a section
 
 static void *scheduler_sp;
@@ -63,6 +63,11 @@ static void thread_main() {
 }
 
 extern "C" void simt_block_barrier(const simt_site *site) { rest(AT_BLOCK, site); }
+
+extern "C" void simt_group(unsigned threads, const simt_site *site) {
+  fibers[now.me].mask = threads;
+  rest(AT_GROUP, site);
+}
 
 extern "C" unsigned long long simt_warp(simt_exchange what, unsigned long long mask, unsigned long long bits,
                                         unsigned from, const simt_site *site) {
@@ -190,6 +195,30 @@ static void run_warp(unsigned first, unsigned count, bool backwards) {
   } while (!failed && release(first, count));
 }
 
+// Lets the groups of several warps go on that are complete; says whether there is one.
+static bool release_groups() {
+  bool moved = false;
+  unsigned stuck = ~0u, missing = ~0u;
+  for (unsigned t = 0; t < fiber_count; t++) {
+    if (fibers[t].state != AT_GROUP) continue;
+    const unsigned size = static_cast<unsigned>(fibers[t].mask), first = t - t % size;
+    unsigned absent = ~0u;
+    for (unsigned k = first; k < first + size; k++)
+      if (k >= fiber_count || fibers[k].state != AT_GROUP || fibers[k].site != fibers[t].site) absent = k;
+    if (absent != ~0u) {
+      if (stuck == ~0u) stuck = t, missing = absent;
+      continue;
+    }
+    for (unsigned k = first; k < first + size; k++) fibers[k].state = READY;
+    moved = true;
+  }
+  if (!moved && stuck != ~0u) {
+    const bool there = missing < fiber_count && fibers[missing].state != DONE;
+    refuse(there ? TWO_PLACES : DIVERGED, stuck, missing < fiber_count ? missing : ~0u);
+  }
+  return moved;
+}
+
 static bool all_arrived(bool &finished) {
   unsigned at = ~0u, done = ~0u;
   for (unsigned t = 0; t < fiber_count; t++) {
@@ -215,7 +244,7 @@ static void run_block(bool backwards) {
   for (unsigned t = 0; t < fiber_count; t++) {
     Fiber &f = fibers[t];
     f.sp = prepared(stack_top(t), thread_main), f.state = READY;
-    copies_of[t].count = copies_of[t].groups = 0;
+    copies_of[t].count = copies_of[t].groups = copies_of[t].fences = 0;
     f.index = {t % block.x, t / block.x % block.y, t / (block.x * block.y)};
   }
   for (bool finished = false; !finished && !failed;) {
@@ -223,6 +252,8 @@ static void run_block(bool backwards) {
       const unsigned first = (backwards ? warps - 1 - k : k) * warp_size;
       run_warp(first, fiber_count - first < warp_size ? fiber_count - first : warp_size, backwards);
     }
+    if (failed) return;
+    if (release_groups()) continue;
     if (failed || !all_arrived(finished)) return;
     now.barrier++;
     for (unsigned t = 0; t < fiber_count; t++) fibers[t].state = READY;

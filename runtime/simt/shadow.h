@@ -18,6 +18,28 @@ struct Clock {
 };
 static Clock now;
 
+// Copies to shared memory that a thread has started, and where it stands with the asynchronous proxy.
+struct Copy {
+  void *to;
+  const void *from;
+  unsigned bytes, group;
+};
+struct Copies {
+  Copy *at;
+  size_t count, room;
+  unsigned groups;  // that have ended
+  unsigned fences;  // for the asynchronous proxy
+  void add(Copy copy) {
+    if (count == room) {
+      room = 2 * room + 16;
+      at = static_cast<Copy *>(realloc(at, room * sizeof *at));
+      if (!at) out_of_memory();
+    }
+    at[count++] = copy;
+  }
+};
+static Copies copies_of[MOST_THREADS];
+
 // One cell an element (of at most 4 bytes). Who is in `writer` wrote last, who is in `writer2` is another thread that
 // added atomically since the same barrier. `reader` read last, `reader2` is of another warp; `lanes` are all of the
 // warp of `reader` that read. Times are moments of the clock of their warp.
@@ -26,6 +48,7 @@ struct Cell {
   unsigned short writer, writer2, reader, reader2;
   unsigned char done;
   bool flying;  // the copy by `writer` is on its way
+  unsigned fences;  // that `writer` had passed
   unsigned long long lanes;
 };
 
@@ -163,6 +186,7 @@ template <Access is> static inline void touch_cell(Region &r, size_t cell, unsig
     const bool more = same && c.write_barrier == now.barrier && c.writer != now.me;
     c.writer2 = more ? c.writer : same && c.write_barrier == now.barrier ? c.writer2 : NOBODY;
     c.writer = now.me, c.write_barrier = now.barrier, c.write_time = time, c.write_pc = pc;
+    c.fences = copies_of[now.me].fences;
     c.done = (c.done & ~LAST_ATOMIC) | (is == ATOMIC ? ATOMIC_WRITE | LAST_ATOMIC : PLAIN_WRITE);
   } else {
     if (__builtin_expect(r.restricted, 0)) hold_restricted<is>(r, c, cell, pc);
@@ -221,27 +245,6 @@ static inline Region *region_of(const char *p, size_t n, Access is, unsigned pc)
 }
 
 static unsigned long long accesses;
-
-// ---- copies on their way ------------------------------------------------------------------------------------------
-struct Copy {
-  void *to;
-  const void *from;
-  unsigned bytes, group;
-};
-struct Copies {
-  Copy *at;
-  size_t count, room;
-  unsigned groups;  // that have ended
-  void add(Copy copy) {
-    if (count == room) {
-      room = 2 * room + 16;
-      at = static_cast<Copy *>(realloc(at, room * sizeof *at));
-      if (!at) out_of_memory();
-    }
-    at[count++] = copy;
-  }
-};
-static Copies copies_of[MOST_THREADS];
 
 static void fly(const void *at, size_t n, bool flying) {
   const char *p = static_cast<const char *>(at);

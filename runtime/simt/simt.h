@@ -90,31 +90,45 @@ template <class T> inline T simt_value(unsigned long long bits) {
   else return __builtin_bit_cast(T, static_cast<unsigned char>(bits));
 }
 
-// What the lanes of a warp have between them, `bytes` each. Every lane waits until all have come, and again until all
-// are through: registers of another are read, which nothing checks.
+// What the threads of a group have between them, `bytes` each: a warp or several. Every thread waits until all have
+// come, and again until all are through: registers of another are read, which nothing checks.
 static const void *simt_given[2048];
-__attribute__((noinline, no_sanitize("thread"))) inline unsigned simt_give(const simt_site *site, const void *mine) {
-  const unsigned me = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-  simt_given[me] = mine;
-  simt_warp(SIMT_SYNC, ~0ull >> (64 - simt_warp_size()), 0, 0, site);
-  return me - simt_lane();
+inline unsigned simt_me() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
+template <unsigned G> inline bool simt_is_first() { return simt_me() % G == 0; }
+template <unsigned G> inline void simt_meet(const simt_site *site) {
+  if (G > simt_warp_size()) simt_group(G, site);
+  else simt_warp(SIMT_SYNC, ~0ull >> (64 - simt_warp_size()), 0, 0, site);
 }
+template <unsigned G>
+__attribute__((noinline, no_sanitize("thread"))) inline unsigned simt_give(const simt_site *site, const void *mine) {
+  const unsigned me = simt_me();
+  simt_given[me] = mine;
+  simt_meet<G>(site);
+  return me - me % G;
+}
+// The element that lies where an address is if chunks of 16 bytes are exchanged by a mask of their numbers.
+template <class T> inline T &simt_swizzled(T *at, unsigned mask) {
+  const unsigned long bits = reinterpret_cast<unsigned long>(at);
+  return *reinterpret_cast<T *>(bits ^ (bits >> 7 & mask) << 4);
+}
+// What the asynchronous proxy reads of shared memory.
+#define SIMT_PROXIED(place) (simt_proxied(&(place), sizeof(place)), (place))
 __attribute__((noinline, no_sanitize("thread"))) inline void simt_take(char *to, const char *from, unsigned bytes) {
   for (unsigned n = 0; n < bytes; n++) to[n] = from[n];
 }
-__attribute__((noinline, no_sanitize("thread")))
+template <unsigned G> __attribute__((noinline, no_sanitize("thread")))
 inline void simt_gather(const simt_site *site, void *all, const void *mine, unsigned bytes) {
-  const unsigned first = simt_give(site, mine);
-  for (unsigned lane = 0; lane < simt_warp_size(); lane++)
+  const unsigned first = simt_give<G>(site, mine);
+  for (unsigned lane = 0; lane < G; lane++)
     simt_take(static_cast<char *>(all) + lane * bytes, static_cast<const char *>(simt_given[first + lane]), bytes);
-  simt_warp(SIMT_SYNC, ~0ull >> (64 - simt_warp_size()), 0, 0, site);
+  simt_meet<G>(site);
 }
-// Each lane takes its part of what the first has of all.
-__attribute__((noinline, no_sanitize("thread")))
+// Each thread takes its part of what the first has of all.
+template <unsigned G> __attribute__((noinline, no_sanitize("thread")))
 inline void simt_scatter(const simt_site *site, void *mine, const void *all, unsigned bytes) {
-  const unsigned first = simt_give(site, all);
-  simt_take(static_cast<char *>(mine), static_cast<const char *>(simt_given[first]) + simt_lane() * bytes, bytes);
-  simt_warp(SIMT_SYNC, ~0ull >> (64 - simt_warp_size()), 0, 0, site);
+  const unsigned first = simt_give<G>(site, all);
+  simt_take(static_cast<char *>(mine), static_cast<const char *>(simt_given[first]) + simt_me() % G * bytes, bytes);
+  simt_meet<G>(site);
 }
 
 template <class T, class... Among> constexpr bool simt_is_one = (__is_same(T, Among) || ...);

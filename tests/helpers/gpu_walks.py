@@ -53,7 +53,8 @@ PLAIN = (
 USUAL: dict[str, float] = {
     "bind": 12, "split": 3, "place": 4, "unroll": 1.5, "vectorize": 1.5, "swap_scopes": 1.5, "split_scopes": 1.5,
     "join_scopes": 1, "stage": 1.5, "materialize_dims": 1, "split_dim": 1, "collapse": 1, "split_reduction": 1,
-    "pad_dims": 0.5, "unmark": 0.5, "peel": 0.2, "unsplit": 0.2, "reuse_dims": 0.2, "collapse_dims": 0.2,
+    "pad_dims": 0.5, "swizzle": 1, "unmark": 0.5, "peel": 0.2, "unsplit": 0.2, "reuse_dims": 0.2,
+    "collapse_dims": 0.2,
 }  # fmt: skip
 """How often a family is drawn; any other 0.15."""
 

@@ -53,21 +53,10 @@ QUICK = (
 )  # fmt: skip
 """Kernels of the library with few statements."""
 
-PLAIN = frozenset(
-    {
-        "label",
-        "unlabel",
-        "place",
-        "pad_dims",
-        "reorder_dims",
-        "unmark",
-        "prefetch",
-        "unprefetch",
-        "stream",
-        "stream_large",
-        "unstream",
-    }
-)
+PLAIN = frozenset({
+    "label", "unlabel", "place", "pad_dims", "swizzle", "reorder_dims", "unmark", "prefetch", "unprefetch",
+    "stream", "stream_large", "unstream",
+})  # fmt: skip
 """The moves that have nothing to do with the order of statements: they are drawn less often."""
 
 GROWING = frozenset(

@@ -419,7 +419,7 @@ def test_a_plan_gives_what_its_text_gives(name: str, target: str) -> None:
     runs_right(trace.kernel, text, target)
 
 
-ELSEWHERE = {"rules", "large_matrix_tiles", "small_matrix_tiles"}
+ELSEWHERE = {"rules", "wide_group_tiles", "narrow_group_tiles", "large_matrix_tiles", "small_matrix_tiles"}
 """What has no form of its own, and what tests/codegen/test_matrix_units.py holds, on texts of its types."""
 
 

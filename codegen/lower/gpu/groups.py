@@ -6,7 +6,7 @@ that the instruction spreads, in registers. What it reads of shared memory, all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from dojoir.codegen.target import Target
@@ -50,13 +50,19 @@ class Group:
 
 
 def groups_of(kernel: Kernel, warp: int) -> dict[Path, Group]:
-    """The scopes that are instructions of a group of `warp` threads: in block scopes, with no lanes around."""
+    """The scopes that are instructions of a group of `warp` threads, or of four warps: in block scopes, with no
+    lanes around."""
     return {path: Group(*found) for path, scope in kernel.walk() if (found := _used(kernel, path, scope, warp))}
+
+
+def has_proxy(groups: Mapping[Path, Group], inside: Callable[[Path], bool]) -> bool:
+    """Whether an instruction somewhere inside reads shared memory by the asynchronous proxy."""
+    return any(group.instruction.proxied and inside(path) for path, group in groups.items())
 
 
 def _used(kernel: Kernel, path: Path, node: Node, warp: int) -> tuple[Instruction, Fit] | None:
     instruction = group_instruction(node)
-    if instruction is None or instruction.group != warp:
+    if instruction is None or instruction.group not in (warp, 4 * warp):
         return None
     marks = {mark for around in ancestors(kernel, path) if isinstance(around, Scope) for mark in around.marks}
     fit = recognise(kernel, path, instruction)

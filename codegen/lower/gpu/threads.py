@@ -269,7 +269,7 @@ class Threads:
         used = tuple(paths_in(self.groups, path))
         if not any(has_mark(child, THREADS) for child in inner.body):
             if used:
-                return self._checked(Phase(nest, self.warp, (), used))
+                return self._checked(Phase(nest, self._group_of(nest, used), (), used))
             extents = zip(nest.paths, nest.extents, strict=True)
             counted = {path: n for path, n in extents if mark_of(self.kernel.at(path), ("lane",))}
             self._check_lanes(next(iter(counted), nest.path), prod(counted.values()))
@@ -283,7 +283,7 @@ class Threads:
             )
         groups: list[Nest] = []
         self._groups(nest.paths[-1], inner.body, depth + len(nest.paths), groups)
-        lanes = max(*(group.threads for group in groups), self.warp if used else 1)
+        lanes = max(*(group.threads for group in groups), self._group_of(nest, used) if used else 1)
         for group in groups:
             if group.threads != lanes and not self._keeps_to_registers(group):
                 sizes = " and ".join(map(str, sorted({lanes, group.threads})))
@@ -301,6 +301,14 @@ class Threads:
         inside = [site.statement for site in self.kernel.sites if is_inside(site.path, group.path)]
         targets = (self.kernel.buffer(statement.target.buffer) for statement in inside)
         return all(s.accumulation is None for s in inside) and all(t.storage in ("reg", "stack") for t in targets)
+
+    def _group_of(self, nest: Nest, used: Sequence[Path]) -> int:
+        """How many threads come to the instructions in a nest."""
+        sizes = sorted({self.groups[path].instruction.group for path in used})
+        if len(sizes) > 1:
+            what = f"has instructions of {' and of '.join(map(str, sizes))} threads: split_scopes takes them apart"
+            raise self._error("unequal-lanes", nest.paths[-1], what)
+        return sizes[0]
 
     def _groups(self, path: Path, nodes: tuple[Node, ...], depth: int, found: list[Nest]) -> None:
         for i, node in enumerate(nodes):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, both, compare, divide, integer
 from dojoir.codegen.lir.program import INDEX, Barrier, BlockNumber, Launch, ThreadNumber, Type, Value, Var
@@ -19,6 +20,7 @@ from dojoir.codegen.lower.access.elements import Accesses
 from dojoir.codegen.lower.access.instruction import instruct
 from dojoir.codegen.lower.access.state import Block, Device, Memory, Place, State, Unit, Variable
 from dojoir.codegen.lower.gpu.grids import has_room, in_launches
+from dojoir.codegen.lower.gpu.groups import has_proxy
 from dojoir.codegen.lower.gpu.threads import Launched, Nest, Phase, Threads, mark_of
 from dojoir.codegen.lower.nests.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.nests.parallel import captured, parallel_scope
@@ -28,6 +30,7 @@ from dojoir.codegen.lower.sums.collectives import Combining, atomically, carry
 from dojoir.codegen.lower.sums.partial_sums import in_parts
 from dojoir.codegen.lower.texts.words_beside import WORD
 from dojoir.codegen.lower.vectors.wide import MOST_LANES, Widening, size_divisors
+from dojoir.codegen.lower.waits.acts import body
 from dojoir.codegen.lower.waits.barrier_proof import are_separated_unasked
 from dojoir.codegen.lower.waits.exchanges import Exchanges
 from dojoir.codegen.lower.waits.landings import Landings, without_idle_waits
@@ -35,6 +38,7 @@ from dojoir.codegen.lower.waits.places_to_wait import Barriers
 from dojoir.codegen.lower.waits.speculated import Conditions, cleared, loaded_before
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
+from dojoir.ir.buffer_rules import SWIZZLED_ROWS
 from dojoir.ir.dtypes import F32
 from dojoir.ir.expressions import expr_accesses
 from dojoir.ir.nodes import Access, Condition, Extent, Guard, Node, Path, Scope, Statement
@@ -217,7 +221,17 @@ class DeviceScopes(Scopes):
             block.emit(lir.Land(self.landings.waits[path, at]))
         if about:
             lanes = device.phase.lanes if device.level == "warp" and device.phase else 0
-            block.emit(Barrier(about, lanes))
+            if lanes > self.threads.warp:
+                source, span = place_in_text(
+                    self.unit.kernel, (*path, min(at, len(body(self.unit.kernel, path)) - 1))
+                )
+                message = (
+                    f"{lanes} threads that execute an instruction together would wait for each other here, for "
+                    f"{', '.join(about)}: split_scopes, so that the block does"
+                )
+                raise KernelError(Diagnostic("broken-block", message, span, source))
+            proxy = not lanes and has_proxy(self.threads.groups, device.launched.holds)
+            block.emit(Barrier(about, lanes, proxy))
 
     def _nest_at(self, path: Path, device: Device) -> Nest | None:
         if device.level == "block":
@@ -304,7 +318,10 @@ class DeviceScopes(Scopes):
                 continue
             if home.buffer.storage == "shared":
                 memory = self.allocate(home, 1, Block())
-                array = replace(self.unit.arrays[memory.array], lives="shared", align=max(home.buffer.align, 16))
+                align = max(home.buffer.align, ACCESS_BYTES, SWIZZLED_ROWS * home.buffer.swizzle)
+                array = replace(
+                    self.unit.arrays[memory.array], lives="shared", align=align, swizzle=home.buffer.swizzle
+                )
                 self.unit.arrays[memory.array] = array
                 self.shared.append(array)
                 places[name] = memory

@@ -8,6 +8,7 @@ from functools import cached_property
 from dojoir.codegen.lir.arith import add, affine_value, integer, mul
 from dojoir.codegen.lir.program import Value
 from dojoir.ir.affine import Affine, Mod
+from dojoir.ir.buffer_rules import SWIZZLED_ROWS
 from dojoir.ir.nodes import Access, Buffer
 from dojoir.support.frozen import dataclass
 
@@ -63,6 +64,9 @@ class Layout:
         total = Product()
         for _, extent in self.stored:
             total = total.times(extent)
+        if self.buffer.swizzle and not total.factors:  # whole blocks, within which chunks are exchanged
+            block = SWIZZLED_ROWS * self.buffer.swizzle // self.buffer.dtype.itemsize
+            total = Product(-(-total.constant // block) * block)
         return total
 
     @property

@@ -40,6 +40,7 @@ from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, quad_tile
 from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, small_matrix_tiles
 from dojoir.passes.schedule.gpu.tiles.row_products import row_products
 from dojoir.passes.schedule.gpu.tiles.scaled import scaled_tiles
+from dojoir.passes.schedule.gpu.tiles.warp_groups import large_group_tiles, small_group_tiles
 from dojoir.passes.schedule.plan.sized import version_for, version_for_others
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.simplify import join_all
@@ -347,6 +348,8 @@ STRUCTURES: tuple[Structure, ...] = (
     small_tiles,
     quad_tiles,
     scaled_tiles,
+    large_group_tiles,
+    small_group_tiles,
     large_matrix_tiles,
     small_matrix_tiles,
     row_products,

@@ -12,10 +12,10 @@ these change no sum, and nothing is stored of the rows and columns past the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from dojoir.backends.machine import ACCESS_BYTES, Machine
+from dojoir.backends.machine import Machine
 from dojoir.grammar.instructions import find_instruction
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Cast, Const, Op, Path, Scope, Statement
@@ -31,7 +31,7 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.forms.nests import Sum, known, sum_at
-from dojoir.passes.schedule.gpu.sharing.copies import Marked, mark_all, without_ones
+from dojoir.passes.schedule.gpu.sharing.copies import mark_all, without_ones
 from dojoir.passes.schedule.gpu.sharing.padded import (
     computed_whole,
     guards_outside,
@@ -40,53 +40,24 @@ from dojoir.passes.schedule.gpu.sharing.padded import (
     zeros_beside,
 )
 from dojoir.passes.schedule.gpu.tiles.contractions import dim_along, grid_of, roles
-from dojoir.passes.schedule.gpu.tiles.products import spread_copy
+from dojoir.passes.schedule.gpu.tiles.operands import (
+    COLUMNS,
+    DEPTH,
+    ROWS,
+    Copied,
+    Operand,
+    Unit,
+    WarpTiles,
+    copied,
+    in_words,
+)
 from dojoir.passes.schedule.gpu.tiles.stages import run_ahead
 from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot, stand_alone
 from dojoir.passes.storage.dead import DeleteTemporary
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.pad_dims import PadDims
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
-
-ROWS, COLUMNS = 16, 8
-"""The tile of the result of one instruction."""
-
-DEPTH = 128
-"""How many bytes of each row and column a block multiplies at a time."""
-
-
-WORD = 4
-"""The bytes of the smallest copy that lands later."""
-
-PAD = 4
-"""By how many elements rows of a copy are padded at least: then four of them, each of as many f64, lie in different
-banks."""
-
-
-class Unit(NamedTuple):
-    """How matrix units multiply operands of some types: the instruction, and the name of its loads but for their
-    type. Then how many terms it adds up, a load moves in one matrix, and a thread has side by side."""
-
-    product: str
-    load: str
-    terms: int
-    chunk: int
-    pair: int
-    turns: bool = True
-    """Whether there are loads of what lies with its terms in rows."""
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """The sizes by which terms are split: those of a matrix, and those of a word, if it has several."""
-        return (self.chunk, self.pair)[: 1 + (self.pair > 1)]
-
-    def loads(self, operand: Operand, turned: bool, dtype: str) -> str:
-        """The instruction that loads fragments of an operand."""
-        which = f"{'a' if operand.is_left else 'b'}{'_trans' if turned else ''}"
-        return f"{self.load.format(which)}_{dtype}"
-
 
 HALVES, BYTES = ("bf16", "f16"), ("i8", "u8")
 
@@ -98,22 +69,6 @@ UNITS: Mapping[tuple[str, str], Unit] = {
 """The units by the types of the left and the right operand."""
 
 
-class WarpTiles(NamedTuple):
-    """The rows and columns of a block, those of each of its warps, and the terms at a time. `stages` are the tiles
-    of operands that a block has at once, all but one of them on their way."""
-
-    height: int
-    width: int
-    down: int
-    across: int
-    depth: int
-    stages: int = 3
-
-    @property
-    def threads(self) -> int:
-        return 32 * (self.height // self.down) * (self.width // self.across)
-
-
 LARGE, SMALL = WarpTiles(128, 128, 64, 64, 0), WarpTiles(64, 64, 32, 32, 0)
 """Tiles for results of which there are many, and of which there are few: more blocks."""
 
@@ -122,28 +77,38 @@ NEAR = 32
 """The columns of a warp, at most, where copies do not land later: more threads have more room to read ahead."""
 
 
+def _of_warps(left: str, right: str, in_rows: tuple[bool, ...]) -> Unit | None:
+    return UNITS.get((left, right))
+
+
 def large_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Tiles on matrix units, for results of which there are many."""
-    return _matrix_tiles(trace, path, machine, LARGE)
+    return matrix_tiles(trace, path, machine, LARGE, _of_warps)
 
 
 def small_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Tiles on matrix units, for results of which there are few: more blocks."""
-    return _matrix_tiles(trace, path, machine, SMALL)
+    return matrix_tiles(trace, path, machine, SMALL, _of_warps)
 
 
-def _matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles) -> list[Spot]:
+UnitOf = Callable[[str, str, tuple[bool, ...]], Unit | None]
+"""The unit for a left and a right operand of some types, and whether the terms of each are rows in memory."""
+
+
+def matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles, unit_of: UnitOf) -> list[Spot]:
+    """Tiles on matrix units."""
     found = _product_at(trace, path)
     known(len(found.summed) == 1 and not _bound(found.summed[0]).iterators, "a product of matrices")
     row, column = roles(trace, found)
     operands = _operands(found, row, column)
     left, right = (trace.kernel.buffer(operand.array).dtype for operand in operands)
-    unit = UNITS.get((left.name, right.name))
+    in_rows = tuple(operand.kept > operand.summed for operand in operands)
+    unit = unit_of(left.name, right.name, in_rows)
     known(unit is not None and _is_product(found), "a product that matrix units have")
     assert unit is not None
     known(trace.kernel.fp != "strict" or not left.is_float, "a sum in any order")
     instruction = find_instruction(unit.product)
-    known(instruction.needs <= machine.features and instruction.group == machine.warp, "for this machine's units")
+    known(instruction.needs <= machine.features and machine.warp == 32, "for this machine's units")
     for scope, size in ((row, tile.height), (column, tile.width)):
         known(not _bound(scope).is_constant or _bound(scope).offset > size // 2, "a result of tiles")
     for scope in (row, column):
@@ -151,10 +116,13 @@ def _matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles) -
         levels = len(order) - 1 - order.index(scope.path)
         if levels:
             act(trace, SinkScope, scope, levels)
-    tile = tile._replace(depth=DEPTH // left.itemsize, across=min(tile.across, 256 // left.itemsize))
+    across = min(tile.across, 256 // left.itemsize) if unit.has_fragments else tile.across
+    tile = tile._replace(depth=DEPTH // left.itemsize, across=across)
     terms = _bound(found.summed[0])
     steps = -(-terms.offset // tile.depth) if terms.is_constant else 0
-    if steps <= tile.stages or not all(_in_words(trace, operand, unit) for operand in operands):
+    ahead = steps > tile.stages and all(in_words(trace, operand, unit) for operand in operands)
+    known(ahead or unit.has_fragments, "a product whose copies land later")
+    if not ahead:
         tile = tile._replace(across=min(tile.across, NEAR), stages=1)
     _tile(trace, found, row, column, operands, tile, unit)
     return []
@@ -240,20 +208,29 @@ def _tile(
         copies = [copy._replace(operand=copy.operand.split()) for copy in copies]
     marks = [mark for n, copy in enumerate(copies) for mark in copy.spread(trace, nests[n], tile.threads)]
     warps = _Warps.of(trace, turn.child(0), tile)
-    k = parts(trace, turn, unit.terms, *unit.parts)
-    arranged(trace, [warps.down, warps.across, k[0], warps.rows, warps.columns, *warps.of_tile(), *k[1:]])
+    k = parts(trace, turn, unit.terms, *unit.parts) if unit.terms < tile.depth else [turn]
+    steps = k[: len(k) > 1]
+    columns_of = [warps.columns]
+    if not unit.has_fragments and copies[1].in_rows:
+        columns_of += parts(trace, warps.columns, tile.depth // COLUMNS)[1:]
+    arranged(
+        trace, [warps.down, *warps.across, *steps, warps.rows, *columns_of, *warps.of_tile(), *k[len(steps) :]]
+    )
     threads = []
     for nest in apart:
         of = _Warps.of(trace, nest, tile)
-        arranged(trace, [of.down, of.across, of.i0, of.j1, of.rows, of.columns, of.i1, of.j0])
+        inner = [of.i0, of.j1, of.rows] if unit.has_fragments else [of.rows, of.i0, of.j1]
+        arranged(trace, [of.down, *of.across, *inner, of.columns, of.i1, of.j0])
         threads.append(of)
-    lay_out(trace, own, rows, (tile.down, ROWS, 8), columns, (tile.across, COLUMNS, 2), _SUMS)
+    lay_out(trace, own, rows, (tile.down, ROWS, 8), columns, tile.parts_of_columns, _SUMS[bool(warps.across)])
     for of in threads:
         act(trace, Collapse, of.i0)
     used = []
     for copy in copies:
-        used += fragments(trace, warps.rows, copy, unit)
-    for scope, word in (*used, (warps.i1, unit.product)):
+        if unit.has_fragments:
+            used += fragments(trace, warps.rows, copy, unit)
+        copy.swizzled(trace)
+    for scope, word in (*used, (warps.i1 if unit.has_fragments else warps.rows, unit.product)):
         act(trace, UseInstr, scope, word)
     for of in threads:
         if lanes_at_most(of.j0, 2) == 2:
@@ -263,73 +240,18 @@ def _tile(
     mark_all(trace, marks)
     for of in (warps, *threads):
         act(trace, Bind, of.down, "by")
-        act(trace, Bind, of.across, "bx")
-        for scope in (of.rows, of.columns):
+        for scope in of.across if unit.has_fragments or of is warps else (of.rows,):
+            act(trace, Bind, scope, "bx")
+        for scope in (of.rows, of.columns) if unit.has_fragments else (of.columns,) if of in threads else ():
             act(trace, Unroll, scope)
     for of in threads:
         act(trace, Bind, of.i0, "lane")
         act(trace, Unroll, of.i1)
     for scope, _ in used:
         act(trace, Unroll, scope.around())
-    act(trace, Unroll, k[0])
+    for scope in steps:
+        act(trace, Unroll, scope)
     grid_of(trace, row, column, others)
-
-
-class Copied(NamedTuple):
-    """A copy in shared memory of what a block multiplies of an operand, the nest that fills it, and the sizes of
-    its scopes. `in_rows` says that the terms of a sum are rows of it."""
-
-    name: str
-    operand: Operand
-    in_rows: bool
-    nest: Spot
-    sizes: tuple[int, ...]
-
-    def spread(self, trace: Trace, nests: Sequence[Spot], threads: int) -> list[Marked]:
-        """Shares the nests that fill it out over threads, and pads its rows. Returns the marks."""
-        act(trace, PlaceBuffer, self.name, "shared")
-        widest = ACCESS_BYTES // trace.kernel.buffer(self.name).dtype.itemsize
-        along = self.operand.kept if self.in_rows else self.operand.summed
-        act(trace, PadDims, self.name, along, max(widest, PAD))
-        return [mark for nest in nests for mark in spread_copy(trace, nest, self.name, self.sizes, threads, widest)]
-
-
-def copied(trace: Trace, node: Spot, operand: Operand, tile: WarpTiles, unit: Unit, ahead: bool = False) -> Copied:
-    """Stages what a block multiplies of an operand at a node in shared memory, zeros where the array ends: all of
-    it, a tile after the other, if it is to be copied `ahead`. Where no load takes terms in rows, they lie side by
-    side there: a thread then reads elements of as many rows, its neighbours those beside them."""
-    copy = fresh_name(trace.kernel, f"{operand.array}_tile")
-    act(trace, Stage, node, operand.array, copy, "in")
-    filled = without_ones(trace, node.beside(-1))
-    known(len(nested(filled)) == 2, "a product of tiles")
-    kept, in_rows = tile.height if operand.is_left else tile.width, operand.summed < operand.kept
-    if ahead:
-        terms = filled if in_rows else filled.child(0)
-        act(trace, Split, terms, tile.depth)
-        if not in_rows:
-            act(trace, LiftScope, terms, 1)
-        filled = terms.child(0)
-        act(trace, SplitDim, copy, operand.summed, tile.depth)
-        order = [operand.summed, *(d for d in range(len(trace.kernel.buffer(copy).dims)) if d != operand.summed)]
-        if order != sorted(order):
-            act(trace, ReorderDims, copy, order)
-        operand = operand.split()
-    sizes: tuple[int, ...] = (tile.depth, kept) if in_rows else (kept, tile.depth)
-    zeros_beside(trace, whole_nest(trace, nested(filled), sizes))
-    if in_rows and not unit.turns:
-        others = (d for d in range(len(trace.kernel.buffer(copy).dims)) if d != operand.summed)
-        act(trace, ReorderDims, copy, (*others, operand.summed))
-        act(trace, Split, filled, unit.chunk)
-        act(trace, SinkScope, filled.child(0), 1)
-        in_rows, sizes = False, (tile.depth // unit.chunk, kept, unit.chunk)
-    return Copied(copy, operand, in_rows, filled, sizes)
-
-
-def _in_words(trace: Trace, operand: Operand, unit: Unit) -> bool:
-    """Whether the copy of an operand moves whole words of memory as they lie."""
-    buffer = trace.kernel.buffer(operand.array)
-    row, turned = buffer.dims[-1].extent, operand.summed < operand.kept and not unit.turns
-    return not turned and row.is_constant and row.offset * buffer.dtype.itemsize % WORD == 0
 
 
 def _whole(trace: Trace, nest: Spot, tile: WarpTiles, begins: bool) -> None:
@@ -344,12 +266,17 @@ def _whole(trace: Trace, nest: Spot, tile: WarpTiles, begins: bool) -> None:
                 zeros_beside(trace, guard)
 
 
-_SUMS = (
-    ("w", "rows", "i1", "i0"),
-    ("v", "columns", "j1", "j0"),
-    ("w", "v", "rows", "columns", "i0", "j1", "i1", "j0"),
-)
 _Names = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+_SUMS: tuple[_Names, _Names] = (
+    (("w", "rows", "i1", "i0"), ("columns", "j1", "j0"), ("w", "rows", "columns", "i0", "j1", "i1", "j0")),
+    (
+        ("w", "rows", "i1", "i0"),
+        ("v", "columns", "j1", "j0"),
+        ("w", "v", "rows", "columns", "i0", "j1", "i1", "j0"),
+    ),
+)
+"""The parts of rows and of columns of a tile, and their order, where one warp across has all columns, and where
+several have them."""
 
 _LEFT: _Names = ("rows", "i1", "i0"), ("k1", "kq", "k0"), ("rows", "i0", "kq", "k1", "i1", "k0")
 _RIGHT: _Names = ("columns", "n1", "n0"), ("k1", "kq", "k0"), ("n0", "kq", "columns", "n1", "k1", "k0")
@@ -360,24 +287,12 @@ def only_here(trace: Trace, buffer: str, nest: Spot) -> bool:
     return all(is_inside(site.path, nest.path) for site in trace.kernel.sites if buffer in site.statement.buffers)
 
 
-class Operand(NamedTuple):
-    """An array that is multiplied, its dimensions along the result and along the sums."""
-
-    array: str
-    kept: int
-    summed: int
-    is_left: bool
-
-    def split(self) -> Operand:
-        """The same where the dimension along the sums is the second of two."""
-        return self._replace(kept=self.kept + (self.kept > self.summed), summed=self.summed + 1)
-
-
 class _Warps(NamedTuple):
-    """The scopes of a tile: those over warps, over what a warp has, and over a tile of an instruction."""
+    """The scopes of a tile: those over warps (none across where one has all columns), over what a warp has, and
+    over a tile of an instruction."""
 
     down: Spot
-    across: Spot
+    across: tuple[Spot, ...]
     rows: Spot
     columns: Spot
     i1: Spot
@@ -390,8 +305,8 @@ class _Warps(NamedTuple):
         """A nest `rows > columns` of a whole tile split so."""
         i, j = nest, nest.child(0)
         down, rows, i1, i0 = parts(trace, i, tile.down, ROWS, 8)
-        across, columns, j1, j0 = parts(trace, j, tile.across, COLUMNS, 2)
-        return _Warps(down, across, rows, columns, i1, i0, j1, j0)
+        *across, columns, j1, j0 = parts(trace, j, *tile.parts_of_columns)
+        return _Warps(down, tuple(across), rows, columns, i1, i0, j1, j0)
 
     def of_tile(self) -> tuple[Spot, ...]:
         return self.i1, self.i0, self.j1, self.j0

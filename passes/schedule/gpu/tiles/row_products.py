@@ -36,19 +36,14 @@ from dojoir.passes.schedule.gpu.sharing.padded import (
 )
 from dojoir.passes.schedule.gpu.tiles.contractions import dim_along
 from dojoir.passes.schedule.gpu.tiles.matrix_units import (
-    PAD,
     UNITS,
-    Copied,
-    Operand,
-    Unit,
-    WarpTiles,
     arranged,
-    copied,
     fragments,
     lay_out,
     only_here,
     parts,
 )
+from dojoir.passes.schedule.gpu.tiles.operands import COLUMNS, PAD, ROWS, Copied, Operand, Unit, WarpTiles, copied
 from dojoir.passes.schedule.gpu.tiles.row_passes import (
     HEIGHT,
     WIDTH,
@@ -70,9 +65,6 @@ from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
-
-ROWS, COLUMNS = 16, 8
-"""The tile of the result of one instruction. A warp has one row of them."""
 
 MOST = 256
 """The most terms of a score, and columns of a result."""
@@ -125,6 +117,8 @@ def _on_units(trace: Trace, rows: Spot, passes: Sequence[Spot], names: Names, ma
     wholes = [one for nest in nests for one in _whole(trace, nest, names, lefts, unit)]
     threads = 32 * HEIGHT // ROWS
     filled = [*lefts.values(), *(one.copies[-1] for one in wholes if one.copies)]
+    for copy in filled:
+        copy.padded(trace)
     marks = [mark for copy in filled for mark in copy.spread(trace, [copy.nest], threads)]
     multiplied = [_multiplied(trace, one, unit) for one in wholes if one.summed is not None]
     owned = [_shared(trace, one) for one in wholes if one.summed is None]
