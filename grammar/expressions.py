@@ -8,6 +8,7 @@ from dojoir.errors import KernelError, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.names import Names, short
 from dojoir.grammar.other_languages import cure_of_function, cure_of_line
+from dojoir.grammar.writable import affine_fits, integer_fits
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import (
@@ -25,7 +26,6 @@ from dojoir.ir.nodes import (
     make_op,
 )
 from dojoir.ir.operations import CALLS, CONVERSIONS, OPERATIONS
-from dojoir.ir.writable import affine_fits, integer_fits
 
 QUASI_AFFINE = (
     "a quasi-affine expression is a sum of sizes and iterators, each times an integer, "

@@ -110,6 +110,7 @@ from dojoir.author.expressions import (
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.grammar.sugar.keys_of_pairs import written_out
 from dojoir.grammar.sugar.pairs import pair_statements, reads_itself
+from dojoir.grammar.writable import nesting
 from dojoir.ir.affine import Affine
 from dojoir.ir.buffer_rules import declaration_error
 from dojoir.ir.dtypes import DTYPES
@@ -142,7 +143,6 @@ from dojoir.ir.nodes import (
 from dojoir.ir.operations import ACCUMULATIONS
 from dojoir.ir.packing import check_packing
 from dojoir.ir.words import DATA_FACTS
-from dojoir.ir.writable import nesting
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public, public_with
 from dojoir.types.elaborate import check

@@ -3,7 +3,7 @@
 An `Affine` is always in one normal form (a sum of distinct atoms with non-zero integer coefficients and a
 constant), so equal forms compare equal and print alike. Division and remainder round towards minus
 infinity, as in Python and in isl. A `min` or `max` makes an expression piecewise quasi-affine, which isl says
-exactly too; only indices have them (`dojoir.ir.writable`).
+exactly too; only indices have them (`dojoir.grammar.writable`).
 """
 
 from __future__ import annotations

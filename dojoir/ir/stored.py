@@ -28,15 +28,8 @@ def _instructions(nodes: Iterable[Node]) -> Iterator[Instruction]:
 
 def _instruction_text(one: Instruction) -> str:
     spelled = one.when, one.headers, one.c, one.llvm, one.cuda
-    parts = (
-        sorted(one.needs),
-        *spelled,
-        one.group,
-        sorted(one.spread),
-        sorted(one.shared),
-        sorted(one.proxied),
-        sorted(one.swizzled),
-    )
+    operands = map(sorted, (one.spread, one.shared, one.proxied, one.swizzled))
+    parts = sorted(one.needs), *spelled, one.group, *operands
     return f"{whole_text(one.body)}{parts!r}"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from dojoir.errors import ArgumentError
+from dojoir.grammar.writable import height, nesting
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import DEEPEST_EXPRESSION, Index, parts
 from dojoir.ir.instruction import Use
@@ -27,7 +28,6 @@ from dojoir.ir.nodes import (
     divided_in,
 )
 from dojoir.ir.places import ancestors
-from dojoir.ir.writable import height, nesting
 from dojoir.passes.base.move import Formula, Move, Refusal
 from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.loops.peeling import Peel
