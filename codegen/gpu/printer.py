@@ -83,11 +83,12 @@ def print_gpu(program: Program, name: str) -> str:
     kernels = "\n\n".join("\n".join(_kernel(launch, names, printers[launch.index_bits])) for launch in launches)
     functions = {names[f.name]: function_text(f, names, dialect) for f in program.functions}
     used = used_in(program.body)
-    helpers = [helper(instruction, partial(_body_lines, dialect)) for instruction in used.values()]
+    plain = DeviceDialect(spelling(language), language)  # the arrays of a body have names of their own
+    helpers = [helper(instruction, partial(_body_lines, plain)) for instruction in used.values()]
     for instruction in used.values():
         own = body_of(instruction)
         inner = names_of(own)
-        functions |= {inner[f.name]: function_text(f, inner, dialect) for f in own.functions}
+        functions |= {inner[f.name]: function_text(f, inner, plain) for f in own.functions}
     if any(re.search(r"\bword\(", text) for text in helpers):
         helpers = [WORD, *helpers]
     kernels = "\n".join([*helpers, kernels])

@@ -63,6 +63,15 @@ def test_a_product_is_right_on_the_harness(name: str) -> None:
         assert not told or "this text is for GPUs that have sm_90a" in told
 
 
+def test_arrays_may_be_called_as_operands_are() -> None:
+    kernel, text = KERNELS[SMALL][0], dojoir.to_text(tiled(SMALL))
+    for name, other in (("a", "left"), ("b", "right"), ("a_tile", "a"), ("b_tile", "b")):
+        text = re.sub(rf"\b{name}\b", other, text)
+    given = drawn(kernel)
+    called = {{"a": "left", "b": "right"}.get(name, name): array for name, array in given.items()}
+    assert agrees(kernel, run(dojoir.parse(text), called, {}), given)  # type: ignore[arg-type]
+
+
 def test_all_of_these_instructions_are_used() -> None:
     texts = "".join(dojoir.to_text(tiled(name)) for name in KERNELS)
     own = {name for name in GROUPS if instructions.load(name).group == 128}
