@@ -24,10 +24,13 @@ def attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """Softmax of `scale * query key^T` where a mask has it, times `value`. Scores stay in f32 here, and weights
-    are rounded to the type of the values, as fused kernels do (Dao et al., FlashAttention, 2022). PyTorch's own
-    definition, which is taken for other types and with dropout, scales the factors and multiplies in f32.
-    Shapes, and what PyTorch raises where they do not fit, are those of `scaled_dot_product_attention`."""
-    if query.dtype not in HALVES or dropout_p:
+    are rounded to the type of the values, as fused kernels do (Dao et al., FlashAttention, 2022): before they are
+    divided by their sum, but for gradients, which keep the product in its type, where it may be past the largest
+    number. PyTorch's own definition, which is taken for other types, with dropout and where there are no terms,
+    scales the factors and multiplies in f32. Shapes, and what PyTorch raises where they do not fit, are those of
+    `scaled_dot_product_attention`."""
+    terms = query.shape[-1], key.shape[-2]
+    if query.dtype not in HALVES or dropout_p or any(isinstance(n, int) and n == 0 for n in terms):
         given = query, key, value, attn_mask, dropout_p, is_causal
         made: torch.Tensor = aten._scaled_dot_product_attention_math.default(
             *given, scale=scale, enable_gqa=enable_gqa
@@ -52,6 +55,9 @@ def attention(
     total = weights.sum(-1, keepdim=True)
     if attn_mask is not None and not is_causal:
         total = torch.where(is_empty, 1.0, total)
+    factors = query, key, value, attn_mask
+    if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in factors):
+        return torch.matmul((weights / total).to(value.dtype), value)
     return (torch.matmul(weights.to(value.dtype), value).float() / total).to(query.dtype)
 
 

@@ -91,3 +91,24 @@ def test_a_module_is_one_launch_on_matrix_units() -> None:
     text = dojoir.to_text(plans[0].trace.kernel)
     assert text.count("use(mma_m16n8k16_bf16)") == 3  # scores twice, and what they weigh
     assert sum(line.startswith("16 : g") for line in text.splitlines()) == 1
+
+
+def test_gradients_of_f16_are_finite_where_sums_of_values_are_past_its_range() -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 1, n, 8) for n in (4, 2048, 2048))
+    tensors = tuple(t.half().requires_grad_() for t in (0.1 * q, 0.1 * k, v + 60))
+    seed = torch.randn(1, 1, 4, 8).half()
+    right = torch.autograd.grad(wide({}, tensors), tensors, seed.double())
+    eager = torch.autograd.grad(F.scaled_dot_product_attention(*tensors), tensors, seed)
+    torch._dynamo.reset()
+    ours = torch.autograd.grad(torch.compile(Attention({}), backend="dojoir")(*tensors), tensors, seed)
+    for mine, its, exact in zip(ours, eager, right, strict=True):
+        assert (mine - exact).abs().max() <= 4 * (its - exact).abs().max()
+
+
+@pytest.mark.parametrize("shapes", [((5, 8), (0, 8), (0, 8)), ((5, 0), (7, 0), (7, 8))])
+def test_no_terms_are_what_pytorch_makes_of_them(shapes: Any) -> None:
+    tensors = tuple(torch.randn(2, 3, *shape).half() for shape in shapes)
+    torch._dynamo.reset()
+    made = torch.compile(Attention({}), backend="dojoir")(*tensors)
+    assert torch.allclose(made, F.scaled_dot_product_attention(*tensors), atol=2e-3)
