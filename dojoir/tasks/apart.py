@@ -13,13 +13,15 @@ import os
 import secrets
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator
-from multiprocessing.connection import Connection, Pipe
+from collections.abc import Callable, Iterator
+from multiprocessing.reduction import ForkingPickler
+from socket import socket, socketpair
 
 import dojoir
 from dojoir.runtime.process.offspring import cpu_seconds, descendants, processes_with
@@ -37,6 +39,9 @@ UNLIMITED = 600.0
 GRACE, GRACE_SHARE = 30.0, 0.1
 """Seconds that an agent has after its budget of seconds, and the share of that budget that is added to them. An
 evaluation that was begun in time comes to its end, and an answer is given."""
+
+SENDING = 10.0
+"""Seconds within which a message is read by an agent, and its process has ended that has closed the pipe."""
 
 LARGEST = 64 << 20
 """The most bytes of a message of an agent."""
@@ -107,7 +112,7 @@ class _Process:
     """A process of `player`, and the pipe to it. It ends with this object, and where this process ends."""
 
     def __init__(self) -> None:
-        self.connection, theirs = Pipe()
+        self.connection, theirs = socketpair()
         self.mark, self.cache = secrets.token_hex(16), tempfile.mkdtemp(prefix="dojoir-agent-")
         try:
             self.process = subprocess.Popen(
@@ -117,6 +122,7 @@ class _Process:
             )  # fmt: skip
         except OSError as error:
             self.connection.close()
+            shutil.rmtree(self.cache, ignore_errors=True)
             raise dojoir.RunError(f"no process could be started: {error}", "no-process") from None
         finally:
             theirs.close()
@@ -124,20 +130,34 @@ class _Process:
         self.end = weakref.finalize(self, _end, self.process, self.connection, self.mark, self.cache)
 
     def send(self, value: object) -> None:
-        """Raises Gone."""
-        with self._told():
-            self.connection.send(value)
+        """Sends a message as `Connection` does. Raises Gone."""
+        data = bytes(ForkingPickler.dumps(value))
+        with self._told(lambda: "did not read what it was sent"):
+            self.connection.settimeout(SENDING)
+            self.connection.sendall(struct.pack("!i", len(data)) + data)
 
     def heard(self, end: float) -> object:
         """The data of its next message, until `end` of the monotonic clock. Raises Gone."""
         begun = time.monotonic()
-        with self._told():
-            if self.connection.poll(max(0.0, end - begun)):
-                try:
-                    return json.loads(self.connection.recv_bytes(LARGEST))
-                except (ValueError, RecursionError):
-                    raise Gone("it sent what is no JSON") from None
-        raise Gone(f"it was ended: it had said nothing for {time.monotonic() - begun:.3g} s, and its time was over")
+        with self._told(lambda: f"had said nothing for {time.monotonic() - begun:.3g} s, and its time was over"):
+            (size,) = struct.unpack("!i", self._received(4, end))
+            if not 0 <= size <= LARGEST:
+                raise Gone("it sent what is no JSON")
+            data = self._received(size, end)
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise Gone("it sent what is no JSON") from None
+
+    def _received(self, count: int, end: float) -> bytes:
+        """So many bytes. Raises TimeoutError after `end`, EOFError where there are no more."""
+        data = bytearray()
+        while len(data) < count:
+            self.connection.settimeout(max(1e-3, end - time.monotonic()))
+            if not (more := self.connection.recv(min(count - len(data), 1 << 20))):
+                raise EOFError
+            data += more
+        return bytes(data)
 
     def spent(self) -> float:
         """The seconds of processors that all its processes have spent so far."""
@@ -146,11 +166,16 @@ class _Process:
         return self.last
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _told(self, late: Callable[[], str]) -> Iterator[None]:
         try:
             yield
+        except TimeoutError:
+            raise Gone(f"it was ended: it {late()}") from None
         except (EOFError, OSError):
-            code = self.process.wait()
+            try:
+                code = self.process.wait(SENDING)
+            except subprocess.TimeoutExpired:
+                raise Gone("it was ended: it had closed its pipe, and went on") from None
             code = 128 - code if code > 128 else code
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
             raise Gone(f"its process {how}") from None
@@ -163,7 +188,7 @@ def environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
-def _end(process: subprocess.Popen[bytes], connection: Connection, mark: str, cache: str) -> None:
+def _end(process: subprocess.Popen[bytes], connection: socket, mark: str, cache: str) -> None:
     """Ends a process and all that it, or what it has started, has started."""
     connection.close()
     if process.stdin is not None:

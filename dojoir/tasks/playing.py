@@ -80,12 +80,13 @@ def rollout(
         before = rows.get(task.name)
         where = f"{number} of {len(tasks)} {task.name}"
         if before is not None and before.digest == digest_of(task) and before.status != "failed":
-            other = _unfounded(before, folder / RUNS)
+            name = _run_of(task)
+            other = _unfounded(before, folder / RUNS / name)
             if not other:
                 say(f"{where}: {before.status} before")
                 continue
             say(f"{where}: {before.status} in the report, but {other}: it is played again")
-            rmtree(folder / RUNS / before.run, ignore_errors=True)
+            rmtree(folder / RUNS / name, ignore_errors=True)
         rows[task.name] = row = _played(agent, task, folder, settings, models)
         found = replace(found, rows=tuple(rows.values()))
         _save(folder, found)
@@ -94,9 +95,14 @@ def rollout(
     return found
 
 
+def _run_of(task: Task) -> str:
+    """The name of the bundle of a task."""
+    return f"{task.name}-{digest_of(task)}"
+
+
 def _played(agent: Agent, task: Task, folder: Path, settings: Mapping[str, Any], models: dojoir.Budget) -> Row:
     """Plays one task, in a bundle of its own. Raises KeyboardInterrupt where it was stopped."""
-    runs, name = folder / RUNS, f"{task.name}-{digest_of(task)}"
+    runs, name = folder / RUNS, _run_of(task)
     with store_of(folder / STORES, str(folder / STORES / f"{name}.db")) as database:
         about = {
             **settings, "task": task.name, "kind": task.kind, "split": task.split, "family": task.family,
@@ -120,11 +126,12 @@ def _played(agent: Agent, task: Task, folder: Path, settings: Mapping[str, Any],
     return row
 
 
-def _unfounded(row: Row, runs: Path) -> str:
+def _unfounded(row: Row, folder: Path) -> str:
     """Why a row does not follow from the bundle of its task; "" where it does."""
+    if row.run != folder.name:
+        return "it names another bundle than that of its task"
     try:
-        bundle = read(runs / row.run)
-        run = bundle.told
+        run = read(folder).told
     except dojoir.DojoError as error:
         return error.diagnostic.message
     if run.stopped != row.status:

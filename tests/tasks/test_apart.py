@@ -146,3 +146,20 @@ def test_lists_and_moves_are_answers_too() -> None:
     given = Answer(moves=[move, "simplify"])  # type: ignore[arg-type]
     assert answer_of(given, kernel).moves == (str(move), "simplify")
     assert answer_of(dojoir.Trace(kernel), kernel) == answer_of(None, kernel) == Answer()
+
+
+NO_PIPE = {
+    "closes": "desk._connection.close()\n    time.sleep(1000)",
+    "says half": "os.write(desk._connection.fileno(), b'\\0\\0\\1\\0')\n    time.sleep(1000)",
+    "does not read": 'while True:\n        desk._connection.send_bytes(b\'{"ask": "spent"}\')',
+}
+
+
+@pytest.mark.parametrize("text", NO_PIPE.values(), ids=[*NO_PIPE])
+def test_an_agent_that_leaves_the_pipe_alone_is_ended(text: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(f"import os, time\ndef play(desk):\n    {text}\n")
+    (task,) = (one.with_limits(None, 0.5) for one in find_tasks(["optimise-dot"]))
+    agent = Apart(str(tmp_path / "mine.py"), grace=1.0)
+    (row,) = rollout(agent, "mine", [task], tmp_path / "out", timer="static").rows
+    agent.close()
+    assert row.status == "failed" and "it was ended" in row.reason, row

@@ -241,6 +241,25 @@ def test_an_edited_row_is_not_kept_as_solved(tmp_path: Path) -> None:
     assert again.status == "not-solved" and "its bundle says not-solved" in said[1], said
 
 
+@pytest.mark.parametrize("run", ["", ".", "../../beside", "../stores"])
+def test_an_edited_name_of_a_run_takes_nothing_away(run: str, tmp_path: Path) -> None:
+    agent = Apart(str(_file(tmp_path, "def play(desk):\n    return None\n")))
+    given: list[Task] = [*find_tasks(["debug-gemv", "diagnose-gemv"])]
+    rows = rollout(agent, "mine", given, tmp_path / "out", timer="static").rows
+    assert [row.status for row in rows] == ["not-solved"] * 2, rows
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "kept").write_text("mine")
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    path = tmp_path / "out" / "rollout.json"
+    data = json.loads(path.read_text())
+    data["rows"][0]["run"] = run
+    path.write_text(json.dumps(data))
+    again = rollout(agent, "mine", given, tmp_path / "out", timer="static").rows
+    agent.close()
+    assert [row.run for row in again] == [row.run for row in rows]
+    assert before <= {path for path in tmp_path.rglob("*") if path.is_file()}
+
+
 def _file(tmp_path: Path, text: str) -> Path:
     (tmp_path / "mine.py").write_text(text)
     return tmp_path / "mine.py"
