@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import math
 import re
+import sys
 import types
 import typing
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ import dojoir
 
 T = TypeVar("T")
 
-_CONTROL = re.compile(r"[^\n\t -~\xa0-\uffff\U00010000-\U0010ffff]")
+_CONTROL = re.compile(r"[^\n\t -~\xa0-\ud7ff\ue000-\uffff\U00010000-\U0010ffff]")
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -96,12 +96,13 @@ def _value_of(kind: Any, data: Any, where: str) -> Any:
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(data, dict):
             _refuse(where, f"it is an object, not {_shown(data)}")
-        return {key: _value_of(inner[1], one, f"{where}.{key[:40]}") for key, one in data.items()}
+        keys = [_value_of(str, key, f"{where}, a name") for key in data]
+        return {key: _value_of(inner[1], data[key], f"{where}.{key[:40]}") for key in keys}
     if kind is Any:
         return data
     if kind is float and type(data) in (int, float):
-        if not math.isfinite(data):
-            _refuse(where, f"{data} is no number")
+        if not abs(data) <= sys.float_info.max:
+            _refuse(where, f"{_shown(data)} is no number")
         return float(data)
     if type(data) is str and _CONTROL.search(data):
         _refuse(where, "it has characters that control a terminal")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from dojoir.evidence.bundle import GATES, RUN
 from dojoir.evidence.reading import Bundle, read
 from dojoir.evidence.replay import replay
 from dojoir.evidence.writing import recorded
+from dojoir.records.forms import from_text
 from dojoir.verbs import main
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
@@ -280,3 +282,19 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, capsys: p
     for name in (str(tmp_path / "fifo"), "/dev/zero", str(tmp_path)):
         assert main(["check", name]) == 1
         assert "no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "given", ['{"x": 1%s}' % ("0" * 400), '{"x": NaN}', '{"\\u001b[2J": 1.0}', '{"\\ud800": 1.0}']
+)
+def test_values_that_nothing_can_hold_or_print_are_refused(given: str) -> None:
+    with pytest.raises(dojoir.ArgumentError) as found:
+        from_text(Values, f'{{"values": {given}}}', "a file")
+    assert found.value.diagnostic.code == "bad-record"
+    str(found.value).encode()
+    assert from_text(Values, '{"values": {"x": 1}}', "a file") == Values({"x": 1.0})
+
+
+@dataclass(frozen=True)
+class Values:
+    values: Mapping[str, float]
