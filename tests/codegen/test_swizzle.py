@@ -103,3 +103,20 @@ def test_a_block_has_room_for_whole_rows() -> None:
     text = dojoir.emit(turned("f32", 128, (7, 37)), "cuda")
     (count,) = re.findall(r"float t\[(\d+)\]", text)
     assert int(count) * 4 % 1024 == 0
+
+
+def test_arrays_lie_without_gaps_in_what_a_block_has() -> None:
+    """Those of which chunks are exchanged begin at whole blocks of rows: small ones lie behind them."""
+    sizes = [(f"s{n}", 16, "") for n in range(28)]
+    sizes += [(f"t{n}", 1024 * (1 if n else 199), " swizzle(128)") for n in range(28)]
+    sizes.sort(key=lambda one: int(one[0][1:]))
+    declared = "".join(f"tmp {name}: u8[{size}] shared{how}\n" for name, size, how in sizes)
+    fills = "".join(f"| {min(size, 1024)} : bx\n| | {name}[{{1}}] = x[{{1}}]\n" for name, size, _ in sizes)
+    read = " + ".join(f"{name}[{{1}} % 16]" for name, *_ in sizes)
+    head = "kernel full()\nin  x: u8[1024]\nout y: u8[1024]\n"
+    text = dojoir.emit(
+        dojoir.parse(f"{head}{declared}\n1 : gx\n{fills}| 1024 : bx\n| | y[{{1}}] = {read}\n"), "cuda"
+    )
+    offsets = [int(n) for n in re.findall(r"block_memory \+ (\d+)", text)]
+    assert len(offsets) == len(sizes)
+    assert max(offsets) + 16 == sum(size for _, size, _ in sizes)

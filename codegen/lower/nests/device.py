@@ -183,7 +183,7 @@ class DeviceScopes(Scopes):
             self.unit.names.fresh(self._launch_name()),
             tuple(grid[: max((n for n, e in enumerate(grid) if e != integer(1)), default=0) + 1]),
             launched.threads,
-            tuple(self.shared),
+            tuple(sorted(self.shared, key=lambda array: -array.align)),  # without gaps between them
             tuple(sorted(captures, key=lambda var: _place_of(var, sizes, parts_of))),
             tuple(sorted(arrays, key=lambda array: order.index(array.name))),
             code,
