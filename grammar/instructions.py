@@ -156,13 +156,13 @@ def read_instruction(text: str, name: str = "<instruction>") -> Instruction:
     body = parse("\n" * start + "\n".join(lines[start:]), name)
     _check_body(body, source, start + 1)
     c, llvm, cuda = said.get("c"), said.get("llvm"), said.get("cuda")
-    for template, line in filter(None, (c, llvm, cuda)):
-        _check_operands(template, line, body, source)
     if c is None and llvm is None and cuda is None:
         message = "a line `c`, `llvm` or `cuda` says how it is spelled"
         raise ParseError(_at("no-spelling", message, start + 1, source))
     needs = frozenset(said.get("needs", ("", 0))[0].split())
     group, spread, shared = _group(said, body, source)
+    for spelling in filter(None, (c, llvm, cuda)):
+        _check_operands(*spelling, body, shared if spelling is cuda else frozenset(), source)
     when = said.get("when", (" && ".join(f"defined(__{f.upper()}__)" for f in sorted(needs)) or "1", 0))[0]
     return Instruction(
         body,
@@ -256,13 +256,13 @@ def _at(code: str, message: str, line: int, source: Source) -> Diagnostic:
     return Diagnostic(code, message, Span(line, 1, max(2, len(source.line(line)) + 1)), source)
 
 
-def _check_operands(template: str, line: int, body: Kernel, source: Source) -> None:
+def _check_operands(template: str, line: int, body: Kernel, shared: frozenset[str], source: Source) -> None:
     known, used = {buffer.name for buffer in body.buffers}, operands_in(template)
     strides = {f"{buffer.name}.stride" for buffer in body.buffers if buffer.strided}
     if strides - used:
         message = f"{{{min(strides - used)}}}, by which its rows are apart, is not in this line"
         raise ParseError(_at("unused-operand", message, line, source))
-    used -= strides | {f"{buffer.name}.swizzle" for buffer in body.buffers}
+    used -= strides | {f"{name}.swizzle" for name in shared}
     for name in sorted(used - known):
         message = (
             f"{{{name}}} is no operand{did_you_mean(name, known)}; the operands are {', '.join(sorted(known))}"

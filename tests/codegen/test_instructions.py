@@ -412,6 +412,7 @@ def test_a_file_of_one_s_own_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
     ("old", "new", "message"),
     [
         ("c        mine({d}, {a})", "c        mine({d}, {b})", "{b} is no operand"),
+        ("c        mine({d}, {a})", "c        mine({d}, {a}, {a.swizzle})", "{a.swizzle} is no operand"),
         ("c        mine({d}, {a})", "c        mine({d})", "{a} is not in this line"),
         ("c        mine({d}, {a})", "", "how it is spelled"),
         ("c        mine({d}, {a})", "cc       mine({d}, {a})", "no line 'cc' here"),
