@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 import dojoir
-from dojoir.evidence.forms import to_data
+from dojoir.records.forms import to_data
 from dojoir.runtime.process.offspring import adopt, end_all
 from dojoir.runtime.process.worker import die_with
 from dojoir.tasks.agents import Agent, answer_of, in_file
@@ -49,6 +49,7 @@ def _keep(child: int) -> NoReturn:
     while status is None:
         if select.select([0], [], [], LOOK_SECONDS)[0] and not os.read(0, 1):
             status = signal.SIGKILL
+            os.kill(child, status)  # a system that lists no processes tells `end_all` of none
         while (found := _reaped())[0]:
             status = found[1] if found[0] == child else status
     end_all(os.getpid())

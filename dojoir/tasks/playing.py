@@ -19,9 +19,9 @@ from typing import Any, Literal
 import dojoir
 from dojoir import runtime
 from dojoir.evidence.bundle import BENCH, GATES, RUN
-from dojoir.evidence.forms import from_text, to_data, to_text
 from dojoir.evidence.reading import read, read_text
 from dojoir.evidence.writing import RUNS, UNFINISHED, Writer, resumed, store_of, versions
+from dojoir.records.forms import from_text, to_data, to_text
 from dojoir.support.files import write_file
 from dojoir.support.public import public
 from dojoir.tasks.agents import Agent, answer_of

@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
+import subprocess
+import sys
 import time
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -166,11 +171,47 @@ def test_a_stored_schedule_is_no_answer_where_the_task_says_so(stored: bool) -> 
 def test_a_daemon_does_not_outlive_the_rollout(tmp_path: Path) -> None:
     row = played(DAEMON, tmp_path)
     assert row.status != "failed", row.reason
-    pid = int((tmp_path / "left").read_text())
+    has_ended(int((tmp_path / "left").read_text()))
+
+
+def has_ended(pid: int) -> None:
+    """Fails if a process goes on."""
     until = time.monotonic() + 5
     while os.path.exists(f"/proc/{pid}") and time.monotonic() < until:
         time.sleep(0.02)
     assert not os.path.exists(f"/proc/{pid}")
+
+
+NO_LIST = """
+import sys
+import dojoir.runtime.process.offspring as offspring
+import dojoir.tasks.player as player
+offspring.descendants = lambda of: []
+player.die_with = lambda of: None
+player.main()
+"""
+
+
+def test_an_agent_that_hangs_ends_with_the_rollout_where_no_processes_are_listed(tmp_path: Path) -> None:
+    """As on macOS, where the keeper finds nothing that the agent has left but the player itself."""
+    note, agent = tmp_path / "pid", tmp_path / "agent.py"
+    agent.write_text(f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()) + '.')\ntime.sleep(60)\n")
+    mine, other = socket.socketpair()
+    with (
+        mine,
+        subprocess.Popen(
+            [sys.executable, "-c", NO_LIST, str(other.fileno())], stdin=subprocess.PIPE, pass_fds=(other.fileno(),)
+        ) as keeper,
+    ):
+        other.close()
+        Connection(os.dup(mine.fileno())).send((str(agent), "", 0))
+        until = time.monotonic() + 30
+        while not (note.exists() and note.read_text().endswith(".")) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert keeper.stdin is not None
+        keeper.stdin.close()
+        assert keeper.wait(30) == 128 + signal.SIGKILL
+    has_ended(int(note.read_text().rstrip(".")))
 
 
 def test_an_agent_gets_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
