@@ -59,10 +59,10 @@ def helper(instruction: Instruction, printed: Printed) -> str:
     strided = [operand for operand in operands if operand.strided]
     params = [f"{_pointed(operand)}{operand.name}" for operand in operands]
     params += [f"int {operand.name}_stride" for operand in strided]
-    params += [f"unsigned {name}_swizzle" for name in instruction.masked]
+    params += [f"unsigned {name}_swizzle" for name in instruction.may_swizzle]
     spelled = {operand.name: operand.name for operand in operands}
     spelled |= {f"{operand.name}.stride": f"{operand.name}_stride" for operand in strided}
-    spelled |= {f"{name}.swizzle": f"{name}_swizzle" for name in instruction.masked}
+    spelled |= {f"{name}.swizzle": f"{name}_swizzle" for name in instruction.may_swizzle}
     numbers = [10 * int(name[3:].rstrip("af")) for name in instruction.needs]
     older = f"__CUDA_ARCH__ < {max(numbers, default=0)}"
     if any(name.endswith("a") for name in instruction.needs):
@@ -106,8 +106,8 @@ def _twin(instruction: Instruction, printed: Printed) -> Iterator[str]:
             apart = f"{name}_stride" if operand.strided else str(row)
             yield f"for (int n = 0; n < {count}; n++)"
             place = f"{name}[n / {row} * {apart} + n % {row}]"
-            if name in (*instruction.swizzled, *instruction.masked):
-                place = f"simt_swizzled(&{place}, {f'{name}_swizzle' if name in instruction.masked else '7'})"
+            if name in (*instruction.swizzled, *instruction.may_swizzle):
+                place = f"simt_swizzled(&{place}, {f'{name}_swizzle' if name in instruction.may_swizzle else '7'})"
             yield f"    every_{name}[n] = {f'SIMT_PROXIED({place})' if name in instruction.proxied else place};"
     program = body_of(instruction)
     (launch,) = (stmt for stmt in statements(program.body) if isinstance(stmt, Launch))

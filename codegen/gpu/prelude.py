@@ -118,7 +118,7 @@ static __device__ inline int dot4_{kinds}(int a, int b, int c)  // c and four pr
 _DOTS = {"i8_i8": "s32.s32", "u8_u8": "u32.u32", "u8_i8": "u32.s32"}
 """The sums of four products of bytes, by the types of these, and those of the instruction of NVIDIA GPUs."""
 
-_COPIES = {
+_SHARED_MEMORY = {
     "start_copy": """\
 // of N bytes to shared memory
 template <int N> static __device__ inline void start_copy(void *to, const void *from)
@@ -306,7 +306,7 @@ def support(code: str, language: Language) -> Iterator[str]:
             yield from _LOADED.format(
                 kind=kind, dtype=dtype, cuda=register, before=before, held=held, result=result
             ).splitlines()
-    for name, text in _COPIES.items():
+    for name, text in _SHARED_MEMORY.items():
         if name in used:
             yield from text.splitlines()
     for kinds, cuda in _DOTS.items():

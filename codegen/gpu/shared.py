@@ -53,9 +53,9 @@ def dynamic_bytes(launch: Launch, language: Language) -> int:
 
 
 def bounds_of(launch: Launch) -> str:
-    """The threads of a block, then how many blocks a multiprocessor is to have, where a compiler would save
-    registers for more: it loads fragments of matrix units late then, and each is waited for. Shared memory says how
-    many blocks there can be."""
+    """The arguments of `__launch_bounds__`: the threads of a block and, of kernels on matrix units, the blocks that
+    a multiprocessor is to hold, as shared memory and registers allow. Without that number ptxas saves registers
+    for more blocks: it loads each fragment just before its use, and the warp waits for it."""
     inside = tuple(statements(launch.body))
     if not any(isinstance(stmt, Instruct) and stmt.instruction.group > 1 for stmt in inside):
         return str(launch.threads)

@@ -214,7 +214,7 @@ class DeviceStatements(Statements):
             place = f"&{self.values.linear(operand.buffer, operand.offset)}"
             given.append(place if operand.near is None else f"{place} + ({self.values.text(operand.near, True)})")
         given += [str(stride) for _, stride in stmt.strides]
-        asked = (name in stmt.instruction.masked for name, _ in stmt.operands)
+        asked = (name in stmt.instruction.may_swizzle for name, _ in stmt.operands)
         given += ["7" if buffer in self.values.swizzled else "0" for buffer in compress(arrays, asked)]
         yield f"{stmt.instruction.name}({', '.join(given)});"
 

@@ -85,8 +85,8 @@ class Instruction:
         return count if threads == self.group else 0
 
     @cached_property
-    def masked(self) -> tuple[str, ...]:
-        """The operands of which chunks may be exchanged, or not: its text asks."""
+    def may_swizzle(self) -> tuple[str, ...]:
+        """The operands that may be swizzled or not: its text asks."""
         return tuple(name for name in self.operands if self.cuda and f"{name}.swizzle" in operands_in(self.cuda))
 
     def in_c(self, spelled: Mapping[str, str]) -> str:

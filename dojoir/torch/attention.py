@@ -23,12 +23,12 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """Softmax of `scale * query key^T` where a mask has it, times `value`. Scores stay in f32 here, and weights
-    are rounded to the type of the values, as fused kernels do (Dao et al., FlashAttention, 2022): before they are
-    divided by their sum, but for gradients, which keep the product in its type, where it may be past the largest
-    number. PyTorch's own definition, which is taken for other types, with dropout and where there are no terms,
-    scales the factors and multiplies in f32. Shapes, and what PyTorch raises where they do not fit, are those of
-    `scaled_dot_product_attention`."""
+    """`softmax(scale * query key^T + mask) value` in bf16 and f16, as two products and a softmax.
+
+    Scores stay in f32, and weights are rounded to the type of `value`, as in FlashAttention (Dao et al., 2022). For
+    inference the second product is divided by the sum of the weights; for training the weights are, since autograd
+    keeps the product in its type, in which an undivided one may overflow. Other types, dropout and empty dimensions
+    take PyTorch's own definition. Shapes and errors are those of `scaled_dot_product_attention`."""
     terms = query.shape[-1], key.shape[-2]
     if query.dtype not in HALVES or dropout_p or any(isinstance(n, int) and n == 0 for n in terms):
         given = query, key, value, attn_mask, dropout_p, is_causal

@@ -287,10 +287,10 @@ class _Recognition:
         for name, operand in bound.items():
             align, buffer = self.instruction.operands[name].align, self.buffers[operand.access.buffer]
             row, wanted = buffer.swizzle, 128 if name in self.instruction.swizzled else 0
-            if row != wanted and not (row == 128 and name in self.instruction.masked):
-                moves = f"swizzle({buffer.name}, {wanted})"
+            if row != wanted and not (row == 128 and name in self.instruction.may_swizzle):
+                cure = f"swizzle({buffer.name}, {wanted})"
                 raise _No(
-                    f"chunks of `{buffer.name}` are{'' if row else ' not'} exchanged as {name} has them: {moves}"
+                    f"the instruction takes {name} with swizzle {wanted}, and `{buffer.name}` has {row}: {cure}"
                 )
             own = SWIZZLED_ROWS * row or 16 if buffer.storage == "shared" else 64 if buffer.role == "tmp" else 0
             if align > max(buffer.align, own) or not _multiple(operand, buffer, align, self._still):

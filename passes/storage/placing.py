@@ -64,7 +64,7 @@ class PlaceBuffer(Move):
         if streamed is not None:
             raise Refusal("streamed", streamed.partition(": leave")[0], None, f"unstream({buffer.name}) first")
         if swizzle_error(moved) is not None:
-            why = f"chunks of `{buffer.name}` are exchanged, and it would live in {self.storage}"
+            why = f"`{buffer.name}` is swizzled, which only what lives in shared can be, not in {self.storage}"
             raise Refusal("swizzled", why, None, f"swizzle({buffer.name}, 0) first")
         return Rewrite(kernel.replace_buffer(moved), identity(kernel))
 

@@ -18,9 +18,10 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class Swizzle(Move):
-    """Exchanges chunks of 16 bytes of a temporary in `shared`, in blocks of eight rows of `row` bytes. Of rows of
-    128 bytes chunk q of row r lies at q ^ r % 8; of 64 and of 32, at q ^ r / 2 % 4 and q ^ r / 4 % 2. Matrix units
-    then need no padding, and copies keep to the lines of the memory. A row of 0 puts chunks back where they were.
+    """Swizzles a temporary in `shared`: permutes chunks of 16 bytes, in blocks of eight rows of `row` bytes, by an
+    XOR with the number of the row. Of rows of 128 bytes chunk q of row r lies at q ^ r % 8; of 64 and of 32, at
+    q ^ r / 2 % 4 and q ^ r / 4 % 2. Eight rows are then read at one column without bank conflicts and without
+    padding, and a copy of 16 bytes a thread keeps to lines of the memory. A row of 0 takes the swizzle away.
     The inverse is the same move, with what was there. Source: PTX ISA, "Swizzling modes".
 
     >>> import dojoir
@@ -54,11 +55,12 @@ class Swizzle(Move):
     def rewrite(self, kernel: Kernel) -> Rewrite:
         buffer = temporary(kernel, self.buffer)
         if buffer.swizzle == self.row:
-            raise Refusal("no-change", f"chunks of `{buffer.name}` lie so already")
+            raise Refusal("no-change", f"`{buffer.name}` is swizzled so already")
         made = replace(buffer, swizzle=self.row)
         error = swizzle_error(made)
         if error is not None:
-            raise Refusal("bad-swizzle", error)
+            cure = f"place({buffer.name}, shared) first" if buffer.storage != "shared" else None
+            raise Refusal("bad-swizzle", error.partition(": leave")[0], None, cure)
         return Rewrite(kernel.replace_buffer(made), identity(kernel))
 
     def inverse(self, before: Kernel) -> Move:

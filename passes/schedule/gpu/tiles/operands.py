@@ -44,12 +44,10 @@ class Unit(NamedTuple):
     pair: int
     turns: bool = True
     """Whether there are loads of what lies with its terms in rows."""
-    group: int = 32
-    """The threads that multiply together: a warp, from fragments of operands in registers, or four, from shared
-    memory."""
 
     @property
     def has_fragments(self) -> bool:
+        """Whether a warp multiplies fragments in registers; else four warps multiply what lies in shared memory."""
         return bool(self.load)
 
     @property

@@ -32,4 +32,4 @@ def unit_of_groups(left: str, right: str, in_rows: tuple[bool, ...]) -> Unit | N
     if left != right or left not in HALVES:
         return None
     turned = "".join(name for name, is_turned in zip("ab", in_rows, strict=True) if is_turned)
-    return Unit(f"wgmma_m64n128k64_{f'trans_{turned}_' if turned else ''}{left}", "", 64, 1, 1, True, GROUP)
+    return Unit(f"wgmma_m64n128k64_{f'trans_{turned}_' if turned else ''}{left}", "", 64, 1, 1)
