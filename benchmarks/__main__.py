@@ -212,7 +212,7 @@ def main() -> None:
         else:
             on_cpu(left, given, take)
     if record.target != "cuda" and not given.quick:
-        at = dojoir.ceilings(1).at(1)
+        at = dojoir.runtime.ceilings(1).at(1)
         ceiling = {"copy": at.copy * 1e9, "fma": at.fma_f32 * 1e9}
     print(table(record, ceiling))
     if given.page:

@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 PUBLIC = {
     "author.chain": "chain",
+    "author.function": "kernel",
     "backends.host": "machine_for",
     "backends.machine": "Machine",
     "codegen": "TARGETS",
@@ -30,8 +31,7 @@ PUBLIC = {
     "proof.verdict": "IllegalMove",
     "proof.wellformed": "prove",
     "runtime": (
-        "bottleneck ceilings compile Compiled doctor emit Evaluator measure measure_together profile verify "
-        "write_library"
+        "bottleneck compile Compiled doctor emit Evaluator measure measure_together profile verify write_library"
     ),
     "schedules": "optimize plan",
     "search": "Budget tune",
@@ -55,8 +55,8 @@ MOVED = {
     "query.conditions": "Query",
     "query.search": "Match",
     "runtime": (
-        "Bottleneck Card Ceilings Contestant Doctor Evaluation ForTarget Library Measurement processor PythonCode "
-        "Ratio ratio_of thread_count Together"
+        "Bottleneck Card Ceilings ceilings Contestant Doctor Evaluation ForTarget Library Measurement processor "
+        "PythonCode Ratio ratio_of thread_count Together"
     ),
     "schedules": "Plan versions",
     "search": "draw estimate features Tuned",

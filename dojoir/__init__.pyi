@@ -10,6 +10,7 @@ from dojoir import testing as testing
 from dojoir import torch as torch
 from dojoir.author import build as build
 from dojoir.author.chain import chain as chain
+from dojoir.author.function import kernel as kernel
 from dojoir.backends.backend import Backend as Backend
 from dojoir.backends.host import machine_for as machine_for
 from dojoir.backends.machine import Machine as Machine
@@ -134,7 +135,6 @@ __all__ = [
     "bottleneck",
     "build",
     "candidates",
-    "ceilings",
     "certify",
     "chain",
     "check",
@@ -146,6 +146,7 @@ __all__ = [
     "gradient",
     "instructions",
     "interpret",
+    "kernel",
     "kernels",
     "load",
     "machine_for",

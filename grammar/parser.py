@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
-from dojoir.errors import Source, Span
+from dojoir.errors import ParseError, Source, Span
 from dojoir.grammar import syntax
 from dojoir.grammar.bars import Bars
 from dojoir.grammar.errors import LayoutError, explain
@@ -58,6 +59,20 @@ def parse_conditions(text: str, kernel: Kernel, depth: int) -> tuple[Condition, 
     return affine_conditions(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
 
 
+def parse_declaration(text: str, place: Span, source: Source) -> syntax.Buffer:
+    """A declaration without its name, as it stands at a place of a source; without a role it has an empty one.
+
+    Raises ParseError, at that place.
+    """
+    there = Source(source.name, "\n" * (place.line - 1) + " " * (place.column - 1) + text)
+    try:
+        written = _parsed(there, "declared")
+    except ParseError as error:
+        raise ParseError(replace(error.diagnostic, source=source)) from None
+    assert isinstance(written, syntax.Buffer)
+    return written
+
+
 def written_kernel(source: Source) -> Kernel:
     """The kernel that a text holds. Raises ParseError and KernelError."""
     return resolve(read(source), source)
@@ -74,23 +89,24 @@ def read(source: Source) -> syntax.Kernel:
 @lru_cache(maxsize=1024)
 def _expression(source: Source) -> syntax.Expr:
     written = _parsed(source, "affine")
-    assert not isinstance(written, syntax.Kernel)
+    assert not isinstance(written, syntax.Kernel | syntax.Buffer)
     return written
 
 
-def _parsed(source: Source, start: str) -> syntax.Kernel | syntax.Expr:
+def _parsed(source: Source, start: str) -> syntax.Kernel | syntax.Buffer | syntax.Expr:
     try:
         # What Lark gives is typed as a tree; here it is what the rule `start` of _Tree returns.
         written: object = _grammar().parse(source.text, start=start)
     except (LayoutError, UnexpectedCharacters, UnexpectedToken) as error:
         raise explain(error, source) from None
-    assert isinstance(written, syntax.Kernel | syntax.Expr)
+    assert isinstance(written, syntax.Kernel | syntax.Buffer | syntax.Expr)
     return written
 
 
 @cache
 def _grammar() -> Lark:
-    return parser("dojo", start=["kernel", "affine"], lexer="basic", postlex=Bars(), transformer=_Tree())
+    starts = ["kernel", "affine", "declared"]
+    return parser("dojo", start=starts, lexer="basic", postlex=Bars(), transformer=_Tree())
 
 
 def _span(token: Token) -> Span:
@@ -141,6 +157,15 @@ class _Tree(Transformer[Token, syntax.Kernel]):
         attributes: tuple[syntax.Attribute, ...],
     ) -> syntax.Buffer:
         return syntax.Buffer(str(role), _word(name), _word(dtype), dims, attributes)
+
+    def declared(
+        self,
+        role: Token | None,
+        dtype: Token,
+        dims: tuple[syntax.Dim, ...],
+        attributes: tuple[syntax.Attribute, ...],
+    ) -> syntax.Buffer:
+        return syntax.Buffer(str(role or ""), syntax.Word("", _span(dtype)), _word(dtype), dims, attributes)
 
     def dims(self, *dims: syntax.Dim | None) -> tuple[syntax.Dim, ...]:
         return tuple(dim for dim in dims if dim is not None)

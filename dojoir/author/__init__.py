@@ -1,1 +1,1 @@
-"""Kernels written by programs: the builder, its expressions, and kernels joined into one."""
+"""Kernels written by programs: functions of Python, the builder and its expressions, and kernels joined."""

@@ -84,7 +84,7 @@ def too_fast(
     if re.search(r" if .*\[|min\(\w+\[", dojoir.to_text(kernel)):
         notes.append("how much it works follows from the data: its time is not held to the ceilings")
         return None
-    work, ceiling = dojoir.cost(kernel), dojoir.ceilings().at(threads)
+    work, ceiling = dojoir.cost(kernel), dojoir.runtime.ceilings().at(threads)
     full = dict(sizes)
     flops = int(work.flops(full) * once_share(kernel))
     return faster_than(

@@ -73,7 +73,7 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytes
         else:
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                exec(compile("\n" * (line - 1) + text, page, "exec", dont_inherit=True), names)
+                exec(compile("\n" * (line - 1) + text, str(DOCS / page), "exec", dont_inherit=True), names)
             assert prints is None or agree(printed.getvalue(), prints), f"line {line} prints\n{printed.getvalue()}"
 
 

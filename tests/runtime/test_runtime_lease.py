@@ -96,7 +96,7 @@ def test_ceilings_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("dojoir.runtime.measurement.roofline.run_child", look)
     with pytest.raises(dojoir.RunError, match="seen"):
-        dojoir.ceilings(1)
+        dojoir.runtime.ceilings(1)
     assert held == [True]
 
 

@@ -1,0 +1,377 @@
+"""Kernels written as functions of Python, a subset that is the language itself.
+
+The function is read, and never runs: its parameters are the declarations of the text, `for i in range(N)` is a
+scope labelled `@i`, an assignment a statement, `m[i] = max(m[i], …)` the accumulation `max=`, `if` a guard. What
+the names in it mean is decided by the rules of the text (`grammar.resolve`), at the places of the user's own file.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial, reduce
+from itertools import count
+from types import CellType, FunctionType
+from typing import Any, overload
+
+from dojoir.errors import ArgumentError, Diagnostic, DojoError, ParseError, Source, Span, did_you_mean, repr_of
+from dojoir.grammar import syntax
+from dojoir.grammar.parser import parse_declaration
+from dojoir.grammar.resolve import resolve
+from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.nodes import Kernel
+from dojoir.ir.operations import CALLS, CONVERSIONS
+
+_SIGNS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.LShift: "<<",
+    ast.RShift: ">>", ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&", ast.And: "and", ast.Or: "or",
+    ast.Not: "not", ast.USub: "-", ast.Invert: "~", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",
+    ast.Gt: ">", ast.GtE: ">=",
+}  # fmt: skip
+_LOOP = "a loop is `for i in range(N):`"
+_STATEMENTS = "a function has loops over `range`, `if`, assignments, and `assert` of sizes"
+_VALUES = "a value is made of numbers, elements, operators and functions of the language"
+_CURES: dict[type[ast.AST], str] = {
+    ast.While: f"{_LOOP}, and what holds in some of its iterations stands under `if`",
+    ast.Return: "a kernel returns nothing: write to a parameter that is declared `out`",
+    ast.MatMult: "a product of matrices is a sum in a loop, `c[i, j] += a[i, k] * b[k, j]`",
+    ast.Slice: f"an element has a number for each index: {_LOOP} for each dimension",
+    ast.Starred: "an element has a number for each index",
+    ast.Sub: "write `x += -(…)`",
+    ast.Div: "write `x *= 1 / (…)`",
+    ast.Break: "a loop runs to its end: what holds in some of its iterations stands under `if`",
+    ast.Continue: "what holds in some iterations stands under `if`",
+    ast.Pass: "a loop or an `if` has a statement in it",
+    ast.ListComp: f"{_LOOP}, with an assignment in it",
+    ast.GeneratorExp: f"a sum is an accumulation: {_LOOP}, with `s += …` in it",
+    ast.Tuple: "a pair is assigned a pair, or a max of two: `m[i], at[i] = max((m[i], at[i]), (x[i, j], j))`",
+    ast.Is: "write ==",
+    ast.In: "write a comparison for each",
+    ast.FunctionDef: "write its body where it is called",
+}  # fmt: skip
+"""What is not in the language, and what to write instead."""
+
+
+@overload
+def kernel(function: Callable[..., object], /) -> Kernel: ...
+@overload
+def kernel(*, fp: str = "reassoc") -> Callable[[Callable[..., object]], Kernel]: ...
+def kernel(
+    function: Callable[..., object] | None = None, /, *, fp: str = "reassoc"
+) -> Kernel | Callable[[Callable[..., object]], Kernel]:
+    """The kernel that a function of Python says, as its decorator. The function is read, and never runs.
+
+    >>> import dojoir
+    >>> @dojoir.kernel
+    ... def row_norms(x: "f32[N, M]", y: "out f32[N]"):
+    ...     s: "f32[N~] reg"
+    ...     for i in range(N):
+    ...         s[i] = 0
+    ...         for j in range(M):
+    ...             s[i] += x[i, j] ** 2
+    ...         y[i] = sqrt(s[i])
+    >>> print(row_norms)
+    kernel row_norms(N, M)
+    in  x: f32[N, M]
+    out y: f32[N]
+    tmp s: f32[N~] reg
+    <BLANKLINE>
+    N @i
+    | s[{i}] = 0
+    | M @j
+    | | s[{i}] += pow(x[{i}, {j}], 2)
+    | y[{i}] = sqrt(s[{i}])
+    <BLANKLINE>
+
+    An annotation is a declaration without its name: `in` is left out, a temporary is declared in the body. Names in
+    shapes are sizes; others, and fixed ones (`S=2`), stand behind `*` in the head. Other names are numbers of
+    Python's, as they are when the function is read. `assert M % 16 == 0` is a fact about the sizes.
+
+    Raises ParseError and KernelError, at the line of the function, ArgumentError for what has no source.
+    """
+    if function is None:
+        return partial(_kernel, fp=fp)
+    return _kernel(function, fp)
+
+
+def _kernel(function: Callable[..., object], fp: str) -> Kernel:
+    if not isinstance(function, FunctionType):
+        raise ArgumentError(f"kernel takes a function of Python, not {repr_of(function)}", "bad-arguments")
+    try:
+        lines, first = inspect.findsource(function)
+        lines = inspect.getblock(lines[first:])
+        tree = ast.parse("".join(["if True:\n" if lines[0][:1].isspace() else "True\n", *lines]))
+        head = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    except (OSError, SyntaxError, StopIteration):
+        message = f"there is no source of {function.__name__}: write it in a file or a cell, or dojoir.parse a text"
+        raise ArgumentError(message, "bad-arguments") from None
+    ast.increment_lineno(head, first - 1)
+    source = Source(function.__code__.co_filename, "\n" * first + "".join(lines))
+    try:
+        return resolve(_Function(function, source).read(head, fp), source)
+    except DojoError as error:
+        raise error.with_traceback(None) from None  # the place is the user's own, told by the error
+
+
+class _Function:
+    """A function on its way to a text as written."""
+
+    def __init__(self, function: FunctionType, source: Source) -> None:
+        self._source, self._fixed = source, function.__kwdefaults__ or {}
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        self._outside = {**function.__globals__, **{name: _content(cell) for name, cell in cells}}
+        self._header: list[syntax.Where | syntax.Fp | syntax.Buffer] = []
+        self._sizes: dict[str, syntax.Size] = {}
+        self._loops: dict[str, str] = {}  # the labels of the loops around, by their names
+        self._labels: set[str] = set()
+
+    def read(self, head: ast.FunctionDef, fp: str) -> syntax.Kernel:
+        """The function as a text as written. Raises ParseError for what is not in the language."""
+        given = head.args
+        for more in (one for one in (given.vararg, given.kwarg, *given.defaults) if one is not None):
+            raise self._wrong(more, 'a parameter is an array or a scalar, `x: "f32[N]"`, and has no default')
+        name = syntax.Word(head.name, self._at(head, "def "))
+        self._header.append(syntax.Fp(syntax.Word(str(fp), name.span)))
+        for parameter in (*given.posonlyargs, *given.args):
+            if parameter.annotation is None:
+                raise self._wrong(
+                    parameter, f'declare the parameter: `{parameter.arg}: "f32[N]"`, or `"out f32[N]"`'
+                )
+            self._declare(parameter.arg, parameter, parameter.annotation, "in")
+        for parameter in given.kwonlyargs:
+            word = syntax.Word(parameter.arg, self._at(parameter))
+            value = self._fixed.get(parameter.arg)
+            fixed = None if value is None else syntax.Word(repr(value), word.span)
+            self._sizes.pop(word.text, None)  # those that are listed stand in the order of the list
+            self._sizes[word.text] = syntax.Size(word, fixed)
+        body = head.body
+        if ast.get_docstring(head) is not None:
+            body = body[1:]
+        nodes = self._inside(body)
+        return syntax.Kernel(name, tuple(self._sizes.values()), tuple(self._header), nodes)
+
+    # -- declarations ------------------------------------------------------------------------------------
+    def _declare(self, name: str, place: ast.AST, annotation: ast.expr, role: str) -> None:
+        span, text = self._at(annotation), ast.get_source_segment(self._source.text, annotation) or ""
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            text = annotation.value
+            span = replace(span, column=span.column + self._segment(annotation).index(text[:1] or '"'))
+        found = parse_declaration(text, span, self._source)
+        if (found.role or role) != role and (role == "tmp" or found.role == "tmp"):
+            raise self._wrong(annotation, "a parameter is in, out or inout, and a tmp is declared in the body")
+        buffer = replace(found, name=syntax.Word(name, self._at(place, width=len(name))), role=found.role or role)
+        for part in (part for dim in buffer.dims for part in syntax.every(dim.extent)):
+            if isinstance(part, syntax.Name) and part.text not in self._sizes:
+                if role == "tmp":
+                    cure = "sizes stand in the shapes of parameters, or behind `*` in the head"
+                    raise self._wrong(part.span, f"there is no size '{part.text}': {cure}", "unknown-name")
+                self._sizes[part.text] = syntax.Size(syntax.Word(part.text, part.span), None)
+        self._header.append(buffer)
+
+    def _is_declared(self, name: str) -> bool:
+        return name in self._sizes or name in self._buffers()
+
+    def _buffers(self) -> list[str]:
+        return [line.name.text for line in self._header if isinstance(line, syntax.Buffer)]
+
+    # -- the body ----------------------------------------------------------------------------------------
+    def _inside(self, body: list[ast.stmt]) -> tuple[syntax.Node, ...]:
+        return tuple(node for statement in body for node in self._nodes(statement))
+
+    def _nodes(self, node: ast.stmt) -> Iterator[syntax.Node]:
+        match node:
+            case ast.Assert(test, None) if not self._loops:
+                facts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+                self._header.append(syntax.Where(self._all(facts)))
+            case ast.AnnAssign(ast.Name(name) as target, annotation, value):
+                self._declare(name, target, annotation, "tmp")
+                if value is not None:
+                    yield self._statement(node, target, "=", value)
+            case ast.Assign([target], value):
+                match value:
+                    case ast.Call(ast.Name("max" | "min" as name), [first, second], []) if _is_same(first, target):
+                        yield self._statement(node, target, f"{name}=", second)
+                    case _:
+                        yield self._statement(node, target, "=", value)
+            case ast.AugAssign(target, ast.Sub() | ast.Div() as sign):
+                raise self._wrong(node, f"there is no '{_SIGNS[type(sign)]}=': {_CURES[type(sign)]}")
+            case ast.AugAssign(target, sign, value) if type(sign) in _SIGNS:
+                yield self._statement(node, target, f"{_SIGNS[type(sign)]}=", value)
+            case ast.For(ast.Name(name), ast.Call(ast.Name("range"), [extent], []), body, []):
+                yield self._scope(node, name, extent, body)
+            case ast.For(iter=ast.Call(ast.Name("range"), [_, _, *_])):
+                cure = "a loop begins at 0 and counts by 1: write `range(b - a)`, and `i + a` for i"
+                raise self._wrong(node.iter, cure)
+            case ast.For():
+                raise self._wrong(node, f"{_LOOP}, without `else`")
+            case ast.If(test, body, others):
+                condition = self._expr(test)
+                yield syntax.Guard(condition, self._inside(body), self._at(node))
+                if others:
+                    yield syntax.Guard(self._opposite(condition, node), self._inside(others), self._at(node))
+            case _:
+                raise self._wrong(node)
+
+    def _statement(self, node: ast.stmt, target: ast.expr, sign: str, value: ast.expr) -> syntax.Statement:
+        if isinstance(target, ast.Name) and not self._is_declared(target.id) and target.id not in self._loops:
+            cure = f"there is no '{target.id}'{did_you_mean(target.id, self._buffers())}"
+            raise self._wrong(
+                target, f'{cure}: a value in between is declared, `{target.id}: "f32" = …`', "unknown-name"
+            )
+        return syntax.Statement(self._side(target), sign, self._side(value), None, self._at(node))
+
+    def _side(self, node: ast.expr) -> syntax.Expr:
+        """A side of a statement: an expression, or a pair of such."""
+        if isinstance(node, ast.Tuple) and len(node.elts) == 2:
+            return syntax.Call(syntax.Word(syntax.PAIR, self._at(node)), self._all(node.elts), self._at(node))
+        return self._expr(node)
+
+    def _scope(self, node: ast.For, name: str, extent: ast.expr, body: list[ast.stmt]) -> syntax.Scope:
+        if name in self._loops:
+            raise self._wrong(node.target, f"a loop around this one counts by '{name}': call this one otherwise")
+        around = self._expr(extent)
+        label = next(one for n in count(1) if (one := name if n == 1 else f"{name}{n}") not in self._labels)
+        self._labels.add(label)
+        outer, self._loops = self._loops, {**self._loops, name: label}
+        inner = self._inside(body)
+        self._loops = outer
+        return syntax.Scope(around, (), syntax.Word(label, self._at(node.target)), inner, self._at(node))
+
+    def _opposite(self, condition: syntax.Expr, node: ast.If) -> syntax.Expr:
+        """The condition of `else`, which nothing under the `if` may change."""
+        opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+        data = {one.text for one in syntax.every(condition) if isinstance(one, syntax.Name)} & {*self._buffers()}
+        data |= {one.name.text for one in syntax.every(condition) if isinstance(one, syntax.Subscript)}
+        if isinstance(condition, syntax.Binary) and condition.sign in opposite and not data:
+            return replace(condition, sign=opposite[condition.sign])
+        cure = "`else` is of one comparison of sizes and counters: write `if` with the opposite"
+        raise self._wrong(node.orelse[0], cure)
+
+    # -- expressions -------------------------------------------------------------------------------------
+    def _all(self, nodes: list[ast.expr]) -> tuple[syntax.Expr, ...]:
+        return tuple(self._expr(node) for node in nodes)
+
+    def _expr(self, node: ast.expr) -> syntax.Expr:
+        span = self._at(node)
+        match node:
+            case ast.Constant(int() | float() as value) if not isinstance(value, bool):
+                return _constant_of(value, span)
+            case ast.Name(name) if name in self._loops:
+                return syntax.Iterator(self._loops[name], span)
+            case ast.Name(name) if self._is_declared(name) or name in DTYPES:
+                return syntax.Name(name, span)
+            case ast.Name("inf" | "nan" as name):
+                return syntax.Number(name, span)
+            case ast.Call(ast.Name("float"), [ast.Constant("inf" | "nan" as name)], []):
+                return syntax.Number(name, span)
+            case ast.Name() | ast.Attribute():
+                return self._constant(node, span)
+            case ast.Subscript(ast.Name(name) as array, index):
+                if name not in self._buffers():
+                    known = did_you_mean(name, self._buffers())
+                    raise self._wrong(
+                        array,
+                        f"there is no array '{name}'{known}: declare it, `{name}: \"f32[N]\"`",
+                        "unknown-buffer",
+                    )
+                indices = index.elts if isinstance(index, ast.Tuple) else [index]
+                return syntax.Subscript(syntax.Word(name, self._at(array)), self._all(indices), span)
+            case ast.Subscript():
+                raise self._wrong(node, "an element is `x[i, j]`, an array with all of its indices")
+            case ast.Call(ast.Name(name) | ast.Attribute(attr=name) as called, args, []):
+                return syntax.Call(syntax.Word(name, self._at(called)), self._all(args), span)
+            case ast.BinOp(left, ast.Pow(), right):
+                return syntax.Call(syntax.Word("pow", span), self._all([left, right]), span)
+            case ast.BinOp(left, sign, right) if type(sign) in _SIGNS:
+                return syntax.Binary(self._expr(left), _SIGNS[type(sign)], self._expr(right), span)
+            case ast.BinOp(op=ast.MatMult() as sign):
+                raise self._wrong(node, _CURES[type(sign)])
+            case ast.UnaryOp(ast.UAdd(), operand):
+                return self._expr(operand)
+            case ast.UnaryOp(sign, operand):
+                return syntax.Unary(_SIGNS[type(sign)], self._expr(operand), span)
+            case ast.BoolOp(sign, values):
+                joined = partial(syntax.Binary, sign=_SIGNS[type(sign)], span=span)
+                return reduce(lambda left, right: joined(left=left, right=right), self._all(values))
+            case ast.Compare(left, signs, others):
+                for sign in signs:
+                    if type(sign) not in _SIGNS:
+                        raise self._wrong(
+                            node, _CURES.get(type(sign), "write a comparison, such as ==, of numbers")
+                        )
+                sides = self._all([left, *others])
+                found: list[syntax.Expr] = [
+                    syntax.Binary(one, _SIGNS[type(relation)], other, span)
+                    for one, relation, other in zip(sides, signs, sides[1:], strict=False)
+                ]
+                return reduce(lambda one, other: syntax.Binary(one, "and", other, span), found)
+            case ast.IfExp(test, body, other):
+                return syntax.Call(syntax.Word("select", span), self._all([test, body, other]), span)
+            case _:
+                raise self._wrong(node)
+
+    def _constant(self, node: ast.Name | ast.Attribute, span: Span) -> syntax.Expr:
+        """A number of Python's by its name, such as `math.pi` or a constant of the module."""
+        names: list[str] = []
+        inner: ast.expr = node
+        while isinstance(inner, ast.Attribute):
+            names.insert(0, inner.attr)
+            inner = inner.value
+        if isinstance(inner, ast.Name):
+            value = self._outside.get(inner.id)
+            for name in names:
+                value = getattr(value, name, None)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return _constant_of(value, span)
+            if not names:
+                known = [*self._sizes, *self._buffers(), *self._loops]
+                hint = did_you_mean(inner.id, known) or ': declare it, as a parameter or by `t: "f32"`'
+                if inner.id in CALLS or inner.id in CONVERSIONS:
+                    hint = f": write {inner.id}(…)"
+                raise self._wrong(node, f"there is no size, scalar or number '{inner.id}'{hint}", "unknown-name")
+        raise self._wrong(node, "this is no number")
+
+    # -- places ------------------------------------------------------------------------------------------
+    def _segment(self, node: ast.expr) -> str:
+        return ast.get_source_segment(self._source.text, node) or ""
+
+    def _at(self, node: Any, before: str = "", width: int | None = None) -> Span:
+        """The place of a node, behind what stands `before` its name; of one with lines below it, its own line."""
+        text, own = self._source.line(node.lineno), isinstance(node, ast.stmt) and hasattr(node, "body")
+        start = len(text.encode()[: node.col_offset].decode()) + len(before)
+        end = len(text.encode()[: node.end_col_offset].decode())
+        if node.end_lineno != node.lineno or own:
+            end = len(text.partition("#")[0].rstrip().removesuffix(":"))
+        return Span(node.lineno, start + 1, (end if width is None else start + width) + 1)
+
+    def _wrong(self, node: ast.AST | Span, message: str | None = None, code: str = "unexpected") -> ParseError:
+        """The error at a place."""
+        if isinstance(node, ast.AST):
+            of_all = _STATEMENTS if isinstance(node, ast.stmt) else _VALUES
+            message = message or f"this is not in the language: {_CURES.get(type(node), of_all)}"
+            node = self._at(node)
+        return ParseError(Diagnostic(code, message or "", node, self._source))
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is assigned later
+        return None
+
+
+def _is_same(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two expressions read alike; one of them is written to."""
+    return ast.unparse(one) == ast.unparse(other)
+
+
+def _constant_of(value: float, span: Span) -> syntax.Expr:
+    """A number, behind its sign where it is below 0."""
+    text = str(int(value)) if isinstance(value, int) else repr(float(value))
+    number = syntax.Number(text.removeprefix("-"), span)
+    return syntax.Unary("-", number, span) if text.startswith("-") else number
+
+
+__all__ = ["kernel"]
