@@ -296,11 +296,8 @@ class _Function:
                 joined = partial(syntax.Binary, sign=_SIGNS[type(sign)], span=span)
                 return reduce(lambda left, right: joined(left=left, right=right), self._all(values))
             case ast.Compare(left, signs, others):
-                for sign in signs:
-                    if type(sign) not in _SIGNS:
-                        raise self._wrong(
-                            node, _CURES.get(type(sign), "write a comparison, such as ==, of numbers")
-                        )
+                for unknown in (type(one) for one in signs if type(one) not in _SIGNS):
+                    raise self._wrong(node, _CURES.get(unknown, "write a comparison, such as ==, of numbers"))
                 sides = self._all([left, *others])
                 found: list[syntax.Expr] = [
                     syntax.Binary(one, _SIGNS[type(relation)], other, span)
