@@ -35,14 +35,17 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that holds a lease, what it runs, and for how many seconds it has held it."""
+    """The process that holds a lease, or holds up its queue as it is stopped: what it runs, and for how many
+    seconds it has done so."""
 
     pid: int
     command: str
     seconds: float
+    is_stopped: bool = False
 
     def __str__(self) -> str:
-        return f"process {self.pid} ({self.command}), for {self.seconds:.3g} s"
+        stopped = f", which is stopped: kill -CONT {self.pid} lets it go on" if self.is_stopped else ""
+        return f"process {self.pid} ({self.command}), for {self.seconds:.3g} s{stopped}"
 
 
 @contextlib.contextmanager
@@ -80,13 +83,18 @@ def timing_lease(device: str = "cpu", longest_wait: float = LONGEST_WAIT) -> Ite
 
 
 def holder(device: str = "cpu") -> Holder | None:
-    """Who holds the lease of a device; None where nobody does, or it cannot be told."""
+    """Who holds the lease of a device, or else the first in its queue that is stopped, for which those behind it
+    wait; None where there is nobody, or it cannot be told."""
     with contextlib.suppress(OSError, ValueError):
         match json.loads(lease_file(device).read_text(encoding="utf-8")):
             case {"by": int(by), "pid": int(pid), "command": str(command), "since": int() | float() as since}:
                 with contextlib.suppress(PermissionError):
                     os.kill(by, 0)
-                return Holder(pid, command, max(0.0, time.monotonic() - since))
+                return Holder(pid, command, max(0.0, time.monotonic() - since), _is_stopped(by))
+    for ticket in sorted(_queue(lease_file(device)).glob("[0-9]*-*-*")):
+        since_ns, waiter, _ = map(int, ticket.name.split("-"))
+        if _is_stopped(waiter):
+            return Holder(waiter, _printed(_words_of(waiter)), (time.monotonic_ns() - since_ns) / 1e9, True)
     return None
 
 
@@ -97,11 +105,22 @@ def lease_file(device: str) -> Path:
     return Path(folder, f"dojoir-{user}-{device}.lease")
 
 
+def _queue(path: Path) -> Path:
+    """The folder of the tickets of a lease: `TIME-PROCESS-NUMBER`."""
+    return Path(f"{path}.queue")
+
+
+def _is_stopped(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+    return False
+
+
 @contextlib.contextmanager
 def _ticket(path: Path, locks: Any) -> Iterator[Any]:
     """A place in the queue before a lease, and whether it is the first. A ticket that nobody has locked is one of a
     process that has ended, and is taken away."""
-    folder = Path(f"{path}.queue")
+    folder = _queue(path)
     mine = folder / f"{time.monotonic_ns():020d}-{os.getpid()}-{next(_NUMBERS)}"
     try:
         folder.mkdir(exist_ok=True)
@@ -157,8 +176,18 @@ def _asker() -> tuple[int, str]:
     """The process that somebody has started, of which this one is a worker, and its command."""
     pid, words = os.getpid(), " ".join(sys.argv)
     with contextlib.suppress(OSError, ValueError):
-        while OURS in (shown := Path(f"/proc/{pid}/cmdline").read_bytes()):
+        while OURS in Path(f"/proc/{pid}/cmdline").read_bytes():
             pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        words = " ".join(shown.decode(errors="replace").split("\0"))
+        words = _words_of(pid) or words
+    return pid, _printed(words)
+
+
+def _words_of(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+    return ""
+
+
+def _printed(words: str) -> str:
     words = "".join(one if one.isprintable() else " " for one in words).strip() or "python"
-    return pid, words if len(words) <= LONGEST_WORD else f"{words[: LONGEST_WORD - 3]}..."
+    return words if len(words) <= LONGEST_WORD else f"{words[: LONGEST_WORD - 3]}..."

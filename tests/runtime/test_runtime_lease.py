@@ -138,6 +138,26 @@ def test_who_came_first_is_next(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.queue/*"))
 
 
+def test_a_stopped_process_in_the_queue_is_named() -> None:
+    """Ctrl-Z: those behind it wait, and are told for whom."""
+    with timing_lease():
+        waiter = subprocess.Popen([sys.executable, "-c", WAITER, "none", "x"], stdout=subprocess.PIPE, text=True)
+        assert waiter.stdout is not None and waiter.stdout.readline() == "waits\n"
+        time.sleep(0.2)
+        os.kill(waiter.pid, signal.SIGSTOP)
+    try:
+        with (
+            pytest.raises(dojoir.RunError, match=f"kill -CONT {waiter.pid} ") as error,
+            timing_lease(longest_wait=0.3),
+        ):
+            raise AssertionError("the lease is free")
+        assert f"process {waiter.pid} (" in str(error.value) and error.value.diagnostic.code == "busy"
+    finally:
+        os.kill(waiter.pid, signal.SIGKILL)
+        waiter.wait()
+        waiter.stdout.close()
+
+
 def test_a_ticket_of_a_process_that_was_killed_holds_nobody_up(tmp_path: Path) -> None:
     with timing_lease():
         waiter = subprocess.Popen([sys.executable, "-c", WAITER, "none", "x"], stdout=subprocess.PIPE, text=True)
