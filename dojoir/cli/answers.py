@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import dojoir
 from dojoir.cli.optimizing import own_structures
@@ -18,29 +18,12 @@ Answer = tuple[str, int]
 
 
 def answer(options: Options, trace: dojoir.Trace) -> Answer:
-    """All that is asked for, in a fixed order. Raises DojoError."""
-    asked: list[Callable[[Options, dojoir.Trace], Answer]] = []
-    if options.moves:
-        asked.append(_moves)
-    if options.explain is not None:
-        asked.append(_explain)
-    if options.find is not None:
-        asked.append(_find)
-    if options.cost:
-        asked.append(_cost)
-    if options.plan:
-        asked.append(_plan)
-    if options.emit is not None:
-        asked.append(_emit)
-    if options.run:
-        asked.append(run_kernel)
-    if options.check:
-        asked.append(check_kernel)
-    if options.time:
-        asked.append(time_kernel)
+    """All that is asked for, in the order of _ASKED. Raises DojoError."""
     texts: list[str] = []
     status = FINE
-    for ask in asked:
+    for name, ask in _ASKED.items():
+        if getattr(options, name) in (None, False):
+            continue
         text, its = ask(options, trace)
         texts.append(text)
         status = status or its
@@ -71,51 +54,42 @@ def doing(options: Options) -> str:
     return ", ".join(word for word, is_asked in asked.items() if is_asked) or "answering"
 
 
+def _said(options: Options, data: object, text: str, status: int = FINE) -> Answer:
+    return (json.dumps(data) if options.json else text) + "\n", status
+
+
 def _moves(options: Options, trace: dojoir.Trace) -> Answer:
     listed = [str(move) for move in dojoir.moves(trace.kernel, options.target)]
-    if options.json:
-        return json.dumps({"moves": listed}) + "\n", FINE
-    return "".join(f"{move}\n" for move in listed), FINE
+    text, status = _said(options, {"moves": listed}, "\n".join(listed))
+    return text if listed or options.json else "", status
 
 
 def _explain(options: Options, trace: dojoir.Trace) -> Answer:
     assert options.explain is not None
     verdict = dojoir.suggest(trace.kernel, options.explain)
-    status = FINE if verdict else INPUT
-    if options.json:
-        return json.dumps({"move": options.explain, **verdict.to_json()}) + "\n", status
-    return f"{verdict}\n", status
+    return _said(options, {"move": options.explain, **verdict.to_json()}, str(verdict), FINE if verdict else INPUT)
 
 
 def _find(options: Options, trace: dojoir.Trace) -> Answer:
     assert options.find is not None
     found = dojoir.find(trace.kernel, options.find)
-    if options.json:
-        matches = [{"place": match.place, "line": match.line, "text": match.text} for match in found]
-        return json.dumps({"find": matches}) + "\n", FINE
+    matches = [{"place": match.place, "line": match.line, "text": match.text} for match in found]
     wide = max(len(match.place) for match in found)
-    return "".join(f"{match.place:<{wide}}  line {match.line:<4} {match.text}\n" for match in found), FINE
+    lines = (f"{match.place:<{wide}}  line {match.line:<4} {match.text}" for match in found)
+    return _said(options, {"find": matches}, "\n".join(lines))
 
 
 def _cost(options: Options, trace: dojoir.Trace) -> Answer:
-    cost = dojoir.cost(trace.kernel)
-    if options.json:
-        return json.dumps(cost.to_json(dict(options.sizes))) + "\n", FINE
-    return cost.describe(dict(options.sizes)) + "\n", FINE
+    cost, sizes = dojoir.cost(trace.kernel), dict(options.sizes)
+    return _said(options, cost.to_json(sizes), cost.describe(sizes))
 
 
 def _plan(options: Options, trace: dojoir.Trace) -> Answer:
     made = dojoir.plan(
-        trace.kernel,
-        options.target,
-        sizes=dict(options.sizes),
-        threads=options.threads,
-        cpu=options.cpu,
+        trace.kernel, options.target, sizes=dict(options.sizes), threads=options.threads, cpu=options.cpu,
         structures=own_structures(options),
-    )
-    if options.json:
-        return json.dumps(made.to_json()) + "\n", FINE
-    return f"{made}\n", FINE
+    )  # fmt: skip
+    return _said(options, made.to_json(), str(made))
 
 
 def _emit(options: Options, trace: dojoir.Trace) -> Answer:
@@ -124,3 +98,10 @@ def _emit(options: Options, trace: dojoir.Trace) -> Answer:
     text = dojoir.emit(trace.kernel, options.emit, cpu=options.cpu, watch=watch)
     note_without_grid(trace.kernel, options.emit, options.json)
     return text, FINE
+
+
+_ASKED: Mapping[str, Callable[[Options, dojoir.Trace], Answer]] = {
+    "moves": _moves, "explain": _explain, "find": _find, "cost": _cost, "plan": _plan, "emit": _emit,
+    "run": run_kernel, "check": check_kernel, "time": time_kernel,
+}  # fmt: skip
+"""The answer to each option that asks."""

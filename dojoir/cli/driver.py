@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import dojoir
 from dojoir.cli import chunks, listing
@@ -106,13 +105,7 @@ def _pipeline(options: Options) -> list[dojoir.Move | dojoir.Pass]:
         return []
     if not text.startswith("@") or "(" in text.split("\n")[0]:
         return dojoir.parse_pipeline(text, passes=passes, machine=machine)
-    path = Path(text[1:])
-    try:
-        return dojoir.parse_pipeline(path.read_text(encoding="utf-8"), str(path), passes, machine)
-    except OSError as error:
-        raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "cannot-read") from None
-    except UnicodeDecodeError:
-        raise dojoir.ArgumentError(f"{path} is not UTF-8 text", "not-text") from None
+    return dojoir.parse_pipeline(chunks.read_input(text[1:]), text[1:], passes, machine)
 
 
 def _process(options: Options, chunk: chunks.Chunk, pipeline: list[dojoir.Move | dojoir.Pass]) -> tuple[str, int]:

@@ -17,14 +17,10 @@ def library(options: Options, traces: Sequence[dojoir.Trace]) -> str:
     folder = Path(options.output)
     given = dict(options.sizes)
     sizes = {t.kernel.name: {**default_sizes(t.kernel, given), **given} for t in traces} if options.time else None
+    target = "c" if options.target == "llvm" else options.target  # C where none was asked for
     written = dojoir.write_library(
-        traces, folder, name=folder.resolve().name, target=_target(options), check=options.check, sizes=sizes
+        traces, folder, name=folder.resolve().name, target=target, check=options.check, sizes=sizes
     )
     if options.json:
         return json.dumps({"folder": str(folder), "files": list(written.files)}) + "\n"
     return f"{written}\n"
-
-
-def _target(options: Options) -> str:
-    """The target asked for; C where none was."""
-    return "c" if options.target == "llvm" else options.target

@@ -15,7 +15,7 @@ def optimized(options: Options, kernel: dojoir.Kernel) -> dojoir.Trace:
     machine. Raises DojoError."""
     known = None
     if options.db:
-        from dojoir.records.existing import existing
+        from dojoir.records.upkeep import existing
 
         known = existing(options.db)
     choice = dojoir.schedules.choose(

@@ -214,41 +214,29 @@ class Options:
     @property
     def conflicts(self) -> Iterator[str]:
         """The conflict between options, with its cure."""
-        if self.replay:
-            if self.input != "-":
-                yield "--replay takes the kernel from the trace: leave FILE out"
-            if self.fp:
-                yield "--replay takes the kernel from the trace, and its fp mode: leave --fp out"
-            if self.chain:
-                yield "--replay takes the kernel from the trace: leave --chain out"
-            if self.optimize:
-                yield "--replay brings its moves: leave -O out"
-            if self.split_input_file:
-                yield "--replay and --split-input-file do not go together"
-        if self.save_trace and self.split_input_file:
-            yield "--save-trace writes one trace: not with --split-input-file"
-        if self.emit == "lib" and self.output in {None, "-"}:
-            yield "--emit lib writes a folder: name it with -o DIR"
-        if self.emit == "lib" and (self.run or self.moves or self.explain):
-            yield "--emit lib goes with --check and --time only"
-        if (self.rename or self.keep) and not self.chain:
-            yield "--rename and --keep are for --chain"
-        if self.why and not (self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
-            yield "--why is for -O and -p optimize"
-        if self.db and not (self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
-            yield "--db is for -O and -p optimize"
-        if self.measure and not (self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
-            yield "--measure is for -O and -p optimize"
-        if self.structure and not (self.plan or self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
-            yield "--structure is for -O, --plan and -p optimize"
-        if self.structure and not self.load:
-            yield "--structure names a pass of a file: give the file with --load"
-        if self.print_lir and not self.emit:
-            yield "--print-lir-after-all shows what --emit lowers: name a target with it"
-        if self.inputs and not (self.run or self.check):
-            yield "--inputs is for --run and --check"
-        if self.names and self.canonical:
-            yield "--canonical is the text in depth style: leave --names out"
+        optimizes = self.optimize or re.search(r"\boptimize\b", self.pipeline or "")
+        from_trace, lib = "--replay takes the kernel from the trace", self.emit == "lib"
+        found = {
+            f"{from_trace}: leave FILE out": self.replay and self.input != "-",
+            f"{from_trace}, and its fp mode: leave --fp out": self.replay and self.fp,
+            f"{from_trace}: leave --chain out": self.replay and self.chain,
+            "--replay brings its moves: leave -O out": self.replay and self.optimize,
+            "--replay and --split-input-file do not go together": self.replay and self.split_input_file,
+            "--save-trace writes one trace: not with --split-input-file": self.save_trace and self.split_input_file,
+            "--emit lib writes a folder: name it with -o DIR": lib and self.output in {None, "-"},
+            "--emit lib goes with --check and --time only": lib and (self.run or self.moves or self.explain),
+            "--rename and --keep are for --chain": (self.rename or self.keep) and not self.chain,
+            "--why is for -O and -p optimize": self.why and not optimizes,
+            "--db is for -O and -p optimize": self.db and not optimizes,
+            "--measure is for -O and -p optimize": self.measure and not optimizes,
+            "--structure is for -O, --plan and -p optimize": self.structure and not (self.plan or optimizes),
+            "--structure names a pass of a file: give the file with --load": self.structure and not self.load,
+            "--print-lir-after-all shows what --emit lowers: name a target with it": self.print_lir
+            and not self.emit,
+            "--inputs is for --run and --check": self.inputs and not (self.run or self.check),
+            "--canonical is the text in depth style: leave --names out": self.names and self.canonical,
+        }
+        return (text for text, is_so in found.items() if is_so)
 
 
 class _Parser(argparse.ArgumentParser):

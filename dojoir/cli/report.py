@@ -56,10 +56,12 @@ def warn_if_unsafe(trace: dojoir.Trace, as_json: bool) -> None:
     """Says on stderr which moves of a trace were made without the checker, if any were."""
     why = trace.unchecked
     if why is not None:
-        name = trace.start.name
-        data = {"warning": {"code": "unsafe-trace", "message": f"{name} was {why}"}}
-        line = f"dojoir-opt: warning[unsafe-trace]: {name} was {why}"
-        say(json.dumps(data) if as_json else line)
+        _note("warning", "unsafe-trace", f"{trace.start.name} was {why}", as_json)
+
+
+def _note(kind: str, code: str, message: str, as_json: bool) -> None:
+    data = {"warning": {"code": code, "message": message}}
+    say(json.dumps(data) if as_json else f"dojoir-opt: {kind}[{code}]: {message}")
 
 
 def note_without_grid(kernel: dojoir.Kernel, target: str, as_json: bool) -> None:
@@ -76,8 +78,7 @@ def note_without_grid(kernel: dojoir.Kernel, target: str, as_json: bool) -> None
         f"{kernel.name} has no scope over the grid of a GPU, so that one block does all of it: -O makes a schedule "
         f"for {target}, and bind(PLACE, gx) spreads one scope"
     )
-    data = {"warning": {"code": code, "message": message}}
-    say(json.dumps(data) if as_json else f"dojoir-opt: note[{code}]: {message}")
+    _note("note", code, message, as_json)
 
 
 def report_bug(error: Exception, command: str = "dojoir-opt") -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from textwrap import wrap
 
 import dojoir
 from dojoir import runtime
-from dojoir.cli.bounds import bound_facts, bound_lines
 from dojoir.cli.options import Options
+from dojoir.cli.output import columns
 from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.running import read_inputs
 from dojoir.support.seconds import format_seconds
@@ -77,10 +78,18 @@ def time_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
         times: dict[str, object] = {
             name: _facts(row, together.measurements[0], dict(rows)["as written"]) for name, row in rows
         }
-        bound = {} if found is None else {"bound": bound_facts(found, moves)}
+        bound = {} if found is None else {"bound": {"kind": found.kind, "why": found.why, "moves": moves}}
         return json.dumps({"time": times, **bound}) + "\n", FINE
     table = _table(trace.kernel.name, sizes, rows)
     return table if found is None else table + bound_lines(found, moves), FINE
+
+
+def bound_lines(found: runtime.Bottleneck, moves: list[str]) -> str:
+    """What bounds the kernel, and the legal moves that address it: lines below the table, in 80 columns."""
+    lines = wrap(f"bound by {found}", 80, subsequent_indent="  ")
+    if moves:
+        lines += wrap(f"  legal moves that address it: {'; '.join(moves)}", 80, subsequent_indent="    ")
+    return "\n".join(lines) + "\n"
 
 
 def _after_moves(count: int) -> str:
@@ -130,15 +139,7 @@ def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, runtime.Measu
                 "" if row is base else f"{ratio.median:.2f}x ({ratio.low:.2f} to {ratio.high:.2f})",
             ]
         )
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    text = "".join(
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        + "\n"
-        for line in lines
-    )
+    text = "".join(f"{line}\n" for line in columns(lines, right=True))
     about = f"medians and their {first.confidence:.0%} intervals; ceiling: share of that of {first.bound_by}\n"
     text = f"{title} on {first.target}, {first.where}\n{about}{text}"
     if noisy:

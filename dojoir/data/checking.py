@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dojoir
-from dojoir.data.exporting import read_about, read_episodes, read_steps
+from dojoir.data.exporting import counted, read_about, read_episodes, read_steps
 from dojoir.data.forms import Dataset, Episode, Step
 from dojoir.data.splitting import shape
 from dojoir.support.public import public
@@ -80,22 +80,16 @@ def proof_of(step: Step, about: Dataset) -> str | None:
             return "its start has another hash"
         for move in step.way:
             trace.apply(move)
-        said = _is(trace.kernel, step.before, step.text, "before")
-        if said is not None:
-            return said
+        wrong = _differs_from(trace.kernel, step.before, step.text, "before")
         trace.apply(step.move)
-        said = _is(trace.kernel, step.after, step.text_after, "after")
-        if said is not None:
-            return said
-        for one in step.offered:
-            if one.move == step.move and one.verdict != "legal":
-                return f"its own move is said to be {one.verdict}"
+        wrong = wrong or _differs_from(trace.kernel, step.after, step.text_after, "after")
     except dojoir.DojoError as error:
         return error.diagnostic.message
-    return None
+    verdicts = (one.verdict for one in step.offered if one.move == step.move and one.verdict != "legal")
+    return wrong or next((f"its own move is said to be {verdict}" for verdict in verdicts), None)
 
 
-def _is(kernel: dojoir.Kernel, hash: str, text: str, what: str) -> str | None:
+def _differs_from(kernel: dojoir.Kernel, hash: str, text: str, what: str) -> str | None:
     if kernel.hash != hash:
         return f"the moves lead to another kernel than the one {what}"
     if dojoir.to_text(kernel) != text:
@@ -113,11 +107,9 @@ def _differs(folder: Path, name: str, about: Dataset) -> bool:
 
 
 def _of_counts(about: Dataset, steps: Sequence[Step], episodes: Sequence[Episode]) -> list[str]:
-    found = []
-    said = (("splits", about.splits, Counter(step.split for step in steps)),
-            ("labels", about.labels, Counter(step.label for step in steps)),
-            ("kernels", about.kernels, Counter(step.kernel for step in steps)))  # fmt: skip
-    found += [f"the counts of {name} are others" for name, told, counted in said if dict(told) != dict(counted)]
+    names, told = ("splits", "labels", "kernels"), (about.splits, about.labels, about.kernels)
+    said = zip(names, told, counted(steps), strict=True)
+    found = [f"the counts of {name} are others" for name, one, other in said if dict(one) != other]
     if about.counts.get("steps") != len(steps) or about.counts.get("episodes") != len(episodes):
         found.append("the counts of steps and episodes are others")
     twice = [one for one, count in Counter(step.id for step in steps).items() if count > 1]

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import dojoir
+from dojoir.cli.output import writing
 from dojoir.data.forms import (
     ABOUT,
     EPISODES,
@@ -30,13 +31,14 @@ from dojoir.data.splitting import splits_of
 from dojoir.data.steps import Making, episodes_of, steps_of
 from dojoir.data.trees import Tree, tree_of
 from dojoir.evidence.bundle import STATES
-from dojoir.evidence.reading import Bundle, every, read_text
+from dojoir.evidence.reading import Bundle, every, read, read_text
 from dojoir.evidence.writing import UNFINISHED
-from dojoir.records.forms import from_text, to_data, to_text
+from dojoir.records.forms import from_text, json_of, of_version, to_data, to_text
 from dojoir.support.files import write_file
 from dojoir.support.public import Amount, public, public_class
 
 Say = Callable[[str], object]
+T = TypeVar("T")
 
 
 @public_class
@@ -74,8 +76,6 @@ class Filters:
 def bundles_in(places: Sequence[Path]) -> tuple[list[Bundle], list[str]]:
     """The bundles in some folders of runs, of rollouts (their `runs`), or that are bundles themselves, by name, and
     what cannot be read. Raises ArgumentError, `no-run`, for a folder without any."""
-    from dojoir.evidence.reading import read
-
     found: dict[Path, Bundle] = {}
     wrong: list[str] = []
     for place in places:
@@ -112,14 +112,11 @@ def export(
     is_new = _check_folder(folder)
     bundles, left_out = bundles_in([Path(one) for one in places])
     splits = splits_of(_starts(bundles, left_out))
-    taken: dict[str, str] = {}
-    ways: dict[str, str] = {}
-    found = Counter[str]()
-    by_split, by_label, by_kernel = Counter[str](), Counter[str](), Counter[str]()
+    taken: dict[str, Step] = {}
+    ways: dict[str, Episode] = {}
     starts: dict[str, Begun] = {}
     sources: list[Source] = []
-    versions: set[str] = set()
-    machines: set[str] = set()
+    filtered = duplicates = 0
     for number, bundle in enumerate(bundles, 1):
         tree = _tree(bundle, splits, left_out)
         if tree is None:
@@ -127,20 +124,14 @@ def export(
         making = Making(splits[bundle.run.start], cards)
         before = len(taken)
         for step in steps_of(tree, making):
-            if not filters.takes(step):
-                found["filtered"] += 1
-            elif step.id in taken:
-                found["duplicates"] += 1
-            else:
-                taken[step.id] = _line(step)
-                by_split[step.split] += 1
-                by_label[step.label] += 1
-                by_kernel[step.kernel] += 1
-                versions.add(step.versions)
-                machines.add(step.machine)
+            is_taken = filters.takes(step)
+            filtered += not is_taken
+            duplicates += is_taken and step.id in taken
+            if is_taken:
+                taken.setdefault(step.id, step)
         for episode in episodes_of(tree, making):
-            if filters.takes(episode) and episode.id not in ways:
-                ways[episode.id] = _line(episode)
+            if filters.takes(episode):
+                ways.setdefault(episode.id, episode)
         if len(taken) > before:
             starts[bundle.run.start] = _begun(bundle, splits)
             sources.append(_source(bundle))
@@ -150,15 +141,15 @@ def export(
             folder.rmdir()
         why = f": {left_out[0]}" if left_out else ""
         raise dojoir.ArgumentError(f"no step of these runs is left{why}", "empty-dataset")
+    steps = [*taken.values()]
     written = {
-        STEPS: _written(folder / STEPS, taken.values()), EPISODES: _written(folder / EPISODES, ways.values())
+        STEPS: lines_written(folder / STEPS, steps), EPISODES: lines_written(folder / EPISODES, ways.values())
     }  # fmt: skip
-    counts = {"steps": len(taken), "episodes": len(ways), "filtered": found["filtered"]}
+    counts = {"steps": len(steps), "episodes": len(ways), "filtered": filtered}
     about = Dataset(
-        FORMAT, VERSION, dojoir.__version__, counts,
-        _sorted(by_split), _sorted(by_label), _sorted(by_kernel), written, dict(sorted(starts.items())),
-        tuple(sources), filters.told(), tuple(sorted(versions)), tuple(sorted(machines)), found["duplicates"],
-        tuple(left_out),
+        FORMAT, VERSION, dojoir.__version__, counts, *counted(steps), written, dict(sorted(starts.items())),
+        tuple(sources), filters.told(), tuple(sorted({step.versions for step in steps})),
+        tuple(sorted({step.machine for step in steps})), duplicates, tuple(left_out),
     )  # fmt: skip
     write_file(folder / ABOUT, to_text(about))
     return about
@@ -172,39 +163,41 @@ def read_about(folder: str | Path) -> Dataset:
     if not path.is_file():
         raise dojoir.ArgumentError(f"{folder} is no data set: it has no {ABOUT}", "no-dataset")
     text = read_text(path)
-    try:
-        number = json.loads(text).get("version")
-    except (ValueError, AttributeError, RecursionError):
-        raise dojoir.ArgumentError(f"{path} is not JSON of a data set", "bad-record") from None
-    if type(number) is int and number > VERSION:
-        raise dojoir.ArgumentError(
-            f"{path} is of version {number}, and this dojoir reads up to {VERSION}: update dojoir", "newer-record"
-        )
-    return from_text(Dataset, text, str(path))
-
-
-def read_steps(folder: str | Path) -> Iterator[Step]:
-    """The steps of a data set. Raises ArgumentError, `bad-record` with the line, `cannot-read`."""
-    path = _path(folder) / STEPS
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        yield from_text(Step, line, f"{path}:{number}")
-
-
-def read_episodes(folder: str | Path) -> Iterator[Episode]:
-    """The episodes of a data set. Raises as `read_steps` does."""
-    path = _path(folder) / EPISODES
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        yield from_text(Episode, line, f"{path}:{number}")
+    return of_version(Dataset, json_of(text, str(path)), str(path), VERSION)
 
 
 @public
-def _path(folder: str | Path) -> Path:
-    return Path(folder)
+def read_steps(folder: str | Path) -> Iterator[Step]:
+    """The steps of a data set. Raises ArgumentError, `bad-record` with the line, `cannot-read`."""
+    return _lines(Step, Path(folder) / STEPS)
+
+
+@public
+def read_episodes(folder: str | Path) -> Iterator[Episode]:
+    """The episodes of a data set. Raises as `read_steps` does."""
+    return _lines(Episode, Path(folder) / EPISODES)
+
+
+def _lines(kind: type[T], path: Path) -> Iterator[T]:
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        yield from_text(kind, line, f"{path}:{number}")
 
 
 def lines_written(path: Path, values: Iterable[object]) -> File:
     """Writes values as lines of JSON, whole or not at all."""
-    return _written(path, map(_line, values))
+    lines = [json.dumps(to_data(one), allow_nan=False, separators=(",", ":")) for one in values]
+    data = "".join(f"{line}\n" for line in lines).encode()
+    write_file(path, data)
+    return File(len(lines), len(data), hashlib.sha256(data).hexdigest())
+
+
+def counted(steps: Sequence[Step]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """How many steps are of each split, of each label, and of each kernel."""
+
+    def of(name: str) -> dict[str, int]:
+        return dict(sorted(Counter(getattr(step, name) for step in steps).items()))
+
+    return of("split"), of("label"), of("kernel")
 
 
 def _starts(bundles: Sequence[Bundle], left_out: list[str]) -> Iterator[dojoir.Kernel]:
@@ -251,23 +244,6 @@ def _check_folder(folder: Path) -> bool:
     if ABOUT not in there and any(name not in own and not name.startswith(UNFINISHED) for name in there):
         raise dojoir.ArgumentError(f"{folder} holds something else: name another folder", "not-empty")
     is_new = not folder.exists()
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise dojoir.ArgumentError(f"cannot write to {folder}: {error.strerror or error}", "cannot-write") from None
     return is_new
-
-
-def _written(path: Path, lines: Iterable[str]) -> File:
-    given = [*lines]
-    data = "".join(f"{line}\n" for line in given).encode()
-    write_file(path, data)
-    return File(len(given), len(data), hashlib.sha256(data).hexdigest())
-
-
-def _line(value: object) -> str:
-    return json.dumps(to_data(value), allow_nan=False, separators=(",", ":"))
-
-
-def _sorted(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items()))

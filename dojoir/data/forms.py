@@ -79,12 +79,9 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class Step:
-    """A step: the state before as text, the moves offered, the one made, the state after, and what became of
-    that. `way` are the moves from the start to the state before. `speed` is how many times as fast as the start
-    the state after is. `label` compares the times of both states: `unsure` where their intervals meet and
-    neither is within 2% of the other, `failed` for a state that is wrong, crashed or could not be built.
-    `features` are those of the text before, `features_after` of the one after."""
+class Played:
+    """The fields that steps and episodes share: where they come from, and how states were timed. `id` is the same
+    for the same in the same context; `start` is the hash of the first kernel."""
 
     id: str
     run: str
@@ -97,6 +94,16 @@ class Step:
     sizes: tuple[Size, ...]
     threads: int
     protocol: str
+
+
+@dataclass(frozen=True)
+class Step(Played):
+    """A step: the state before as text, the moves offered, the one made, the state after, and what became of
+    that. `way` are the moves from the start to the state before. `speed` is how many times as fast as the start
+    the state after is. `label` compares the times of both states: `unsure` where their intervals meet and
+    neither is within 2% of the other, `failed` for a state that is wrong, crashed or could not be built.
+    `features` are those of the text before, `features_after` of the one after."""
+
     versions: str
     way: tuple[str, ...]
     before: str
@@ -116,22 +123,11 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Episode:
+class Episode(Played):
     """A way from the start to a state that none follows, or to the answer of a run: the moves, and after each
     the hash, the status and the seconds. `best_at` is the number of the fastest, from 1; null where none was
     timed."""
 
-    id: str
-    run: str
-    task: str
-    kernel: str
-    start: str
-    split: Split
-    machine: str
-    target: str
-    sizes: tuple[Size, ...]
-    threads: int
-    protocol: str
     moves: tuple[str, ...]
     states: tuple[str, ...]
     statuses: tuple[str, ...]

@@ -128,19 +128,9 @@ def _about(tree: Tree, context: Context, sizes: Mapping[str, int], split: Split)
 
 def _id(tree: Tree, context: Context, state: str, move: str) -> str:
     """The same for the same move at the same state in the same context: by it duplicates are told."""
-    words = "\0".join(
-        (
-            tree.bundle.run.start,
-            context.machine,
-            context.target,
-            context.sizes,
-            str(context.threads),
-            context.protocol,
-            state,
-            move,
-        )
-    )
-    return hashlib.sha256(words.encode()).hexdigest()[:20]
+    at = (context.machine, context.target, context.sizes, str(context.threads), context.protocol)
+    words = (tree.bundle.run.start, *at, state, move)
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:20]
 
 
 @lru_cache(4096)

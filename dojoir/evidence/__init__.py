@@ -8,8 +8,9 @@ from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.evidence.benching import bench
+    from dojoir.evidence.bundle import Gate
     from dojoir.evidence.figures import Bench, Shape, Times, fast_p
-    from dojoir.evidence.gates import Asked, Gate, Gates, gate, gate_lines
+    from dojoir.evidence.gates import Asked, Gates, gate, gate_lines
     from dojoir.evidence.peers import PEERS, TorchFunction
     from dojoir.records.forms import from_text, schema, to_data, to_text
 

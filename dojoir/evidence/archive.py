@@ -13,7 +13,8 @@ from pathlib import Path
 
 import dojoir
 from dojoir.evidence import bundle
-from dojoir.evidence.claims import Check, Proof, Prover
+from dojoir.evidence.bundle import Said
+from dojoir.evidence.claims import Proof, Prover
 from dojoir.evidence.reading import Bundle, decoded, read_bytes, read_run
 from dojoir.support.files import write_file
 
@@ -91,7 +92,7 @@ def check(path: Path) -> Proof:
     data = read_bytes(path, MOST_BYTES + (1 << 20))
     found: list[Bundle] = []
 
-    def archive() -> Check:
+    def archive() -> Said:
         files = unpacked(data, path.name)
         run = read_run(decoded(files[bundle.RUN], bundle.RUN), bundle.RUN)
         found.append(Bundle(Path(path.name), run, files))

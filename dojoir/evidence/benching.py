@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import dojoir
 from dojoir import runtime
+from dojoir.evidence.bundle import Verdict
 from dojoir.evidence.figures import (
     ITSELF,
     Bench,
     Ceiling,
-    Correct,
     Report,
     Shape,
     Status,
@@ -98,7 +98,7 @@ def bench_of(
     threads: int,
     protocol: str,
     shapes: Sequence[Shape],
-    correct: Correct = "not-run",
+    correct: Verdict = "not-run",
     reason: str = "it was not asked for",
     reports: Sequence[Report] = (),
 ) -> Bench:
@@ -142,9 +142,9 @@ def _times(row: runtime.Measurement) -> Times:
     return timed(row.name, row.samples, None, row.difference if math.isfinite(row.difference) else None)
 
 
-def _checked(trace: dojoir.Trace, target: str, threads: int, check: bool) -> tuple[Correct, str, list[Report]]:
+def _checked(trace: dojoir.Trace, target: str, threads: int, check: bool) -> tuple[Verdict, str, list[Report]]:
     """Whether the kernel gives what the text means, and how they were compared."""
-    status: Correct = "not-run"
+    status: Verdict = "not-run"
     if not check:
         return status, "it was not asked for", []
     try:

@@ -6,10 +6,11 @@ written whole at the beginning and at the end, where it lists every other file w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import dojoir
 from dojoir import runtime
 
 VERSION = 2
@@ -54,13 +55,30 @@ class Listed:
     sha256: str
 
 
+Said = tuple[Verdict, str]
+"""A verdict, and why."""
+
+NOT_ASKED = ("busy", "no-room")
+"""The codes of errors that say nothing of a kernel: an evaluator does not take it, or the machine has no room."""
+
+
+def said(ask: Callable[[], Said]) -> Said:
+    """The answer to a question. An error is one too: that a compiler or a device is missing, or that it fails."""
+    try:
+        return ask()
+    except dojoir.DojoError as error:
+        is_missing = isinstance(error, dojoir.ToolchainError) or error.diagnostic.code in NOT_ASKED
+        return "unavailable" if is_missing else "fail", error.diagnostic.message
+
+
 @dataclass(frozen=True)
-class Judged:
-    """The outcome of a gate: its status, why, and the file of the bundle that shows it, empty for none."""
+class Gate:
+    """The outcome of a gate, or of a check: its status, why, and the file of the bundle that shows it, empty for
+    none."""
 
     name: str
     status: Verdict
-    reason: str
+    reason: str = ""
     file: str = ""
 
 
@@ -116,7 +134,7 @@ class Run:
     moves: int = 0
     states: int = 0
     gained: tuple[Gained, ...] = ()
-    gates: tuple[Judged, ...] = ()
+    gates: tuple[Gate, ...] = ()
     code: Code | None = None
     files: tuple[Listed, ...] = ()
     notes: tuple[str, ...] = field(default_factory=tuple)

@@ -28,18 +28,17 @@ from dojoir.evidence.bundle import (
     START,
     STATES,
     TRACE,
-    Judged,
+    Gate,
     Run,
-    Verdict,
+    Said,
+    said,
 )
 from dojoir.evidence.figures import Bench, computed, sizes_in_words
 from dojoir.evidence.gates import FOLLOWS, NAMES, Gates, of_certificate, other_source
 from dojoir.evidence.reading import Bundle
 from dojoir.records import State
-from dojoir.records.forms import json_of, to_data
-from dojoir.records.lines import evaluated, read_line
-
-Check = tuple[Verdict, str]
+from dojoir.records.forms import from_data, json_of, to_data
+from dojoir.records.lines import ResultLine
 
 NEAR = 1e-9
 """The share by which a figure may differ from the one that follows, as it went through a text."""
@@ -58,7 +57,7 @@ class Claim:
     says: str
     files: tuple[str, ...]
     is_made: Callable[[Bundle], bool]
-    check: Callable[[Bundle], Check]
+    check: Callable[[Bundle], Said]
     needs: tuple[str, ...] = ()
 
 
@@ -67,7 +66,7 @@ class Proof:
     """The results of the checks of a bundle, in their order: a check that did not run never passes."""
 
     name: str
-    found: tuple[Judged, ...]
+    found: tuple[Gate, ...]
 
     @property
     def status(self) -> int:
@@ -83,7 +82,7 @@ class Proof:
         return self.status == 0
 
     @property
-    def first(self) -> Judged | None:
+    def first(self) -> Gate | None:
         """The first difference."""
         return next((one for one in self.found if one.status == "fail"), None)
 
@@ -102,40 +101,34 @@ class Prover:
     """Asks one thing after another; what fails blocks those that stand on it."""
 
     def __init__(self) -> None:
-        self.found: list[Judged] = []
+        self.found: list[Gate] = []
 
-    def ask(self, name: str, check: Callable[[], Check], needs: Sequence[str] = (), file: str = "") -> None:
+    def ask(self, name: str, check: Callable[[], Said], needs: Sequence[str] = (), file: str = "") -> None:
         """Asks, unless something that it stands on has not passed."""
         lacking = [one.name for one in self.found if one.name in needs and one.status != "pass"]
         if lacking:
-            self.found.append(Judged(name, "not-run", f"{lacking[0]} did not pass", file))
+            self.found.append(Gate(name, "not-run", f"{lacking[0]} did not pass", file))
             return
-        try:
-            status, reason = check()
-        except dojoir.ToolchainError as error:
-            status, reason = "unavailable", error.diagnostic.message
-        except dojoir.DojoError as error:
-            status, reason = "fail", error.diagnostic.message
-        self.found.append(Judged(name, status, reason, file))
+        self.found.append(Gate(name, *said(check), file))
 
     def ask_claims(self, given: Bundle | None) -> None:
         """Asks all that a bundle claims; where there is none, nothing is run."""
         for claim in CLAIMS:
             if given is None:
-                self.found.append(Judged(claim.name, "not-run", "there is no record", claim.files[0]))
+                self.found.append(Gate(claim.name, "not-run", "there is no record", claim.files[0]))
             elif claim.is_made(given):
                 self.ask(claim.name, functools.partial(claim.check, given), claim.needs, claim.files[0])
 
 
 # -- the record and the trace ------------------------------------------------------------------------------
-def _files(given: Bundle) -> Check:
+def _files(given: Bundle) -> Said:
     wrong = given.wrong_files()
     if not given.is_listed:
         return "undecided", f"the run is {given.run.status}: its files have no digests yet"
     return ("fail", "; ".join(wrong[:3])) if wrong else ("pass", f"{len(given.run.files)} files")
 
 
-def _events(given: Bundle) -> Check:
+def _events(given: Bundle) -> Said:
     run, lines = given.run, list(given.lines(EVENTS))
     if not given.is_listed:
         return "undecided", f"the run is {run.status}: it has not ended"
@@ -154,7 +147,7 @@ def _has_answer(given: Bundle) -> bool:
     return run.result is not None or run.moves > 0 or any(given.has(name) for name in (TRACE, FINAL, BENCH, GATES))
 
 
-def _moves(given: Bundle) -> Check:
+def _moves(given: Bundle) -> Said:
     """Each move, and the kernel after it beside what the states of the run say."""
     trace = given.trace
     if not trace.is_safe:
@@ -164,7 +157,7 @@ def _moves(given: Bundle) -> Check:
     return along(trace, given.states)
 
 
-def along(trace: dojoir.Trace, states: Sequence[State]) -> Check:
+def along(trace: dojoir.Trace, states: Sequence[State]) -> Said:
     """Whether the kernel after each move of a trace is the one that the states of a run say, if they do."""
     known = {(one.parent, one.move): one.hash for one in states if one.move is not None}
     before = trace.start.hash
@@ -178,12 +171,12 @@ def along(trace: dojoir.Trace, states: Sequence[State]) -> Check:
     return "pass", f"{len(trace.steps)} moves proved, {compared} kernels after them are those of the states"
 
 
-def _certified(given: Bundle) -> Check:
+def _certified(given: Bundle) -> Said:
     status, reason = of_certificate(given.certificate)
     return status, "by the core alone" if status == "pass" else reason
 
 
-def _ends(given: Bundle) -> Check:
+def _ends(given: Bundle) -> Said:
     """Whether both ends are those that the record says, by their texts."""
     run, answered = given.run, _has_answer(given)
     if given.start.hash != run.start or given.start.name != run.kernel:
@@ -200,7 +193,7 @@ def _ends(given: Bundle) -> Check:
     return "pass", ""
 
 
-def _source(given: Bundle) -> Check:
+def _source(given: Bundle) -> Said:
     """Whether the source is what `emit` gives; on another processor, that cannot be said where it is another."""
     run, source = given.run, given.source
     if source is None:
@@ -212,7 +205,7 @@ def _source(given: Bundle) -> Check:
     return ("fail", wrong) if wrong else ("pass", "")
 
 
-def _code(given: Bundle) -> Check:
+def _code(given: Bundle) -> Said:
     kept, text = given.run.code, given.text(CODE)
     assert kept is not None
     if text is None:
@@ -221,13 +214,14 @@ def _code(given: Bundle) -> Check:
     return ("pass", "") if is_same else ("fail", f"its digest is not that of {CODE}")
 
 
-def _states(given: Bundle) -> Check:
-    lines = [read_line(line) for line in (given.text(STATES) or "").splitlines()]
+def _states(given: Bundle) -> Said:
     results = 0
-    for number, line in enumerate(lines, 1):
-        if isinstance(line, dict) and "result" in line:
+    for number, text in enumerate((given.text(STATES) or "").splitlines(), 1):
+        data = json_of(text, f"{STATES}, line {number}")
+        if isinstance(data, dict) and "result" in data:
             results += 1
-            wrong = evaluated(State(str(line.get("of")), str(line["result"])), line).unfounded
+            line = from_data(ResultLine, data, f"{STATES}, line {number}")
+            wrong = line.of_state(State(line.of, line.result)).unfounded
             if wrong:
                 return "fail", f"{STATES}, line {number}: {wrong}"
     if results != given.run.states:
@@ -236,7 +230,7 @@ def _states(given: Bundle) -> Check:
 
 
 # -- figures -----------------------------------------------------------------------------------------------
-def _figures(given: Bundle) -> Check:
+def _figures(given: Bundle) -> Said:
     """Whether every bench is of the result of this run, and its figures are those of its samples."""
     checked, lacking = 0, ""
     old = given.run.version == 1
@@ -327,7 +321,7 @@ def _is_as_wide(bench: Bench, where: Sequence[Any], told: Any) -> bool:
     return bool(span.high - slack <= told <= max(samples) * (1 + NEAR))
 
 
-def _gained(given: Bundle) -> Check:
+def _gained(given: Bundle) -> Said:
     """A gain that a record has: those of version 1 kept none of the samples that it follows from."""
     found = {one.beside: one for one in given.gained}
     for one in given.run.gained:
@@ -340,7 +334,7 @@ def _gained(given: Bundle) -> Check:
 
 
 # -- gates -------------------------------------------------------------------------------------------------
-def _verdicts(given: Bundle) -> Check:
+def _verdicts(given: Bundle) -> Said:
     """Whether the verdicts of the gates follow from what was seen, the trace and the source."""
     run, gates = given.run, given.gates
     if gates is None:

@@ -10,14 +10,9 @@ from dojoir import runtime
 from dojoir.evidence.bundle import Code
 
 
-def code_of(kernel: dojoir.Kernel, target: str) -> Code | None:
-    """The machine code of a kernel as LLVM gives it, by its digest; None for what another compiler makes."""
-    found = code_and_text(kernel, target)
-    return None if found is None else found[0]
-
-
 def code_and_text(kernel: dojoir.Kernel, target: str) -> tuple[Code, str] | None:
-    """The same, and the text that the digest is of."""
+    """The machine code of a kernel as LLVM gives it, by its digest, and the text that this is of; None for what
+    another compiler makes."""
     name, _, cpu = target.partition("@")
     if name != "llvm":
         return None

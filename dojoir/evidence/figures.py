@@ -13,10 +13,9 @@ from typing import Any, Literal
 
 import dojoir
 from dojoir import runtime
-from dojoir.evidence.bundle import Gained
+from dojoir.evidence.bundle import Gained, Verdict
 
 Status = Literal["ok", "failed", "unavailable"]
-Correct = Literal["pass", "fail", "undecided", "not-run", "unavailable"]
 
 CONFIDENCE = 0.95
 """Of every interval."""
@@ -43,9 +42,9 @@ class Report:
         return cls(dict(sizes or {}), report.status, len(report.cases), reason)
 
 
-def of_reports(reports: Sequence[Report]) -> tuple[Correct, str]:
+def of_reports(reports: Sequence[Report]) -> tuple[Verdict, str]:
     """The verdict of some comparisons, and the reason: `pass` only where something was compared in each."""
-    statuses: tuple[tuple[str, Correct], ...] = (("failed", "fail"), ("undecided", "undecided"))
+    statuses: tuple[tuple[str, Verdict], ...] = (("failed", "fail"), ("undecided", "undecided"))
     for status, verdict in statuses:
         for one in reports:
             if one.status == status:
@@ -127,7 +126,7 @@ class Bench:
     protocol: str
     machine: str
     versions: str
-    correct: Correct
+    correct: Verdict
     reason: str
     shapes: tuple[Shape, ...]
     reports: tuple[Report, ...] = ()

@@ -6,18 +6,18 @@ all pass; nothing weighs one against another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import dojoir
 from dojoir.evidence.benching import Measure, bench
-from dojoir.evidence.bundle import Verdict
+from dojoir.evidence.bundle import GATES, SOURCE, TRACE, Gate, Said, said
 from dojoir.evidence.figures import Bench, Report, computed, of_reports
 from dojoir.evidence.figures import sizes_in_words as _at
 from dojoir.evidence.honest import Honesty, honesty
-from dojoir.evidence.peers import TorchFunction
+from dojoir.evidence.peers import TorchFunction, check_peers
 from dojoir.evidence.sanitized import KINDS, TOOL, complaint
 
 NAMES = ("proved", "built", "correct", "deterministic", "honest", "faster")
@@ -37,18 +37,7 @@ DRIFT = 0.01
 in any order."""
 
 
-Judged = tuple[Verdict, str]
 Sizes = Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Gate:
-    """The result of a gate: `file` is that of a run which shows it, "" where there is none."""
-
-    name: str
-    status: Verdict
-    reason: str = ""
-    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,7 +96,7 @@ class Gates:
     def __getitem__(self, name: str) -> Gate:
         return next(gate for gate in self.gates if gate.name == name)
 
-    def follows(self, name: str) -> Judged:
+    def follows(self, name: str) -> Said:
         """The verdict of `correct`, `deterministic`, `honest` or `faster` that follows from what was seen."""
         return FOLLOWS[name](self.seen or Seen(()), self.shapes, self.threads)
 
@@ -140,23 +129,19 @@ class Asked:
         self.seen = replace(self.seen, **more)
 
 
-NOT_ASKED = ("busy", "no-room")
-"""The codes of errors that say nothing of a kernel: an evaluator does not take it, or the machine has no room."""
-
-
-def proved(asked: Asked) -> Judged:
+def proved(asked: Asked) -> Said:
     """By `certify`, from the texts: no move and no shortcut is trusted."""
     return of_certificate(dojoir.certify(asked.trace, STEPS))
 
 
-def of_certificate(verdict: dojoir.Verdict) -> Judged:
+def of_certificate(verdict: dojoir.Verdict) -> Said:
     """The verdict of a certificate."""
     if verdict.status == "unknown":
         return "undecided", str(verdict.reason)
     return _judged("" if verdict else str(verdict))
 
 
-def built(asked: Asked) -> Judged:
+def built(asked: Asked) -> Said:
     """Checks that the built code is the present output of `emit` for the kernel."""
     if asked.complaint:
         return _judged(asked.complaint)
@@ -188,7 +173,7 @@ BETWEEN = ("uniform", "special", "nonfinite")
 DRAWN = 2
 
 
-def correct(asked: Asked) -> Judged:
+def correct(asked: Asked) -> Said:
     """Against what the first kernel means: every distribution at small sizes, at those that are measured and at
     some drawn between, on seeds that nobody could know; and under a sanitizer where that is asked."""
     kernel, start = asked.trace.kernel, asked.trace.start
@@ -215,7 +200,7 @@ def correct(asked: Asked) -> Judged:
     return is_correct(asked.seen, asked.shapes, asked.threads)
 
 
-def is_correct(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
+def is_correct(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Said:
     """The verdict of comparisons at small sizes and at all shapes."""
     verdict = of_reports(seen.correct)
     compared = [one.sizes for one in seen.correct]
@@ -224,7 +209,7 @@ def is_correct(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
     return verdict
 
 
-def deterministic(asked: Asked) -> Judged:
+def deterministic(asked: Asked) -> Said:
     """The same bits in five calls on fresh buffers; other numbers of threads are reported."""
     others = [1] if asked.threads > 1 else []
     for sizes in asked.shapes:
@@ -238,7 +223,7 @@ def deterministic(asked: Asked) -> Judged:
     return is_deterministic(asked.seen, asked.shapes, asked.threads)
 
 
-def is_deterministic(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
+def is_deterministic(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Said:
     """The verdict of calls on the same inputs."""
     for one in seen.calls:
         if one.ended or len(one.digests) < CALLS:
@@ -250,7 +235,7 @@ def is_deterministic(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judge
     return _all(all(sizes in called for sizes in shapes), "it was not called at all sizes")
 
 
-def honest(asked: Asked) -> Judged:
+def honest(asked: Asked) -> Said:
     """No unsafe move, no input left out, nothing kept or touched, and no faster than it can be."""
     if not asked.trace.is_safe:
         return _judged(str(asked.trace.unchecked))
@@ -261,7 +246,7 @@ def honest(asked: Asked) -> Judged:
     return is_honest(asked.seen, asked.shapes, asked.threads)
 
 
-def is_honest(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
+def is_honest(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Said:
     """The verdict of what was found at each shape."""
     reason = next((one.reason for one in seen.honest if one.reason), "")
     looked = [one.sizes for one in seen.honest]
@@ -270,7 +255,7 @@ def is_honest(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
     )
 
 
-def faster(asked: Asked) -> Judged:
+def faster(asked: Asked) -> Said:
     """Than each peer, at each shape: the interval of the paired ratio lies above 1 plus the noise."""
     found = bench(
         asked.trace, asked.target, shapes=asked.shapes, beside=asked.beside, threads=asked.threads,
@@ -281,7 +266,7 @@ def faster(asked: Asked) -> Judged:
     return is_faster(asked.seen, asked.shapes, asked.threads)
 
 
-def is_faster(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
+def is_faster(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Said:
     """The verdict of the samples of a bench."""
     if seen.timed is None or not seen.beside:
         return "undecided", "nothing was timed beside it"
@@ -308,19 +293,16 @@ def is_faster(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Judged:
     return "pass", ""
 
 
-FOLLOWS: Mapping[str, Callable[[Seen, Sequence[Sizes], int], Judged]] = {
+FOLLOWS: Mapping[str, Callable[[Seen, Sequence[Sizes], int], Said]] = {
     "correct": is_correct, "deterministic": is_deterministic, "honest": is_honest, "faster": is_faster,
 }  # fmt: skip
 """The function by which the verdict of a gate follows from what was seen; `proved` follows from the trace, `built`
 from the source."""
 
-FILES = {
-    "proved": "trace.json", "built": "source", "correct": "gates.json", "deterministic": "gates.json",
-    "honest": "gates.json", "faster": "gates.json",
-}  # fmt: skip
-"""The file of a run that shows what a gate says."""
+FILES = {"proved": TRACE, "built": SOURCE}
+"""The file of a run that shows what a gate says, where it is not that of the gates."""
 
-JUDGES: Mapping[str, Callable[[Asked], Judged]] = {
+JUDGES: Mapping[str, Callable[[Asked], Said]] = {
     "proved": proved, "built": built, "correct": correct, "deterministic": deterministic, "honest": honest,
     "faster": faster,
 }  # fmt: skip
@@ -331,8 +313,9 @@ def gate(asked: Asked, names: Sequence[str] = NAMES) -> Gates:
     what else goes wrong in a gate is what that gate says."""
     for sizes in asked.shapes:
         asked.trace.start.specialize(**sizes)
+    check_peers(asked.beside)
     asked.seen = Seen(tuple(asked.beside), asked.complaint)
-    found = tuple(_each(asked, names))
+    found = tuple(in_turn((name, partial(JUDGES[name], asked)) for name in NAMES if name in names))
     kernel = asked.trace.kernel
     shapes = tuple(dict(sizes) for sizes in asked.shapes)
     return Gates(
@@ -341,35 +324,20 @@ def gate(asked: Asked, names: Sequence[str] = NAMES) -> Gates:
     )  # fmt: skip
 
 
-def _each(asked: Asked, names: Sequence[str]) -> Iterator[Gate]:
-    failed = ""
-    for name in (name for name in NAMES if name in names):
-        one = Gate(name, "not-run", f"{failed} failed", FILES[name]) if failed else _asked_of(asked, name)
-        if one.status == "fail":
-            failed = name
-        yield one
+def in_turn(questions: Iterable[tuple[str, Callable[[], Said]]], failed: str = "") -> Iterator[Gate]:
+    """The answers to some questions, one after the other; once one has failed, no other is asked."""
+    for name, ask in questions:
+        status, reason = said(ask) if not failed else ("not-run", f"{failed} failed")
+        failed = name if status == "fail" else failed
+        yield Gate(name, status, reason, FILES.get(name, GATES))
 
 
-def _asked_of(asked: Asked, name: str) -> Gate:
-    made = Gate(name, "fail", "", FILES[name])
-    try:
-        status, reason = JUDGES[name](asked)
-    except dojoir.ToolchainError as error:
-        status, reason = "unavailable", error.diagnostic.message
-    except dojoir.DojoError as error:
-        if error.diagnostic.code == "unknown-peer":
-            raise
-        status = "unavailable" if error.diagnostic.code in NOT_ASKED else "fail"
-        reason = error.diagnostic.message
-    return replace(made, status=status, reason=reason)
-
-
-def _judged(reason: str) -> Judged:
+def _judged(reason: str) -> Said:
     """It fails for a reason, and passes for none."""
     return ("fail", reason) if reason else ("pass", "")
 
 
-def _all(seen: bool, lacks: str) -> Judged:
+def _all(seen: bool, lacks: str) -> Said:
     return ("pass", "") if seen else ("undecided", lacks)
 
 

@@ -19,7 +19,8 @@ import dojoir
 from dojoir import runtime
 from dojoir.evidence.benching import SAMPLES, SECONDS, TIME_LIMIT, Measure
 from dojoir.evidence.benching import shape as shape_of
-from dojoir.evidence.figures import ITSELF, Bench, Correct, Report, Shape, Status, computed
+from dojoir.evidence.bundle import Verdict
+from dojoir.evidence.figures import ITSELF, Bench, Report, Shape, Status, computed
 from dojoir.records.contexts import this_machine, versions_here
 
 SEED = 42
@@ -200,7 +201,7 @@ def device_of(target: str) -> str:
     raise dojoir.ArgumentError(f"a module runs on llvm, cuda or hip, not on {target}", "unknown-target")
 
 
-def _checked(problem: Problem, target: str, threads: int) -> tuple[Correct, str, str]:
+def _checked(problem: Problem, target: str, threads: int) -> tuple[Verdict, str, str]:
     """Whether the results are near those of the module, why not, and the hash of the first kernel."""
     import torch
 

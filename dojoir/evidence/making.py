@@ -10,26 +10,24 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import dojoir
+from dojoir.cli.output import writing
 from dojoir.evidence.benching import raced
-from dojoir.evidence.bundle import BENCH, GATES, RUN
+from dojoir.evidence.bundle import BENCH, ENDINGS, GATES
 from dojoir.evidence.figures import sizes_in_words
 from dojoir.evidence.gates import Gates
-from dojoir.evidence.writing import Writer, resumed, store_of
+from dojoir.evidence.writing import begun_or_resumed, store_of
 from dojoir.passes import Versions
 from dojoir.records.forms import from_data, to_data
+from dojoir.search.memory import check_same
 from dojoir.support.files import write_file
 
 FORMAT, VERSION = "dojoir-made", 1
 MANIFEST, TABLE, RUNS = "library.json", "library.md", "runs"
-ENDINGS = {"llvm": "ll", "cuda": "cu", "hip": "hip"}
-"""How the names of sources end, by target; those of others are C."""
-
 DONE, FAILED, UNAVAILABLE = "done", "failed", "unavailable"
 
 Gated = Callable[[dojoir.Trace, str, Mapping[str, int], int], Gates]
@@ -188,15 +186,11 @@ def _searched(wish: Wish, folder: Path, settings: Mapping[str, Any], tune: Tune,
     KeyboardInterrupt where the search was stopped."""
     runs, threads = folder / RUNS, settings["threads"]
     given = {name: settings[name] for name in ("threads", "seed", "timer", "strategy")}
-    around: AbstractContextManager[Writer]
     with store_of(runs) as database:
-        if (runs / wish.name / RUN).is_file():
-            around = resumed(runs / wish.name, database)
-        else:
-            around = Writer.begin(
-                runs, "tune", dojoir.Trace(wish.kernel), database, target=wish.target, sizes=[wish.sizes],
-                threads=threads, settings=settings, name=wish.name,
-            )  # fmt: skip
+        around = begun_or_resumed(
+            runs, wish.name, wish.kernel, database, target=wish.target, sizes=[wish.sizes], threads=threads,
+            settings=settings,
+        )  # fmt: skip
         with around as writer:
             tuned = tune(
                 wish.kernel, wish.target, sizes=wish.sizes, db=database, run=writer.run.database, **given,
@@ -268,12 +262,9 @@ def _versions(wishes: Sequence[Wish], folder: Path) -> Any:
 
 # -- the folder --------------------------------------------------------------------------------------------
 def _check_folder(folder: Path) -> None:
-    try:
+    with writing(folder):
         for name in ("traces", "sources", "schedules"):
             (folder / name).mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise dojoir.ArgumentError(f"cannot write to {folder}: {reason}", "cannot-write") from None
 
 
 def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, Made]:
@@ -292,13 +283,8 @@ def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, Made]:
     except (OSError, ValueError, KeyError, TypeError):
         message = f"{path} is no manifest of version {VERSION} of a library: name another folder"
         raise dojoir.ArgumentError(message, "bad-record") from None
-    other = [name for name in settings if begun.get(name) != settings[name]]
-    if other:
-        told = ", ".join(f"{name} {begun.get(name)!r}, not {settings[name]!r}" for name in other)
-        raise dojoir.ArgumentError(
-            f"the library in {folder} was begun with {told}: go on with the same, or name another folder",
-            "another-library",
-        )
+    code = "another-library"
+    check_same(f"the library in {folder}", begun, settings, code)
     return {one.name: one for one in found}
 
 

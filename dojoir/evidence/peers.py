@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import dojoir
 from dojoir import runtime
+from dojoir.cli.hints import nearest
 
 PEERS = ("text", "optimize", "default", "c", "numpy", "torch", "compile")
 """The text as it was written; what `optimize` and `default_schedule` make of it; the text through a C compiler;
@@ -41,9 +41,8 @@ def check_peers(names: Sequence[str]) -> None:
     for name in names:
         if name not in PEERS:
             known = ", ".join(PEERS)
-            close = get_close_matches(name, [*PEERS], 1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
-            raise dojoir.ArgumentError(f"there is no peer {name} to bench beside{hint}: {known}", "unknown-peer")
+            message = f"there is no peer {name} to bench beside{nearest(name, PEERS)}: {known}"
+            raise dojoir.ArgumentError(message, "unknown-peer")
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir.evidence import bundle
-from dojoir.evidence.bundle import Gained, Judged, Run
+from dojoir.evidence.bundle import Gained, Gate, Run
 from dojoir.evidence.figures import Bench, computed, gains
 from dojoir.records import State, states_in
-from dojoir.records.forms import from_data, from_text, json_of
+from dojoir.records.forms import from_text, json_of, of_version
 
 if TYPE_CHECKING:
     from dojoir.evidence.gates import Gates
@@ -113,7 +113,7 @@ class Bundle:
         return gains(self.bench)
 
     @cached_property
-    def verdicts(self) -> tuple[Judged, ...]:
+    def verdicts(self) -> tuple[Gate, ...]:
         """The gates, each with the verdict that follows from what was seen; `proved` and `built`, which follow from
         the trace and the source, as the file says: a check asks them."""
         gates = self.gates
@@ -124,7 +124,7 @@ class Bundle:
             if one.status == "pass" and one.name not in ("proved", "built"):
                 status, reason = gates.follows(one.name)
                 one = replace(one, status=status, reason=reason)
-            found.append(Judged(one.name, one.status, one.reason, one.file))
+            found.append(one)
         return tuple(found)
 
     @property
@@ -204,16 +204,7 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
 def read_run(text: str, name: str) -> Run:
     """The record in a text, of this version or an older one. Raises ArgumentError, `bad-record`, and
     `newer-record` for a version that this dojoir does not know."""
-    data = json_of(text, name)
-    number = data.get("version") if isinstance(data, dict) else None
-    if type(number) is not int or number < 1:
-        raise dojoir.ArgumentError(f"{name} does not say its version: it is no record of a run", "bad-record")
-    if number > bundle.VERSION:
-        raise dojoir.ArgumentError(
-            f"{name} is of version {number}, and this dojoir reads up to {bundle.VERSION}: update dojoir",
-            "newer-record",
-        )
-    return from_data(Run, data, name)
+    return of_version(Run, json_of(text, name), name, bundle.VERSION)
 
 
 def read(folder: Path) -> Bundle:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import dojoir
 from dojoir.evidence.benching import bench
-from dojoir.evidence.bundle import BENCH, TRACE
-from dojoir.evidence.claims import Check, Proof, Prover
-from dojoir.evidence.code import code_of
+from dojoir.evidence.bundle import BENCH, TRACE, Said
+from dojoir.evidence.claims import Proof, Prover
+from dojoir.evidence.code import code_and_text
 from dojoir.evidence.figures import Bench, sizes_in_words
 from dojoir.evidence.reading import Bundle
 
@@ -31,8 +31,9 @@ def replay(given: Bundle, *, again: bool = False, seconds: float = 10.0) -> Proo
     return Proof(given.run.name, tuple(prover.found))
 
 
-def _code(given: Bundle) -> Check:
-    kept, now = given.run.code, code_of(given.trace.kernel, given.run.target)
+def _code(given: Bundle) -> Said:
+    kept, made = given.run.code, code_and_text(given.trace.kernel, given.run.target)
+    now = None if made is None else made[0]
     assert kept is not None
     if now is None or (kept.compiler, kept.processor) != (now.compiler, now.processor):
         there = "none" if now is None else f"{now.compiler} for {now.processor}"
@@ -40,7 +41,7 @@ def _code(given: Bundle) -> Check:
     return ("pass", "") if kept.sha256 == now.sha256 else ("fail", "the machine code is another")
 
 
-def _results(given: Bundle) -> Check:
+def _results(given: Bundle) -> Said:
     trace, run = given.trace, given.run
     report = dojoir.verify(trace.kernel, trace.start, target=run.target, threads=run.threads)
     if report.status == "undecided":
@@ -48,7 +49,7 @@ def _results(given: Bundle) -> Check:
     return ("pass", f"{len(report.cases)} cases") if report.ok else ("fail", str(report.reason))
 
 
-def _times(given: Bundle, seconds: float) -> Check:
+def _times(given: Bundle, seconds: float) -> Said:
     """The ratios once more, at the same shapes, beside the same peers by the same protocol."""
     kept = given.bench
     if kept is None:

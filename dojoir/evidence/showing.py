@@ -15,8 +15,6 @@ from dojoir.records import State
 from dojoir.records.state import way
 from dojoir.support.seconds import format_seconds
 
-SECTIONS = ("text", "moves", "diff", "source", "asm", "bench", "gates", "states", "lineage")
-
 
 def summary(given: Bundle) -> str:
     """The record in lines, with what follows from the files."""
@@ -39,7 +37,7 @@ def summary(given: Bundle) -> str:
 
 
 def section(given: Bundle, name: str) -> str:
-    """One of SECTIONS. Raises DojoError where the run has none."""
+    """A section by its name. Raises DojoError where the run has none."""
     return _SECTIONS[name](given)
 
 

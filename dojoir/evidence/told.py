@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dojoir.cli.output import columns
 from dojoir.evidence.figures import Bench, Shape, Times, fast_p, geometric, sizes_in_words
 from dojoir.support.seconds import format_seconds
 
@@ -43,13 +44,7 @@ def _shape(bench: Bench, shape: Shape) -> list[str]:
     lines = [f"{bench.kernel}({sizes})"]
     rows = [["", "time", "quartiles", "n", "kernel is faster by", "differs by"], _row(shape.own, "")]
     rows += [_row(one, "" if one.ratio is None else str(one.ratio)) for one in shape.peers]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = (
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append(f"  {'  '.join(cells)}".rstrip())
+    lines += [f"  {row}".rstrip() for row in columns(rows, right=True)]
     lines += [f"  {name}: left out: {reason}" for name, reason in shape.left_out.items()]
     if shape.noise is not None:
         lines.append(f"  noise: the kernel beside itself {shape.noise}")
@@ -86,8 +81,7 @@ def problem_table(benches: Sequence[Bench]) -> str:
         own = "" if shape.own is None else format_seconds(shape.own.seconds)
         cells = [f"{one.ratio.median:.3g}x" if (one := shape.peer(n)) and one.ratio else "" for n in names]
         rows.append([bench.kernel, "yes" if bench.correct == "pass" else "no", own, *cells])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = columns(rows)
     for bench in benches:
         reason = bench.reason or bench.shapes[0].reason
         lines += [f"{bench.kernel}: {reason}"] if reason else []

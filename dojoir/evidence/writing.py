@@ -16,6 +16,7 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +25,7 @@ from types import TracebackType
 from typing import Any
 
 import dojoir
+from dojoir.cli.output import writing
 from dojoir.evidence import bundle
 from dojoir.evidence.bundle import Listed, Run, Status, Verb
 from dojoir.evidence.code import code_and_text
@@ -54,18 +56,9 @@ def fresh_name(kernel: str, now: datetime | None = None) -> str:
 
 def store_of(folder: Path, url: str | None = None) -> Database:
     """The database of a folder of bundles. Raises ArgumentError, `cannot-write`, where it cannot be made."""
-    with _told(folder):
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     return Database(url or str(folder / STORE))
-
-
-@contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise dojoir.ArgumentError(f"cannot write {path}: {reason}", "cannot-write") from None
 
 
 def _now() -> str:
@@ -124,7 +117,7 @@ class Writer:
             start=kernel.hash, database=name, parent=parent,
         )  # fmt: skip
         folder = runs / name
-        with _told(folder):
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=_is_hardly_begun(folder))
         writer = cls(folder, run, database)
         writer.text(bundle.START, dojoir.to_text(kernel))
@@ -132,10 +125,10 @@ class Writer:
         return writer
 
     def __enter__(self) -> Writer:
-        with _told(self.folder):
+        with writing(self.folder):
             self._events = open(self.folder / bundle.EVENTS, "ab", buffering=0)
         self._lock()
-        with _told(self.folder):
+        with writing(self.folder):
             for left in self.folder.glob(f"{UNFINISHED}*"):
                 left.unlink()
         self.event("begun" if not self._events.tell() else "resumed")
@@ -168,7 +161,7 @@ class Writer:
         """Appends what happened, with the seconds since the beginning, and the states that are new."""
         seconds = round(time.monotonic() - self._begun, 3)
         line = json.dumps({"event": what, "at": _now(), "seconds": seconds, **facts}, default=str)
-        with _told(self.folder / bundle.EVENTS):
+        with writing(self.folder / bundle.EVENTS):
             self._events.write(f"{line}\n".encode())
 
     def states(self) -> None:
@@ -179,7 +172,7 @@ class Writer:
             self.text(bundle.STATES, text)
             self._appends = True
         elif text:
-            with _told(path), open(path, "ab", buffering=0) as file:
+            with writing(path), open(path, "ab", buffering=0) as file:
                 file.write(text.encode())
 
     def text(self, name: str, text: str) -> None:
@@ -293,6 +286,15 @@ def recorded(
             if trace.is_safe:
                 database.end(writer.run.database, "done", trace)
             writer.end("done")
+
+
+def begun_or_resumed(
+    runs: Path, name: str, kernel: dojoir.Kernel, database: Database, **about: Any
+) -> AbstractContextManager[Writer]:
+    """The bundle of a search of this name: the one that is there, to go on with, or a new one."""
+    if (runs / name / bundle.RUN).is_file():
+        return resumed(runs / name, database)
+    return Writer.begin(runs, "tune", dojoir.Trace(kernel), database, name=name, **about)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import dojoir
-from dojoir.search.actions import FORMS, NESTS, STRUCTURES, spread
+from dojoir.search.actions import FORMS, NESTS, STRUCTURES, make, spread
 
 EACH = 12
 """Of a family of passes so many parameters are choices, evenly spread."""
@@ -49,13 +49,8 @@ def choices(target: str, threads: int) -> tuple[Choice, ...]:
 
 def made(trace: dojoir.Trace, choice: Choice, target: str) -> dojoir.Trace | str:
     """The trace after a choice, or why there is none. The trace that is given stays as it is."""
-    longer = trace.copy()
     try:
-        for element in dojoir.parse_pipeline(choice.text, machine=dojoir.machine_for(target)):
-            if isinstance(element, dojoir.Pass):
-                element(longer)
-            else:
-                longer.apply(element)
+        longer = make(trace.copy(), choice.text, target)
     except dojoir.DojoError as error:
         return f"{choice}: {error.diagnostic.message}"
     return longer if longer.kernel != trace.kernel else f"{choice} changes nothing here"

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, SupportsFloat, SupportsInt
 
 import dojoir
 from dojoir.game.actions import SOON, WAYS, Actions, actions_of, listing
-from dojoir.game.arguments import shown, wrong
 from dojoir.game.choices import Choice, made
 from dojoir.game.encoders import Encoder, encoder
 from dojoir.game.episodes import (
@@ -29,7 +28,7 @@ from dojoir.game.episodes import (
 )
 from dojoir.game.given import kernel_of, moves_of, sizes_of, starts_of, suite_of
 from dojoir.game.scoring import Evaluates, Scorer, Timer
-from dojoir.game.suite import Suite
+from dojoir.game.suite import Suite, shown, wrong
 from dojoir.search.budget import Ledger
 from dojoir.search.needs import needed
 from dojoir.support.public import Amount, Count, Natural, Within, public, public_with

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import dojoir
-from dojoir.game.arguments import shown, wrong
-from dojoir.game.suite import Suite, chosen_sizes
+from dojoir.game.suite import Suite, chosen_sizes, shown, wrong
 
 
 def kernel_of(given: object) -> dojoir.Kernel:

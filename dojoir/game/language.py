@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import dojoir
+from dojoir.cli.output import writing
 from dojoir.ir.text import canonical_text
 from dojoir.search.needs import needed
 
@@ -70,12 +71,10 @@ def train_encoder(
         )  # fmt: skip
         model = transformers.GPT2LMHeadModel(config)
         losses = _trained(torch, model, [words(text)["input_ids"] + [1] for text in given], steps, rng, progress)
-    try:
+    with writing(path):
         os.makedirs(path, exist_ok=True)
         model.save_pretrained(path)
         words.save_pretrained(path)
-    except OSError as error:
-        raise dojoir.ArgumentError(f"cannot write {path}: {error.strerror or error}", "cannot-write") from None
     return losses
 
 

@@ -7,11 +7,22 @@ from dataclasses import dataclass
 from random import Random
 
 import dojoir
-from dojoir.game.arguments import shown, wrong
 from dojoir.support.public import Count, Share, public
 
 STATEMENTS = 1 << 20
 """The most statements that sizes chosen here make a kernel run."""
+
+
+def wrong(message: str) -> dojoir.ArgumentError:
+    """The error of an argument that does not fit."""
+    return dojoir.ArgumentError(message, "bad-arguments")
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it: short ones as they are, others by their type."""
+    text = repr(value)
+    return text if len(text) <= 60 and "\n" not in text else type(value).__name__
+
 
 Entry = tuple[dojoir.Kernel, Mapping[str, int]]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from multiprocessing.managers import BaseManager
-from types import TracebackType
 from typing import Any
 
 import dojoir
 from dojoir import runtime
-from dojoir.game.arguments import wrong
 from dojoir.game.environment import KernelEnv, gymnasium
 from dojoir.game.given import database_of
 from dojoir.game.scoring import Scorer, Timer
+from dojoir.game.suite import wrong
 from dojoir.support.public import Count, public
 
 _KEPT = 1000
@@ -111,14 +111,12 @@ class Shared:
         _check_options(options)
         about = {"target": self.target, "timer": self.timer, "threads": self.threads}
         KernelEnv(kernel, **{**options, **about}).close()
-        return _RemoteMaker(kernel, options, about, self._served, self._db)
+        return partial(_in_another_process, kernel, options, about, self._served, self._db)
 
     def __enter__(self) -> Shared:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -154,8 +152,8 @@ def make_vec(
     about: dict[str, Any] = {"target": target, "timer": timer, "threads": threads}
     if not processes:
         scorer = Scorer(target, timer=timer, threads=threads, db=db)
-        made = [_maker(kernel, {**about, **options, "evaluator": scorer}) for _ in range(count)]
-        return _SharingOne(scorer, made)
+        made = partial(KernelEnv, kernel, **{**about, **options, "evaluator": scorer})
+        return _SharingOne(scorer, [made] * count)
     shared = Shared(target, timer=timer, threads=threads, db=db)
     try:
         return _SharingAProcess(shared, [shared.maker(kernel, **options)] * count)
@@ -164,21 +162,12 @@ def make_vec(
         raise
 
 
-def _maker(kernel: dojoir.Kernel | str | None, options: dict[str, Any]) -> Callable[[], KernelEnv]:
-    return lambda: KernelEnv(kernel, **options)
-
-
-class _RemoteMaker:
-    """Makes an environment in another process."""
-
-    def __init__(
-        self, kernel: Any, options: dict[str, Any], about: dict[str, Any], served: Any, db: str | None
-    ) -> None:
-        self.kernel, self.options, self.about, self.served, self.db = kernel, options, about, served, db
-
-    def __call__(self) -> KernelEnv:
-        scorer = _Remote(self.served, **self.about, db=database_of(self.db))
-        return KernelEnv(self.kernel, **{**self.options, **self.about, "evaluator": scorer})
+def _in_another_process(
+    kernel: Any, options: dict[str, Any], about: dict[str, Any], served: Any, db: str | None
+) -> KernelEnv:
+    """An environment in a process that does not time it."""
+    scorer = _Remote(served, **about, db=database_of(db))
+    return KernelEnv(kernel, **{**options, **about, "evaluator": scorer})
 
 
 class _SharingOne(gymnasium.vector.SyncVectorEnv):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
 import dojoir
+from dojoir.cli.hints import nearest
 from dojoir.know.bm25 import BM25
 from dojoir.know.document import KINDS, Document
 from dojoir.know.sources import documents
@@ -58,8 +58,7 @@ def ask(question: str, *, count: Count = 8, kind: str | None = None, more: Seque
     found = [Hit(every[n], score * every[n].weight) for n, score in index.scores(question).items()]
     chosen = [hit for hit in found if kind is None or hit.document.kind == kind]
     if not chosen:
-        near = get_close_matches(question, [one.name for one in every if one.kind in NAMED], n=1)
-        meant = f"; did you mean '{near[0]}'?" if near else ""
+        meant = nearest(question, [one.name for one in every if one.kind in NAMED])
         message = f"no document has a word of '{question[:80]}'{meant}"
         raise dojoir.ArgumentError(message, "nothing-known")
     return sorted(chosen, key=lambda hit: (-hit.score, hit.document.kind, hit.document.name))[:count]

@@ -45,10 +45,7 @@ class Document:
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
-        return {
-            "kind": self.kind, "name": self.name, "title": self.title, "where": self.where, "weight": self.weight,
-            "text": self.text,
-        }  # fmt: skip
+        return dict(vars(self))
 
 
 def sections(text: str, page: str, kind: str, where: str) -> Iterator[Document]:

@@ -16,7 +16,9 @@ from typing import Any
 
 import dojoir
 from dojoir.game.suite import chosen_sizes
+from dojoir.records.forms import to_data
 from dojoir.records.likeness import alike
+from dojoir.search.actions import make, make_one
 from dojoir.support.public import Count, public
 
 COUNTS = (
@@ -68,10 +70,6 @@ class Tried:
         """How it is called."""
         return f"{self.name}, then default_schedule" if self.finished else self.name
 
-    def to_json(self) -> dict[str, Any]:
-        """The same as plain data."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
 class Like:
@@ -85,11 +83,7 @@ class Like:
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
-        tried = [one.to_json() for one in self.schedules]
-        return {
-            "kernel": self.kernel, "likeness": round(self.likeness, 4), "common": list(self.common),
-            "schedules": tried,
-        }  # fmt: skip
+        return {**to_data(self), "likeness": round(self.likeness, 4)}
 
 
 def structure_of(kernel: dojoir.Kernel, sizes: Mapping[str, int] | None = None) -> dict[str, float]:
@@ -183,10 +177,7 @@ def _made(
     for element in elements:
         before = trace.copy()
         try:
-            if isinstance(element, dojoir.Pass):
-                element(trace)
-            else:
-                trace.apply(element)
+            make_one(trace, element)
         except dojoir.DojoError as error:
             trace, refused = before, refused or error.diagnostic.message
         else:
@@ -208,11 +199,7 @@ def _renamed(text: str, other: dojoir.Kernel, kernel: dojoir.Kernel) -> str:
 @lru_cache(maxsize=64)
 def usual(kernel: dojoir.Kernel, target: str) -> dojoir.Kernel:
     """The result of `default_schedule` for a kernel."""
-    trace = dojoir.Trace(kernel)
-    for element in dojoir.parse_pipeline("default_schedule", machine=dojoir.machine_for(target)):
-        if isinstance(element, dojoir.Pass):
-            element(trace)
-    return trace.kernel
+    return make(dojoir.Trace(kernel), "default_schedule", target).kernel
 
 
 def _common(mine: Mapping[str, float], its: Mapping[str, float]) -> tuple[str, ...]:

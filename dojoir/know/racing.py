@@ -65,10 +65,7 @@ def _distinct(
     seen = {base.hash, kernel.hash}
     tried = [one for each in found for one in each.schedules if one.ratio]
     for one in sorted(tried, key=lambda one: -(one.ratio or 0.0)):
-        trace = dojoir.Trace(kernel)
-        for move in dojoir.parse_pipeline(one.text):
-            assert isinstance(move, dojoir.Move)
-            trace.apply(move)
+        trace = dojoir.Trace(kernel).then(one.text)
         if trace.kernel.hash not in seen:
             seen.add(trace.kernel.hash)
             yield one.shown, one.text, trace.kernel

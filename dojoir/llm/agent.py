@@ -4,7 +4,6 @@ move is to be named."""
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +12,10 @@ from typing import Any
 import dojoir
 from dojoir.evidence.bundle import CHAT
 from dojoir.ir.text import canonical_text
-from dojoir.llm.models.asking import Asker, Prices
+from dojoir.llm.models.asking import Asker
 from dojoir.llm.models.chat import VERSION, Begun, Chat
-from dojoir.llm.models.exchange import Message, ModelError, Question, Tool
-from dojoir.llm.planner.named import check_name, model_named
+from dojoir.llm.models.exchange import Message, ModelError, Question, Tool, object_in
+from dojoir.llm.planner.named import asker_of, check_name
 from dojoir.llm.planner.question import fenced
 from dojoir.llm.planner.settings import Settings
 from dojoir.llm.planner.system import SYSTEM
@@ -66,13 +65,8 @@ class Player:
             VERSION, canonical_text(desk.kernel), given.target, (given.sizes,), given.threads, self.name,
             system, (given.moves,),
         )  # fmt: skip
-        settings = self.settings
-        prices = None if settings.prices is None else Prices(*settings.prices)
-        asker = Asker(
-            lambda: model_named(self.name, settings, str(desk.rng.random())), Chat(begun, path,
-            settings.replay_chat), desk.ledger, prices=prices, attempts=settings.attempts,
-            timeout=settings.timeout,
-        )  # fmt: skip
+        chat = Chat(begun, path, self.settings.replay_chat)
+        asker = asker_of(self.name, self.settings, chat, desk.ledger, desk.rng)
         try:
             return self._conversed(desk, asker, system)
         except ModelError as error:
@@ -118,12 +112,8 @@ def _answer_tool(kind: str, moves: int) -> Tool:
 
 def _answer_in(arguments: str, desk: Desk) -> Answer | str:
     """The answer in the arguments of a call; or what is wrong with it."""
-    try:
-        data = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return "the arguments are no JSON"
-    moves = desk.task.given.moves
-    number = data.get("move") if isinstance(data, dict) else None
+    data, moves = object_in(arguments) or {}, desk.task.given.moves
+    number = data.get("move")
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(moves):
         return f"move is the number of a move, from 0 to {len(moves) - 1}"
     if desk.task.kind == "debug":

@@ -7,6 +7,7 @@ from typing import Any
 
 import dojoir
 from dojoir.game.scoring import Scorer
+from dojoir.search.actions import make_one
 
 
 class Game:
@@ -23,13 +24,10 @@ class Game:
         """The target that it is built for."""
         return self.scorer.target
 
-    def state(self) -> dict[str, Any]:
-        """The state as plain data: the text, its hash, and the moves to it."""
-        return {
-            "hash": self.trace.kernel.hash,
-            "moves": [str(move) for move in self.trace.moves],
-            "text": str(self.trace.kernel),
-        }
+    def state(self, trace: dojoir.Trace | None = None) -> dict[str, Any]:
+        """The state as plain data, or that of another trace: the text, its hash, and the moves to it."""
+        at = self.trace if trace is None else trace
+        return {"hash": at.kernel.hash, "moves": [str(move) for move in at.moves], "text": str(at.kernel)}
 
     def apply(self, text: str, stop: object) -> tuple[int, dojoir.Verdict | None, str]:
         """Makes the moves and passes of a pipeline one after another, until one is refused: how many were made,
@@ -41,10 +39,7 @@ class Game:
                 return made, None, "the call was at its end before all moves were made"
             longer = self.trace.copy()
             try:
-                if isinstance(element, dojoir.Pass):
-                    element(longer)
-                else:
-                    longer.apply(element)
+                make_one(longer, element)
             except dojoir.IllegalMove as error:
                 if isinstance(element, dojoir.Pass):
                     return made, error.verdict, f"{element} is refused"
@@ -73,13 +68,6 @@ class Game:
 
     def answer(self) -> dict[str, Any]:
         """The best so far as plain data; without one, the state as it is, not measured."""
-        if self.best is None:
-            return {**self.state(), "seconds": None, "times_as_fast_as_the_start": None}
-        trace, seconds = self.best
-        moves = [str(move) for move in trace.moves]
-        speed = self.first / seconds if self.first else None
-        text = str(trace.kernel)
-        return {
-            "hash": trace.kernel.hash, "moves": moves, "text": text, "seconds": seconds,
-            "times_as_fast_as_the_start": speed,
-        }  # fmt: skip
+        trace, seconds = self.best or (None, None)
+        speed = self.first / seconds if self.first and seconds else None
+        return {**self.state(trace), "seconds": seconds, "times_as_fast_as_the_start": speed}

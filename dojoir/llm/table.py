@@ -10,8 +10,9 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec
 
 import dojoir
 from dojoir.game.given import sizes_of
@@ -27,7 +28,17 @@ Answer = dict[str, Any]
 SOON = 100_000
 """Steps of the checker within which a move that is listed must be shown to be legal."""
 
-_T = TypeVar("_T")
+P = ParamSpec("P")
+
+
+def _tool(method: Callable[Concatenate[Table, P], Answer]) -> Callable[Concatenate[Table, P], Answer]:
+    """The method as a tool: one works at a time, and an error is an answer too."""
+
+    @wraps(method)
+    def tool(table: Table, /, *args: P.args, **given: P.kwargs) -> Answer:
+        return table._call(lambda: method(table, *args, **given))
+
+    return tool
 
 
 class Table:
@@ -55,19 +66,16 @@ class Table:
         return Stop(self.limits.call_seconds)
 
     # -- the tools: the game -----------------------------------------------------------------------------------
+    @_tool
     def new_game(
         self, kernel: str, sizes: Mapping[str, int] | None = None, target: str = "llvm", fp: str | None = None
     ) -> Answer:
         """Begins a game on a kernel: `library:NAME`, the text of one, or a file NAME.dojo of the folder. `sizes`
         are its runtime sizes (chosen where none are given); `fp` what rewrites may do to floating point: strict,
         reassoc or fast."""
-        return self._call(lambda: self._new_game(kernel, sizes, target, fp))
-
-    def _new_game(self, kernel: str, sizes: Mapping[str, int] | None, target: str, fp: str | None) -> Answer:
         if len(self.games) >= self.limits.games:
             raise reached(f"{self.limits.games} games")
-        text = self._text(kernel)
-        made = dojoir.parse(text, "<kernel>" if "\n" in kernel else kernel)
+        made = dojoir.parse(self._text(kernel), "<kernel>" if "\n" in kernel else kernel)
         dojoir.prove(made)
         if fp is not None:
             made = made.with_fp(fp)
@@ -85,130 +93,119 @@ class Table:
             return dojoir.kernels.source(kernel.removeprefix("library:"))
         return self.folder.read(kernel, self.limits.characters)
 
+    @_tool
     def moves(self, game: str, word: str = "", most: int = 50, stop: Stop | None = None) -> Answer:
         """The legal moves of the state, those with `word` in them, at most `most`. `left` is how many that the
         shape of the tree allows were not looked at."""
-        return self._call(lambda: self._moves(self._game(game), word, most, stop or self.stop()))
-
-    def _moves(self, game: Game, word: str, most: int, stop: Stop) -> Answer:
-        kernel = game.trace.kernel
-        could = [move for move in dojoir.candidates(kernel, game.target) if word in str(move)]
+        one, stop = self._game(game), self.stop() if stop is None else stop
+        could = [move for move in dojoir.candidates(one.trace.kernel, one.target) if word in str(move)]
         found: list[str] = []
         for number, move in enumerate(could):
             if len(found) >= most or stop:
                 return {"moves": found, "left": len(could) - number}
-            if dojoir.check(kernel, move, SOON):
+            if dojoir.check(one.trace.kernel, move, SOON):
                 found.append(str(move))
         return {"moves": found, "left": 0}
 
+    @_tool
     def check(self, game: str, move: str) -> Answer:
         """Whether a move is legal here: the verdict, with a witness where it is not."""
-        return self._call(lambda: of_verdict(dojoir.check(self._kernel(game, move), move)))
+        return of_verdict(dojoir.check(self._kernel(game, move), move))
 
+    @_tool
     def suggest(self, game: str, move: str) -> Answer:
         """As check; the hint names the nearest legal alternative where one is found."""
-        return self._call(lambda: of_verdict(dojoir.suggest(self._kernel(game, move), move)))
+        return of_verdict(dojoir.suggest(self._kernel(game, move), move))
 
+    @_tool
     def explain(self, game: str, move: str) -> Answer:
         """Why a move is legal or not: the verdict in words, and what its code means, with an example and a
         cure."""
-        return self._call(lambda: explained(self._kernel(game, move), move))
+        return explained(self._kernel(game, move), move)
 
+    @_tool
     def apply(self, game: str, moves: str, stop: Stop | None = None) -> Answer:
         """Makes moves and passes, such as `join_scopes(0, 1); default_schedule`, one after another until one is
         refused: those before it stay made."""
-        return self._call(lambda: self._apply(self._game(game), moves, stop or self.stop()))
-
-    def _apply(self, game: Game, moves: str, stop: Stop) -> Answer:
+        one = self._game(game)
         self._short(moves)
-        count, verdict, reason = game.apply(moves, stop)
+        count, verdict, reason = one.apply(moves, self.stop() if stop is None else stop)
         refused: Answer = {} if verdict is None else {"verdict": verdict.to_json()}
         status = "refused" if verdict is not None else "limit" if reason else "ok"
-        return {"status": status, "made": count, "reason": reason, **refused, **game.state()}
+        return {"status": status, "made": count, "reason": reason, **refused, **one.state()}
 
+    @_tool
     def undo(self, game: str, count: int = 1) -> Answer:
         """Takes the last moves back."""
-        return self._call(lambda: self._undo(self._game(game), count))
-
-    def _undo(self, game: Game, count: int) -> Answer:
-        if not 1 <= count <= len(game.trace.moves):
-            message = f"{len(game.trace.moves)} moves can be taken back, not {count}"
+        one = self._game(game)
+        if not 1 <= count <= len(one.trace.moves):
+            message = f"{len(one.trace.moves)} moves can be taken back, not {count}"
             raise dojoir.ArgumentError(message, "empty-trace")
         for _ in range(count):
-            game.trace.undo()
-        return game.state()
+            one.trace.undo()
+        return one.state()
 
     # -- the tools: how good it is -----------------------------------------------------------------------------
+    @_tool
     def measure(self, game: str) -> Answer:
         """Builds, verifies and times the state, beside the start; the fastest is kept as the best."""
-        return self._call(lambda: self._measured(lambda: self._game(game).measure()))
+        return self._measured(game).measure()
 
+    @_tool
     def verify(self, game: str) -> Answer:
         """Runs the state on random inputs and compares it with what the start means."""
-        return self._call(lambda: self._measured(lambda: self._verify(self._game(game))))
-
-    def _verify(self, game: Game) -> Answer:
+        one = self._measured(game)
         report = dojoir.verify(
-            game.trace.kernel, game.trace.start, target=game.target, time_limit=self.limits.call_seconds
+            one.trace.kernel, one.trace.start, target=one.target, time_limit=self.limits.call_seconds
         )
         return {"verified": report.status, "reason": report.reason, "cases": len(report.cases)}
 
+    @_tool
     def profile(self, game: str) -> Answer:
         """A card of what bounds the state: bandwidth, arithmetic, and where in its text."""
-        return self._call(lambda: self._measured(lambda: self._profile(self._game(game))))
-
-    def _profile(self, game: Game) -> Answer:
-        card = dojoir.profile(game.trace.kernel, game.target, sizes=game.sizes, time_limit=self.limits.call_seconds)
+        one = self._measured(game)
+        card = dojoir.profile(one.trace.kernel, one.target, sizes=one.sizes, time_limit=self.limits.call_seconds)
         return {"card": card.to_json(), "words": str(card)}
 
-    def _measured(self, work: Callable[[], _T]) -> _T:
-        self.spent.measurement()
-        return work()
-
+    @_tool
     def plan(self, game: str, most: int = 8, stop: Stop | None = None) -> Answer:
         """Passes and structures that could be applied here, the best first by an estimate from the texts (no
         measurement): each as the text that `apply` takes."""
-        return self._call(lambda: self._plan(self._game(game), most, stop or self.stop()))
-
-    def _plan(self, game: Game, most: int, stop: Stop) -> Answer:
-        return planned(game.trace, game.sizes, game.target, 1, most, stop)
+        one = self._game(game)
+        return planned(one.trace, one.sizes, one.target, 1, most, self.stop() if stop is None else stop)
 
     # -- the tools: others -------------------------------------------------------------------------------------
+    @_tool
     def know(self, question: str = "", game: str | None = None, kind: str | None = None, count: int = 5) -> Answer:
         """Looks up knowledge: by words, or by the name of a code, move, pass, mark, rule, structure or schedule.
         With a `game` and no question, library kernels that are built like its start, with their schedules made on
         it."""
-        return self._call(lambda: self._know(question, game, kind, count))
-
-    def _know(self, question: str, game: str | None, kind: str | None, count: int) -> Answer:
         if bool(question.strip()) == (game is not None):
             raise dojoir.ArgumentError("give either a question or a game", "bad-arguments")
         if game is None:
-            found = [hit.to_json() for hit in known(question[:1000], count=count, kind=kind, more=self.more)]
-            return {"know": found}
+            found = known(question[:1000], count=count, kind=kind, more=self.more)
+            return {"know": [hit.to_json() for hit in found]}
         one = self._game(game)
         alike = like(one.trace.start, count=count, target=one.target, sizes=one.sizes)
         return {"like": [each.to_json() for each in alike]}
 
+    @_tool
     def emit(self, game: str, target: str | None = None) -> Answer:
         """The source of the state: of the game's target, or of c, llvm, asm, avx512, cuda, …"""
-        return self._call(lambda: self._emit(self._game(game), target))
-
-    def _emit(self, game: Game, target: str | None) -> Answer:
-        source = dojoir.emit(game.trace.kernel, target or game.target)
-        most = self.limits.characters
+        one, most = self._game(game), self.limits.characters
+        source = dojoir.emit(one.trace.kernel, target or one.target)
         return {"source": source[:most], "cut": len(source) > most}
 
+    @_tool
     def best(self, game: str) -> Answer:
         """The fastest state that was measured: its moves, its text and its seconds."""
-        return self._call(lambda: self._game(game).answer())
+        return self._game(game).answer()
 
+    @_tool
     def save(self, game: str, name: str) -> Answer:
         """Writes the best state to the folder: NAME.dojo, and NAME.json, the trace that anybody can check."""
-        return self._call(lambda: self._save(self._game(game), name))
-
-    def _save(self, game: Game, name: str) -> Answer:
-        trace = game.trace if game.best is None else game.best[0]
+        one = self._game(game)
+        trace = one.trace if one.best is None else one.best[0]
         for each in (f"{name}.dojo", f"{name}.json"):
             self.folder.place(each)
         kernel = self.folder.write(f"{name}.dojo", dojoir.to_text(trace.kernel))
@@ -230,6 +227,11 @@ class Table:
                 found = {"status": status, "code": code, "message": message}
             plain: Answer = _as_json({**found, "left_of_limits": self.spent.left()})
             return plain
+
+    def _measured(self, name: str) -> Game:
+        """A game, for what counts as a measurement."""
+        self.spent.measurement()
+        return self._game(name)
 
     def _game(self, name: str) -> Game:
         if name not in self.games:

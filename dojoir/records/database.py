@@ -9,7 +9,6 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import dojoir
@@ -32,7 +31,7 @@ from dojoir.records.schema import (
     states,
     verifications,
 )
-from dojoir.records.state import State, samples_text
+from dojoir.records.state import State, as_lists
 from dojoir.support.public import public
 
 VARIABLE = "DOJOIR_DB"
@@ -74,9 +73,7 @@ class Database:
     def __enter__(self) -> Database:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -124,8 +121,7 @@ class Database:
         """Writes what came out of evaluating the last kernel of a trace, with every state on the way there, and
         gives the number of its row. `context` says where it was timed, if not here. Raises ArgumentError,
         `unsafe-trace`, for moves that no checker saw, and `stale-trace` where the result is of another kernel."""
-        if not trace.is_safe:
-            raise dojoir.ArgumentError(f"an unsafe trace is not recorded: {trace.unchecked}", "unsafe-trace")
+        _check_safe(trace)
         if result.hash != trace.kernel.hash:
             raise dojoir.ArgumentError("the result is that of another kernel than the trace ends at", "stale-trace")
         at = here(target, sizes, threads, protocol, trace.start) if context is None else context
@@ -134,7 +130,7 @@ class Database:
             try:
                 with self.writing() as connection:
                     kernel = self.kernel_row(connection, trace.start)
-                    state = self.chain_rows(connection, kernel, chain)
+                    state = self.chain_rows(connection, kernel, chain, trace.choice)
                     number = self.context_row(connection, kernel, trace.start.hash, at)
                     run_row = self.run_row(connection, run) if run is not None else None
                     return self.result_rows(connection, state, number, result, run_row, time.time())
@@ -156,11 +152,15 @@ class Database:
         values = {"name": kernel.name, "text": dojoir.to_text(kernel)}
         return self.numbered(connection, kernels, {"hash": kernel.hash}, values)
 
-    def chain_rows(self, connection: sql.Connection, kernel: int, chain: list[tuple[str, str | None]]) -> int:
-        """The number of the last of a chain of states: the hash of each, and the move to it."""
+    def chain_rows(
+        self, connection: sql.Connection, kernel: int, chain: list[tuple[str, str | None]], choice: str = ""
+    ) -> int:
+        """The number of the last of a chain of states: the hash of each, and the move to it; and the choice that
+        made the last ones."""
         parent: int | None = None
         for length, (state, move) in enumerate(chain):
-            values = {"parent": parent, "move": move, "length": length}
+            own = choice if choice and length == len(chain) - 1 else None
+            values = {"parent": parent, "move": move, "length": length, "choice": own}
             parent = self.numbered(connection, states, {"kernel": kernel, "hash": state}, values)
         assert parent is not None
         return parent
@@ -200,7 +200,7 @@ class Database:
             low, high = result.interval or (result.seconds, result.seconds)
             values = {
                 "build": build, "state": state, "context": context, "seconds": result.seconds, "low": low,
-                "high": high, "samples": samples_text(result),
+                "high": high, "samples": json.dumps(as_lists(result)),
             }  # fmt: skip
             connection.execute(measurements.insert().values(**values))
         return build
@@ -283,12 +283,18 @@ class Database:
         """Writes what was drawn at the last kernel of a trace in a run. Each move as text with its verdict,
         `legal`, the code of a refusal, or `refused`; `listed` says that it is a full list of what is legal.
         Nothing is written twice. Raises as `record` does, and `unknown-run`."""
-        write_draws(self, run, trace, moves, listed)
+        _check_safe(trace)
+        if moves:
+            chain = path_of(trace)
+            with self.writing() as connection:
+                state = self.chain_rows(connection, self.kernel_row(connection, trace.start), chain)
+                write_draws(connection, self.run_row(connection, run), state, trace.kernel, moves, listed)
 
     @public
     def drawn(self, run: str) -> dict[str, list[tuple[str, str]]]:
         """The moves that a run drew, by the hash of the state. Raises ArgumentError, `unknown-run`."""
-        return read_draws(self, run)
+        with self.reading() as connection:
+            return read_draws(connection, self.run_row(connection, run))
 
     def run_row(self, connection: sql.Connection, run: str) -> int:
         """The number of a run by its name, or of the `last` that began. Raises ArgumentError, `unknown-run`."""
@@ -346,7 +352,9 @@ class Database:
         was read in from elsewhere and not timed here. With `than`, a state of the kernel, only what is known to be
         faster than that is given: it was timed here too."""
         other = None if than is None else than.hash
-        for row in ranked(self, kernel, target, sizes, threads, protocol=protocol, than=other):
+        with self.reading() as connection:
+            rows = ranked(connection, kernel, target, sizes, threads, protocol=protocol, than=other)
+        for row in rows:
             with contextlib.suppress(dojoir.DojoError):  # a move that this version no longer makes
                 trace = self.trace(row)
                 if trace.start == kernel:
@@ -418,7 +426,8 @@ class Database:
     def trace(self, state: int) -> dojoir.Trace:
         """The trace that leads to a state, each move checked again. Raises ArgumentError, `unknown-state`, and what
         `Trace.apply` raises where a move is no longer legal."""
-        text, moves, wanted = way_to(self, state)
+        with self.reading() as connection:
+            text, moves, wanted = way_to(connection, state)
         trace = dojoir.Trace(dojoir.parse(text))
         for move in moves:
             trace.apply(move)
@@ -430,7 +439,8 @@ class Database:
     def top(self, kernel: str | None = None, *, count: int = 10, target: str | None = None) -> list[State]:
         """The fastest states of a kernel, by its name or hash (of all kernels by default). The first `count` of
         each context, contexts in the order of their best, so that only what may be compared stands together."""
-        return fastest(self, kernel, count, target)
+        with self.reading() as connection:
+            return fastest(connection, kernel, count, target)
 
     @public
     def stats(self) -> dict[str, int]:
@@ -441,6 +451,11 @@ class Database:
                 table.name: connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one()
                 for table in tables
             }
+
+
+def _check_safe(trace: dojoir.Trace) -> None:
+    if not trace.is_safe:
+        raise dojoir.ArgumentError(f"an unsafe trace is not recorded: {trace.unchecked}", "unsafe-trace")
 
 
 def _cases(connection: sql.Connection, build: Mapping[str, Any]) -> int:

@@ -21,7 +21,8 @@ from dojoir import runtime
 from dojoir.records.database import Database
 from dojoir.records.draws import draw_lines
 from dojoir.records.engine import sql
-from dojoir.records.lines import check_fields, context_of, read_line, result_of
+from dojoir.records.forms import json_of
+from dojoir.records.lines import KernelLine, ResultLine, StateLine, read_line
 from dojoir.records.reading import evaluations, of_row
 from dojoir.records.schema import builds, kernels, runs, states
 from dojoir.records.state import State
@@ -67,10 +68,14 @@ def export_lines(database: Database) -> Iterator[str]:
             .order_by(states.c.id)  # a parent was written before its children
         )
         for row in connection.execute(chosen):
-            line = {"state": row.hash, "of": names[row.kernel], "parent": row.from_hash, "move": row.move}
-            yield json.dumps(line)
+            yield _state_line(row, names[row.kernel], row.from_hash)
         for row in connection.execute(evaluations().order_by(builds.c.id)):
             yield json.dumps(of_row(row).to_line())
+
+
+def _state_line(row: Any, of: str, parent: str | None) -> str:
+    choice = {} if row.choice is None else {"choice": row.choice}
+    return json.dumps({"state": row.hash, "of": of, "parent": parent, "move": row.move, **choice})
 
 
 class RunLines:
@@ -128,8 +133,7 @@ class RunLines:
             yield from self._kernel(connection, row.kernel)
             before = sql.select(states.c.hash).where(states.c.id == row.parent)
             parent = None if row.parent is None else connection.execute(before).scalar_one()
-            line = {"state": row.hash, "of": self._kernels[row.kernel], "parent": parent, "move": row.move}
-            yield json.dumps(line)
+            yield _state_line(row, self._kernels[row.kernel], parent)
 
 
 class _Reader:
@@ -142,22 +146,15 @@ class _Reader:
         self.known: dict[tuple[str, str], int] = {}
         self.open: OrderedDict[tuple[str, str], dojoir.Kernel] = OrderedDict()
 
-    def take(self, connection: sql.Connection, line: str) -> None:
+    def take(self, connection: sql.Connection, text: str) -> None:
         """One line. Raises DojoError for one that is refused."""
-        data = read_line(line)
-        match data:
-            case {"kernel": str(hash), "text": str(text)}:
-                check_fields(data, ("kernel", "text"), "a kernel")
-                self._kernel(connection, hash, text)
-            case {"state": str(hash), "of": str(kernel), "parent": parent, "move": move}:
-                check_fields(data, ("state", "of", "parent", "move"), "a state")
-                self._state(connection, hash, kernel, parent, move)
-            case {"result": str(hash), "of": str(kernel), "context": dict(context)}:
-                self._result(connection, hash, kernel, context, data)
-            case {"drawn": str(), "of": str(), "moves": list()}:
-                check_fields(data, ("drawn", "of", "moves", "listed"), "what was drawn")
-            case _:
-                raise dojoir.ArgumentError("it is no kernel, state or result", "bad-record")
+        match read_line(text):
+            case KernelLine(hash, source):
+                self._kernel(connection, hash, source)
+            case StateLine() as line:
+                self._state(connection, line)
+            case ResultLine() as line:
+                self._result(connection, line)
 
     def forget(self) -> None:
         """Forgets the numbers of rows: those of a line that was taken back are another's."""
@@ -172,7 +169,8 @@ class _Reader:
         self.open[hash, hash] = kernel
         self.done.kernels += 1
 
-    def _state(self, connection: sql.Connection, hash: str, kernel: str, parent: object, move: object) -> None:
+    def _state(self, connection: sql.Connection, line: StateLine) -> None:
+        hash, kernel, parent, move = line.state, line.of, line.parent, line.move
         if kernel not in self.roots:
             raise dojoir.ArgumentError("its kernel was not taken", "stale-record")
         number, root = self.roots[kernel]
@@ -180,7 +178,7 @@ class _Reader:
             if hash != kernel:
                 raise dojoir.ArgumentError("a state without a parent is the kernel itself", "stale-record")
             after, row, length = root, None, 0
-        elif isinstance(parent, str) and isinstance(move, str) and (kernel, parent) in self.known:
+        elif parent is not None and move is not None and (kernel, parent) in self.known:
             row = self.known[kernel, parent]
             after = dojoir.apply(self._kernel_of(kernel, parent, row), move)
             length = 1 + connection.execute(sql.select(states.c.length).where(states.c.id == row)).scalar_one()
@@ -188,7 +186,7 @@ class _Reader:
             raise dojoir.ArgumentError("the state before it was not taken", "stale-record")
         if after.hash != hash:
             raise dojoir.ArgumentError("the move leads to another kernel", "stale-record")
-        values = {"parent": row, "move": move, "length": length}
+        values = {"parent": row, "move": move, "length": length, "choice": line.choice}
         key = {"kernel": number, "hash": hash}
         self.known[kernel, hash] = self.database.numbered(connection, states, key, values)
         self.open[kernel, hash] = after
@@ -201,20 +199,18 @@ class _Reader:
         found = self.open.get((kernel, hash))
         return self.database.trace(state).kernel if found is None else found
 
-    def _result(
-        self, connection: sql.Connection, hash: str, kernel: str, context: dict[str, Any], data: dict[str, Any]
-    ) -> None:
-        if (kernel, hash) not in self.known:
+    def _result(self, connection: sql.Connection, line: ResultLine) -> None:
+        key = line.of, line.result
+        if key not in self.known:
             raise dojoir.ArgumentError("its state was not taken", "stale-record")
-        result, made = result_of(hash, data)
-        at = context_of(context, self.roots[kernel][1])
-        wrong = State(kernel, hash, outcome=result, context=at).unfounded
-        if wrong:
+        root, kernel = self.roots[line.of]
+        state = line.of_state(State(*key), kernel)
+        wrong = state.unfounded
+        if wrong or state.outcome is None or state.context is None:
             raise dojoir.ArgumentError(wrong, "stale-record")
-        row = self.known[kernel, hash]
-        number = self.database.context_row(connection, self.roots[kernel][0], kernel, at)
-        if not _is_there(connection, row, number, result, made):
-            self.database.result_rows(connection, row, number, result, None, made, imported=True)
+        row, number = self.known[key], self.database.context_row(connection, root, line.of, state.context)
+        if not _is_there(connection, row, number, state.outcome, line.made):
+            self.database.result_rows(connection, row, number, state.outcome, None, line.made, imported=True)
             self.done.results += 1
 
 
@@ -234,7 +230,7 @@ def import_lines(
     ArgumentError, `bad-record`, where the first line says that it is something else."""
     given = iter(lines)
     try:
-        first = read_line(next(given, ""))
+        first = json_of(next(given, ""), "the first line")
     except dojoir.ArgumentError:
         first = None
     match first:

@@ -6,6 +6,7 @@ the place where they stand.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -61,6 +62,18 @@ def from_data(kind: type[T], data: Any, name: str) -> T:
     return found
 
 
+def of_version(kind: type[T], data: Any, name: str, known: int) -> T:
+    """The dataclass of some plain data that say their version, up to the one that is `known`. Raises ArgumentError,
+    `bad-record`, and `newer-record` for a later version."""
+    number = data.get("version") if isinstance(data, dict) else None
+    if type(number) is not int or number < 1:
+        _refuse(name, "it does not say its version, so that it is no record")
+    if number > known:
+        message = f"{name} is of version {number}, and this dojoir reads up to {known}: update dojoir"
+        raise dojoir.ArgumentError(message, "newer-record")
+    return from_data(kind, data, name)
+
+
 def _refuse(where: str, what: str) -> typing.NoReturn:
     raise dojoir.ArgumentError(f"{where}: {what}", "bad-record")
 
@@ -83,8 +96,11 @@ def _value_of(kind: Any, data: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         if data is None and type(None) in inner:
             return None
-        (only,) = (one for one in inner if one is not type(None))
-        return _value_of(only, data, where)
+        *others, last = (one for one in inner if one is not type(None))
+        for one in others:
+            with contextlib.suppress(dojoir.ArgumentError):
+                return _value_of(one, data, where)
+        return _value_of(last, data, where)
     if origin is Literal:
         if type(data) is str and data in inner:
             return data
@@ -92,6 +108,8 @@ def _value_of(kind: Any, data: Any, where: str) -> Any:
     if origin is tuple:
         if not isinstance(data, list | tuple):
             _refuse(where, f"it is a list, not {_shown(data)}")
+        if inner[-1] is not ... and len(data) != len(inner):
+            _refuse(where, f"it is a list of {len(inner)}, not {_shown(data)}")
         return tuple(_value_of(inner[0], one, f"{where}[{n}]") for n, one in enumerate(data))
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(data, dict):
@@ -99,7 +117,7 @@ def _value_of(kind: Any, data: Any, where: str) -> Any:
         keys = [_value_of(str, key, f"{where}, a name") for key in data]
         return {key: _value_of(inner[1], data[key], f"{where}.{key[:40]}") for key in keys}
     if kind is Any:
-        return data
+        return spelled(data)
     if kind is float and type(data) in (int, float):
         if not abs(data) <= sys.float_info.max:
             _refuse(where, f"{_shown(data)} is no number")
@@ -109,6 +127,18 @@ def _value_of(kind: Any, data: Any, where: str) -> Any:
     if type(data) is not kind:
         words = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
         _refuse(where, f"it is {words[kind]}, not {_shown(data)}")
+    return data
+
+
+def spelled(data: Any) -> Any:
+    """Data of any kind, in whose texts the characters that control a terminal are spelled out."""
+    match data:
+        case str():
+            return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], data)
+        case dict():
+            return {spelled(key): spelled(one) for key, one in data.items()}
+        case list():
+            return [*map(spelled, data)]
     return data
 
 
@@ -132,7 +162,7 @@ def _is_needed(field: dataclasses.Field[Any]) -> bool:
 
 
 def _shown(data: Any) -> str:
-    text = json.dumps(data)
+    text = json.dumps(data, default=repr)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
@@ -158,8 +188,8 @@ def _schema(kind: Any) -> dict[str, Any]:
     if origin is typing.Annotated:
         return _schema(inner[0])
     if origin in (typing.Union, types.UnionType):
-        (only,) = (one for one in inner if one is not type(None))
-        return {"anyOf": [_schema(only), {"type": "null"}]}
+        kinds = [_schema(one) for one in inner if one is not type(None)]
+        return {"anyOf": [*kinds, {"type": "null"}] if type(None) in inner else kinds}
     if origin is Literal:
         return {"enum": list(inner)}
     if origin is tuple:

@@ -1,77 +1,139 @@
-"""The content of a line of exported records, which is validated: it may come from anywhere.
+"""The lines of exported records, which are validated: they may come from anywhere.
 
-A line is refused where a text of it cannot be written (a lone surrogate, a zero), or a number has no end, is none,
-or is beyond what a database holds, a count is below 0, an interval is reversed, or a status is unknown.
+Each kind of line is a dataclass, read by `forms`: a text that would control a terminal, a number that has no end, a
+count below 0 and a field of another name are refused. Beyond that a time is one of what was timed, an interval does
+not end before it begins, and texts are as long as a database holds.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Never
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
 import dojoir
 from dojoir import runtime
 from dojoir.records.contexts import Context, sizes_text
+from dojoir.records.forms import from_data, json_of
 from dojoir.records.state import State, from_lists
+from dojoir.support.public import Amount, Within
 
 MOST = 2**31 - 1
 """The largest count that a database holds."""
 
-LARGEST_SIZE = 2**63 - 1
-
-LATEST = 1e11
-"""Seconds since 1970 until far beyond what any clock says."""
-
 LONGEST = {"target": 100, "digest": 128}
 """How many characters a database holds of some texts."""
-
-STATUSES = ("ok", "wrong", "crashed", "hung", "memory", "build-failed", "cut", "lost")
-"""Those of `dojoir.runtime.Evaluation`."""
 
 TIMED = ("ok", "cut")
 """The statuses of what has a time."""
 
-
-def read_line(line: str) -> Any:
-    """The data of a line. Raises ArgumentError, `bad-record`, for what is no JSON, and for numbers and texts that
-    are none."""
-    try:
-        data = json.loads(line, parse_constant=_refused)
-    except (ValueError, RecursionError):
-        raise dojoir.ArgumentError("it is not JSON", "bad-record") from None
-    _check_texts(data)
-    return data
+Time = Annotated[float, Within(above=True)]
+Size = Annotated[int, Within(1, 2**63 - 1)]
 
 
-def _refused(word: str) -> Never:
-    raise dojoir.ArgumentError(f"{word} is no number", "bad-record")
+@dataclass(frozen=True)
+class KernelLine:
+    """A kernel: its hash, and its text."""
+
+    kernel: str
+    text: str
 
 
-def _check_texts(data: Any) -> None:
-    """Raises ArgumentError where a text in some data cannot be written."""
-    open_ = [data]
-    while open_:
-        match open_.pop():
-            case str(text):
-                if "\0" in text or any(0xD800 <= ord(one) < 0xE000 for one in text):
-                    raise dojoir.ArgumentError("a text in it has characters that cannot be written", "bad-record")
-            case dict() as fields:
-                open_ += [*fields, *fields.values()]
-            case list() as items:
-                open_ += items
+@dataclass(frozen=True)
+class StateLine:
+    """A state by its hash, `of` a kernel: the state before it and the move from there; the kernel itself has
+    neither. `choice` is the line of a planner that made the last moves."""
+
+    state: str
+    of: str
+    parent: str | None
+    move: str | None
+    choice: str | None = None
 
 
-FIELDS = ("result", "of", "status", "seconds", "interval", "samples", "cases", "digest", "stages", "reason", "made",
-          "context")  # fmt: skip
-"""Of the line of a result, and no others."""
+@dataclass(frozen=True)
+class Where:
+    """The context of a result: `sizes` are one or several."""
+
+    machine: str
+    facts: str
+    target: str
+    sizes: Mapping[str, Size] | tuple[Mapping[str, Size], ...]
+    threads: Annotated[int, Within(1, MOST)]
+    protocol: str
+    versions: str
 
 
-CONTEXT = ("machine", "facts", "target", "sizes", "threads", "protocol", "versions")
-"""The fields of a context in such a line."""
+@dataclass(frozen=True)
+class ResultLine:
+    """The result of a state. `made` is when, in seconds since 1970; `samples` are those of one size, or of each."""
+
+    result: str
+    of: str
+    status: Literal["ok", "wrong", "crashed", "hung", "memory", "build-failed", "cut", "lost"]
+    samples: tuple[Time, ...] | tuple[tuple[Time, ...], ...]
+    cases: Annotated[int, Within(0, MOST)]
+    digest: str
+    stages: Mapping[str, Amount]
+    reason: str
+    made: Annotated[float, Within(0, 1e11)]
+    context: Where
+    seconds: Time | None = None
+    interval: tuple[Time, Time] | None = None
+
+    def of_state(self, state: State, kernel: dojoir.Kernel | None = None) -> State:
+        """The state with this evaluation, at the sizes that a kernel has. Raises ArgumentError, `bad-record`."""
+        wrong = ""
+        if self.seconds is not None and self.status not in TIMED:
+            wrong = f"it has a time, and its status is {self.status}"
+        if self.interval is not None and self.interval[0] > self.interval[1]:
+            wrong = "its interval ends before it begins"
+        at, sizes = self.context, self.context.sizes
+        for name, text in (("target", at.target), ("digest", self.digest)):
+            if len(text) > LONGEST[name]:
+                wrong = f"{name} has more than {LONGEST[name]} characters"
+        if wrong or sizes == ():
+            raise dojoir.ArgumentError(wrong or "its sizes are none", "bad-record")
+        samples, counts = from_lists(self.samples)
+        outcome = runtime.Evaluation(
+            state.hash, self.status, self.seconds, self.interval, samples, self.cases, self.digest, self.stages,
+            self.reason, counts=counts,
+        )  # fmt: skip
+        text = json.dumps(sizes) if kernel is None else sizes_text(kernel, sizes)
+        return replace(state, outcome=outcome, context=Context(**{**vars(at), "sizes": text}), made=self.made)
+
+
+@dataclass(frozen=True)
+class DrawnLine:
+    """The moves that a run drew at a state, each with its verdict."""
+
+    drawn: str
+    of: str
+    moves: tuple[tuple[str, str], ...]
+    listed: bool = False
+
+
+Line = KernelLine | StateLine | ResultLine | DrawnLine
+KINDS: Mapping[str, tuple[type[Line], str]] = {
+    "kernel": (KernelLine, "a kernel"), "state": (StateLine, "a state"), "result": (ResultLine, "a result"),
+    "drawn": (DrawnLine, "what was drawn"),
+}  # fmt: skip
+"""The kinds of lines by their first field."""
+
+
+def line_of(data: Any) -> Line:
+    """The line in some data. Raises ArgumentError, `bad-record`."""
+    kind, name = next((KINDS[one] for one in KINDS if isinstance(data, dict) and one in data), (None, ""))
+    if kind is None:
+        raise dojoir.ArgumentError("it is no kernel, state or result", "bad-record")
+    return from_data(kind, data, name)
+
+
+def read_line(text: str) -> Line:
+    """The line in a text. Raises ArgumentError, `bad-record`."""
+    return line_of(json_of(text, "it"))
 
 
 def states_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[State]:
@@ -79,127 +141,15 @@ def states_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[State]:
     of it. What is no line of a state is left out."""
     known: dict[tuple[str, str], State] = {}
     names: dict[str, str] = {}
-    for line in lines:
-        match line:
-            case {"kernel": str(hash), "text": str(text)}:
-                names[hash] = text.partition("kernel ")[2].partition("(")[0][:64]
-            case {
-                "state": str(hash),
-                "of": str(of),
-                "parent": str() | None as parent,
-                "move": str() | None as move,
-            }:
-                if (of, hash) not in known:
+    for data in lines:
+        with contextlib.suppress(dojoir.ArgumentError):
+            match line_of(data):
+                case KernelLine(hash, text):
+                    names[hash] = text.partition("kernel ")[2].partition("(")[0][:64]
+                case StateLine(hash, of, parent, move, choice) if (of, hash) not in known:
                     length = known[of, parent].length + 1 if parent is not None and (of, parent) in known else 0
-                    known[of, hash] = State(of, hash, parent, move, kernel=names.get(of, ""), length=length)
-                    yield known[of, hash]
-            case {"result": str(hash), "of": str(of)} if (of, hash) in known:
-                with contextlib.suppress(dojoir.ArgumentError):
-                    yield evaluated(known[of, hash], line)
-
-
-def evaluated(state: State, line: Mapping[str, Any]) -> State:
-    """A state with the evaluation that a line has of it. Raises ArgumentError, `bad-record`."""
-    outcome, made = result_of(state.hash, line)
-    return replace(state, outcome=outcome, context=context_of(line.get("context")), made=made)
-
-
-def check_fields(data: Mapping[str, Any], known: Sequence[str], what: str) -> None:
-    """Raises ArgumentError, `bad-record`, for a field that nothing is known of: it is not dropped unsaid."""
-    more = [str(name) for name in data if name not in known]
-    if more:
-        raise _wrong(f"{what} has no field {more[0][:40]!r}")
-
-
-def result_of(hash: str, data: Mapping[str, Any]) -> tuple[runtime.Evaluation, float]:
-    """The result that a line has of a state, and when it was made. Raises ArgumentError, `bad-record`."""
-    check_fields(data, FIELDS, "a result")
-    status = _text_field(data, "status")
-    if status not in STATUSES:
-        raise _wrong(f"its status is {status[:40]!r}, which is none of {', '.join(STATUSES)}")
-    seconds = None if data.get("seconds") is None else _amount(data["seconds"], "seconds", above=0.0)
-    if seconds is not None and status not in TIMED:
-        raise _wrong(f"it has a time, and its status is {status}")
-    interval = None
-    if data.get("interval") is not None:
-        low, high = (_amount(end, "interval", above=0.0) for end in _pair(data["interval"]))
-        if low > high:
-            raise _wrong("its interval ends before it begins")
-        interval = low, high
-    samples = data.get("samples")
-    if not isinstance(samples, list):
-        raise _wrong("its samples are no list")
-    every, counts = from_lists(samples)
-    stages = data.get("stages")
-    if not isinstance(stages, dict):
-        raise _wrong("its stages are no object")
-    found = runtime.Evaluation(
-        hash, status, seconds, interval, tuple(_amount(one, "samples", above=0.0) for one in every),
-        _count(data.get("cases"), "cases", 0, MOST),
-        _text_field(data, "digest"),
-        {str(name): _amount(value, "stages") for name, value in stages.items()}, _text_field(data, "reason"),
-        counts=counts,
-    )  # fmt: skip
-    made = _amount(data.get("made"), "made")
-    if made > LATEST:
-        raise _wrong("made is a number of seconds since 1970")
-    return found, made
-
-
-def context_of(data: Any, kernel: dojoir.Kernel | None = None) -> Context:
-    """The context that a line has of a result, with the sizes that a kernel has. Raises ArgumentError,
-    `bad-record`."""
-    if not isinstance(data, dict):
-        raise _wrong("its context is no object")
-    check_fields(data, CONTEXT, "a context")
-    sizes: Any = data.get("sizes")
-    each: list[Any] = sizes if isinstance(sizes, list) else [sizes]
-    if not each or not all(isinstance(one, dict) for one in each):
-        raise _wrong("its sizes are no object, and no list of such")
-    for one in each:
-        for name, value in one.items():
-            _count(value, f"the size {name[:40]}", 1, LARGEST_SIZE)
-    return Context(
-        _text_field(data, "machine"), _text_field(data, "facts"), _text_field(data, "target"),
-        json.dumps(sizes) if kernel is None else sizes_text(kernel, each if isinstance(sizes, list) else each[0]),
-        _count(data.get("threads"), "threads", 1, MOST),
-        _text_field(data, "protocol"), _text_field(data, "versions"),
-    )  # fmt: skip
-
-
-def _wrong(message: str) -> dojoir.ArgumentError:
-    return dojoir.ArgumentError(message, "bad-record")
-
-
-def _text_field(data: Mapping[str, Any], name: str) -> str:
-    value = data.get(name)
-    if not isinstance(value, str):
-        raise _wrong(f"{name} is no text")
-    if len(value) > LONGEST.get(name, MOST):
-        raise _wrong(f"{name} has more than {LONGEST[name]} characters")
-    return value
-
-
-def _pair(value: Any) -> list[Any]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise _wrong("its interval is no pair")
-    return value
-
-
-def _amount(value: Any, name: str, above: float | None = None) -> float:
-    """A number that is not below 0, and has an end; or one above 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong(f"{name} is no number")
-    try:
-        found = float(value)
-    except OverflowError:
-        found = math.inf
-    if not math.isfinite(found) or found < 0 or (above is not None and found <= above):
-        raise _wrong(f"{name} is a number {'from 0' if above is None else 'above 0'} that has an end")
-    return found
-
-
-def _count(value: Any, name: str, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise _wrong(f"{name} is a whole number from {least} to {most}")
-    return value
+                    state = State(of, hash, parent, move, kernel=names.get(of, ""), length=length, choice=choice)
+                    known[of, hash] = state
+                    yield state
+                case ResultLine(hash, of) as line if (of, hash) in known:
+                    yield line.of_state(known[of, hash])

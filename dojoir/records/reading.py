@@ -9,7 +9,6 @@ from typing import Any
 
 import dojoir
 from dojoir import runtime
-from dojoir.records.connected import Reads
 from dojoir.records.contexts import STATIC, Context, Sizes, here
 from dojoir.records.engine import sql
 from dojoir.records.schema import builds, contexts, kernels, machines, measurements, runs, states, verifications
@@ -20,7 +19,7 @@ MOST = 20
 
 
 def ranked(
-    database: Reads,
+    connection: sql.Connection,
     kernel: dojoir.Kernel,
     target: str,
     sizes: Sizes | None,
@@ -34,21 +33,20 @@ def ranked(
     each: Sequence[Mapping[str, int]] = [sizes or {}] if sizes is None or isinstance(sizes, Mapping) else sizes
     if any(name not in one for one in each for name in kernel.runtime_sizes):
         return []
-    with database.reading() as connection:
-        row = connection.execute(sql.select(kernels.c.id).where(kernels.c.hash == kernel.hash)).scalar()
-        if row is None:
+    row = connection.execute(sql.select(kernels.c.id).where(kernels.c.hash == kernel.hash)).scalar()
+    if row is None:
+        return []
+    context = _context(connection, kernel, row, (target, sizes, threads), protocol)
+    if context is None:
+        return []
+    timed = _timed(context, verified=protocol != STATIC)
+    chosen = timed.order_by(measurements.c.seconds)
+    if than is not None:
+        against = next(_founded(connection.execute(timed.where(states.c.hash == than))), None)
+        if against is None:
             return []
-        context = _context(connection, kernel, row, (target, sizes, threads), protocol)
-        if context is None:
-            return []
-        timed = _timed(context, verified=protocol != STATIC)
-        chosen = timed.order_by(measurements.c.seconds)
-        if than is not None:
-            against = next(_founded(connection.execute(timed.where(states.c.hash == than))), None)
-            if against is None:
-                return []
-            chosen = chosen.where(measurements.c.seconds < against.seconds, states.c.hash != than)
-        return list(dict.fromkeys(one.number for one in islice(_founded(connection.execute(chosen)), MOST)))
+        chosen = chosen.where(measurements.c.seconds < against.seconds, states.c.hash != than)
+    return list(dict.fromkeys(one.number for one in islice(_founded(connection.execute(chosen)), MOST)))
 
 
 def _founded(rows: Iterable[Any]) -> Iterator[State]:
@@ -82,7 +80,7 @@ def _timed(context: int, verified: bool) -> sql.Select[Any]:
     return chosen.where(verifications.c.cases.is_not(None)) if verified else chosen
 
 
-def fastest(database: Reads, kernel: str | None, count: int, target: str | None) -> list[State]:
+def fastest(connection: sql.Connection, kernel: str | None, count: int, target: str | None) -> list[State]:
     """The fastest states of a kernel by its name or hash, of all by default: the first `count` of each context,
     contexts in the order of their best."""
     chosen = sql.select(contexts.c.id).join(kernels, kernels.c.id == contexts.c.kernel)
@@ -95,33 +93,31 @@ def fastest(database: Reads, kernel: str | None, count: int, target: str | None)
         .where(measurements.c.context == sql.bindparam("at"), verifications.c.cases.is_not(None))
         .order_by(measurements.c.seconds)
     )
-    with database.reading() as connection:
-        each = connection.execute(chosen).scalars().all()
-        groups = [[*islice(_founded(connection.execute(best, {"at": at})), count)] for at in each]
+    each = connection.execute(chosen).scalars().all()
+    groups = [[*islice(_founded(connection.execute(best, {"at": at})), count)] for at in each]
     return [
         one for group in sorted(filter(None, groups), key=lambda group: group[0].seconds or 0.0) for one in group
     ]
 
 
-def way_to(database: Reads, state: int) -> tuple[str, list[str], str]:
+def way_to(connection: sql.Connection, state: int) -> tuple[str, list[str], str]:
     """The text of a state's kernel, the moves to it, and its hash. Raises ArgumentError, `unknown-state`, where
     it is not there, `stale-trace` where the way to it has no beginning: a state is written after its parent."""
     moves: list[str] = []
-    with database.reading() as connection:
-        first = _row(connection, state)
-        text = str(connection.execute(sql.select(kernels.c.text).where(kernels.c.id == first.kernel)).scalar_one())
-        at, row = state, first
-        while True:
-            if row.move is not None:
-                moves.append(row.move)
-            if row.parent is None:
-                return text, moves[::-1], first.hash
-            if row.parent >= at:
-                raise dojoir.ArgumentError(
-                    f"the state before {row.hash[:12]} was written after it: dojoir db check says what is wrong",
-                    "stale-trace",
-                )
-            at, row = row.parent, _row(connection, row.parent)
+    first = _row(connection, state)
+    text = str(connection.execute(sql.select(kernels.c.text).where(kernels.c.id == first.kernel)).scalar_one())
+    at, row = state, first
+    while True:
+        if row.move is not None:
+            moves.append(row.move)
+        if row.parent is None:
+            return text, moves[::-1], first.hash
+        if row.parent >= at:
+            raise dojoir.ArgumentError(
+                f"the state before {row.hash[:12]} was written after it: dojoir db check says what is wrong",
+                "stale-trace",
+            )
+        at, row = row.parent, _row(connection, row.parent)
 
 
 def _row(connection: sql.Connection, state: int) -> Any:
@@ -140,7 +136,7 @@ def evaluations() -> sql.Select[Any]:
     return (
         sql.select(
             builds.c.id, builds.c.state, builds.c.digest, builds.c.status, builds.c.reason, builds.c.stages,
-            builds.c.made, builds.c.imported, states.c.hash, states.c.move, states.c.length,
+            builds.c.made, builds.c.imported, states.c.hash, states.c.move, states.c.length, states.c.choice,
             _BEFORE.c.hash.label("parent"), kernels.c.hash.label("start"), kernels.c.name.label("kernel"),
             machines.c.name.label("machine"), machines.c.facts, contexts.c.target, contexts.c.sizes,
             contexts.c.threads, contexts.c.protocol, contexts.c.versions, runs.c.name.label("run"),
@@ -170,5 +166,5 @@ def of_row(row: Any) -> State:
     at = Context(row.machine, row.facts, row.target, row.sizes, row.threads, row.protocol, row.versions)
     return State(
         row.start, row.hash, row.parent, row.move, outcome, at, row.made, row.kernel, row.length, row.run,
-        bool(row.imported), row.state,
+        bool(row.imported), row.state, row.choice,
     )  # fmt: skip

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import dojoir
 from dojoir.records.engine import sql
 
-VERSION = 3
+VERSION = 4
 """The version of the tables below. A change of them raises it and adds a step to MIGRATIONS."""
 
 TABLES = sql.MetaData()
+
+
+def _table(name: str, *columns: sql.Column[Any] | sql.Index | sql.UniqueConstraint) -> sql.Table:
+    """A table with a number for each row."""
+    return sql.Table(name, TABLES, sql.Column("id", sql.Integer, primary_key=True), *columns)
+
 
 meta = sql.Table(
     "meta",
@@ -25,41 +32,35 @@ meta = sql.Table(
     sql.Column("value", sql.Text, nullable=False),
 )
 
-machines = sql.Table(
+machines = _table(
     "machines",
-    TABLES,
-    sql.Column("id", sql.Integer, primary_key=True),
     sql.Column("digest", sql.String(32), nullable=False, unique=True),
     sql.Column("name", sql.Text, nullable=False),
     sql.Column("facts", sql.Text, nullable=False),
 )
 
-kernels = sql.Table(
+kernels = _table(
     "kernels",
-    TABLES,
-    sql.Column("id", sql.Integer, primary_key=True),
     sql.Column("hash", sql.String(64), nullable=False, unique=True),
     sql.Column("name", sql.String(200), nullable=False, index=True),
     sql.Column("text", sql.Text, nullable=False),
 )
 
-states = sql.Table(
+states = _table(
     "states",
-    TABLES,
-    sql.Column("id", sql.Integer, primary_key=True),
     sql.Column("kernel", sql.ForeignKey("kernels.id"), nullable=False),
     sql.Column("hash", sql.String(64), nullable=False),
     sql.Column("parent", sql.ForeignKey("states.id"), nullable=True, index=True),
     sql.Column("move", sql.Text, nullable=True),
     sql.Column("length", sql.Integer, nullable=False),
+    sql.Column("choice", sql.Text, nullable=True),
     sql.UniqueConstraint("kernel", "hash"),
 )
-"""A state is a kernel with moves: its parent, and the move from there; the kernel itself has neither."""
+"""A state is a kernel with moves: its parent, and the move from there; the kernel itself has neither. `choice` is
+the line of a planner that made the last moves to it."""
 
-contexts = sql.Table(
+contexts = _table(
     "contexts",
-    TABLES,
-    sql.Column("id", sql.Integer, primary_key=True),
     sql.Column("digest", sql.String(32), nullable=False, unique=True),
     sql.Column("kernel", sql.ForeignKey("kernels.id"), nullable=False, index=True),
     sql.Column("machine", sql.ForeignKey("machines.id"), nullable=False),
@@ -71,10 +72,8 @@ contexts = sql.Table(
 )
 """The context that must agree before two times may be compared."""
 
-runs = sql.Table(
+runs = _table(
     "runs",
-    TABLES,
-    sql.Column("id", sql.Integer, primary_key=True),
     sql.Column("name", sql.String(64), nullable=False, unique=True),
     sql.Column("kernel", sql.ForeignKey("kernels.id"), nullable=False),
     sql.Column("settings", sql.Text, nullable=False),
@@ -84,10 +83,8 @@ runs = sql.Table(
     sql.Column("best", sql.ForeignKey("states.id"), nullable=True),
 )
 
-builds = sql.Table(
+builds = _table(
     "builds",
-    TABLES,
-    sql.Column("id", sql.Integer, primary_key=True),
     sql.Column("state", sql.ForeignKey("states.id"), nullable=False),
     sql.Column("context", sql.ForeignKey("contexts.id"), nullable=False),
     sql.Column("digest", sql.String(128), nullable=False),
@@ -104,20 +101,16 @@ builds = sql.Table(
 """Every evaluation has one row here, in the order in which they were written. What was read in from elsewhere is
 `imported` (1): a hint, and no result."""
 
-verifications = sql.Table(
+verifications = _table(
     "verifications",
-    TABLES,
-    sql.Column("id", sql.Integer, primary_key=True),
     sql.Column("build", sql.ForeignKey("builds.id"), nullable=False, unique=True),
     sql.Column("cases", sql.Integer, nullable=False),
 )
 """That what was built gave the right results in so many cases, itself or as the same machine code of another state
 of its kernel: without a row here nothing is ever reused."""
 
-measurements = sql.Table(
+measurements = _table(
     "measurements",
-    TABLES,
-    sql.Column("id", sql.Integer, primary_key=True),
     sql.Column("build", sql.ForeignKey("builds.id"), nullable=False, unique=True),
     sql.Column("state", sql.ForeignKey("states.id"), nullable=False, index=True),
     sql.Column("context", sql.ForeignKey("contexts.id"), nullable=False),
@@ -129,10 +122,8 @@ measurements = sql.Table(
 )
 """The time of a build that was verified, timed to its end."""
 
-draws = sql.Table(
+draws = _table(
     "draws",
-    TABLES,
-    sql.Column("id", sql.Integer, primary_key=True),
     sql.Column("run", sql.ForeignKey("runs.id"), nullable=False),
     sql.Column("state", sql.ForeignKey("states.id"), nullable=False),
     sql.Column("move", sql.Text, nullable=False),
@@ -167,7 +158,12 @@ def _to_3(connection: sql.Connection) -> None:
     draws.create(connection, checkfirst=True)
 
 
-MIGRATIONS: Mapping[int, Step] = {1: _to_2, 2: _to_3}
+def _to_4(connection: sql.Connection) -> None:
+    """Says by what choice the moves to a state were made."""
+    connection.exec_driver_sql("alter table states add column choice text")
+
+
+MIGRATIONS: Mapping[int, Step] = {1: _to_2, 2: _to_3, 3: _to_4}
 """From a version to the next one."""
 
 _VERSION = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)

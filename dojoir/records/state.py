@@ -14,6 +14,7 @@ from typing import Any
 import dojoir
 from dojoir import runtime
 from dojoir.records.contexts import STATIC, Context
+from dojoir.records.forms import spelled
 from dojoir.support.seconds import format_seconds
 
 NEAR = 1e-9
@@ -26,10 +27,10 @@ CONFIDENCE = 0.95
 @dataclass(frozen=True)
 class State:
     """A state by its `hash`. `start` is that of the kernel that the moves begin at, and `kernel` its name; `parent`
-    is the hash of the state before, `move` the one from there, `length` how many moves there are. `outcome` is what
-    an evaluator gave in the `context`; both are None where it was not evaluated. `made` is when, in seconds since
-    1970, `run` the name of the run. What was read in from elsewhere is `imported`: a hint, and no result. `number`
-    is that of the state in its database."""
+    is the hash of the state before, `move` the one from there, `length` how many moves there are, `choice` the line
+    of a planner that made the last of them, if one did. `outcome` is what an evaluator gave in the `context`; both
+    are None where it was not evaluated. `made` is when, in seconds since 1970, `run` the name of the run. What was
+    read in from elsewhere is `imported`: a hint, and no result. `number` is that of the state in its database."""
 
     start: str
     hash: str
@@ -43,6 +44,7 @@ class State:
     run: str | None = None
     imported: bool = False
     number: int = 0
+    choice: str | None = None
 
     @property
     def status(self) -> str:
@@ -82,6 +84,7 @@ class State:
         where = {} if at is None else {name: value for name, value in vars(at).items() if name != "facts"}
         return {
             "kernel": self.kernel, "hash": self.hash, "state": self.number, "moves": self.length,
+            "choice": self.choice,
             "status": self.status, "reason": self.reason, "seconds": self.seconds, "low": self.low,
             "high": self.high, "cases": self.outcome.cases if self.outcome else 0, **where, "run": self.run,
             "made": self.made, "imported": self.imported,
@@ -94,8 +97,8 @@ class State:
             raise dojoir.ArgumentError(f"state {self.hash[:12]} was not evaluated", "bad-record")
         return {
             "result": self.hash, "of": self.start, "status": one.status, "seconds": one.seconds,
-            "interval": None if one.interval is None else list(one.interval), "samples": _as_lists(one),
-            "cases": one.cases, "digest": one.digest, "stages": dict(one.stages), "reason": one.reason,
+            "interval": None if one.interval is None else list(one.interval), "samples": as_lists(one),
+            "cases": one.cases, "digest": one.digest, "stages": dict(one.stages), "reason": spelled(one.reason),
             "made": self.made, "context": {**vars(at), "sizes": json.loads(at.sizes)},
         }  # fmt: skip
 
@@ -140,7 +143,7 @@ def parted(one: runtime.Evaluation) -> list[list[float]]:
     return [list(one.samples[end - count : end]) for count, end in zip(counts, ends, strict=True)]
 
 
-def _as_lists(one: runtime.Evaluation) -> list[Any]:
+def as_lists(one: runtime.Evaluation) -> list[Any]:
     """The samples, or a list of them for each of several sizes."""
     parts = parted(one)
     return parts if len(parts) > 1 else parts[0]
@@ -148,7 +151,7 @@ def _as_lists(one: runtime.Evaluation) -> list[Any]:
 
 def from_lists(data: Sequence[Any]) -> tuple[tuple[float, ...], tuple[int, ...]]:
     """The samples in such a list, and how many are of each of several sizes."""
-    parts: Sequence[Any] = data if data and all(isinstance(one, list) for one in data) else [data]
+    parts: Sequence[Any] = data if data and all(isinstance(one, list | tuple) for one in data) else [data]
     counts = tuple(map(len, parts)) if len(parts) > 1 else ()
     return tuple(one for part in parts for one in part), counts
 
@@ -177,11 +180,6 @@ def unfounded(one: runtime.Evaluation, several: bool = False) -> str:
         return ""
     return f"its samples give {found[0]:.6g} s ({found[1]:.6g} to {found[2]:.6g}), and it says " \
            f"{told[0]:.6g} s ({told[1]:.6g} to {told[2]:.6g})"  # fmt: skip
-
-
-def samples_text(one: runtime.Evaluation) -> str:
-    """The samples as a row has them."""
-    return json.dumps(_as_lists(one))
 
 
 def evaluation_of(known: runtime.Evaluation) -> runtime.Evaluation:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import dojoir
 from dojoir.records.contexts import STATIC
-from dojoir.records.database import Database
+from dojoir.records.database import VARIABLE, Database
 from dojoir.records.engine import sql
 from dojoir.records.reading import evaluations, of_row
 from dojoir.records.schema import (
@@ -183,3 +184,13 @@ def _prune_states(connection: sql.Connection) -> None:
         if row.id not in needed and row.length:
             connection.execute(draws.delete().where(draws.c.state == row.id))
             connection.execute(states.delete().where(states.c.id == row.id))
+
+
+def existing(name: str | None) -> Database:
+    """The database of a name, or of the variable DOJOIR_DB, for who reads: no file is made of a name that was
+    mistyped. Raises ArgumentError, `no-database`, for a file of SQLite that is not there."""
+    path = (name or os.environ.get(VARIABLE) or "").removeprefix("sqlite:///")
+    if path and "://" not in path and not os.path.exists(path):
+        message = f"there is no database {path}; dojoir tune --db {path} begins one"
+        raise dojoir.ArgumentError(message, "no-database")
+    return Database(name)

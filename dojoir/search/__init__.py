@@ -16,16 +16,6 @@ from dojoir.search.tuned import Gain, Tuned
 from dojoir.search.tuning import tune
 
 __all__ = [
-    "STRATEGIES",
-    "WEIGHTS",
-    "Budget",
-    "Gain",
-    "Play",
-    "Static",
-    "Strategy",
-    "Tuned",
-    "draw",
-    "estimate",
-    "features",
-    "tune",
-]
+    "STRATEGIES", "WEIGHTS", "Budget", "Gain", "Play", "Static", "Strategy", "Tuned", "draw", "estimate",
+    "features", "tune",
+]  # fmt: skip

@@ -107,16 +107,27 @@ NAMED = frozenset({"simple", "without"})
 
 def after(trace: dojoir.Trace, text: str, target: str) -> dojoir.Trace | None:
     """The trace after an action, given as the text of a pipeline; None where it changes nothing."""
-    longer = trace.copy()
     try:
-        for element in dojoir.parse_pipeline(text, machine=dojoir.machine_for(target)):
-            if isinstance(element, dojoir.Pass):
-                element(longer)
-            else:
-                longer.apply(element)
+        longer = make(trace.copy(), text, target)
     except dojoir.DojoError:
         return None
     return longer if longer.kernel != trace.kernel else None
+
+
+def make(trace: dojoir.Trace, text: str, target: str) -> dojoir.Trace:
+    """The trace, on which the moves and passes of a pipeline are made. Raises DojoError where one is refused."""
+    for element in dojoir.parse_pipeline(text, machine=dojoir.machine_for(target)):
+        make_one(trace, element)
+    trace.choice = text
+    return trace
+
+
+def make_one(trace: dojoir.Trace, element: dojoir.Move | dojoir.Pass) -> None:
+    """Makes a move or a pass. Raises DojoError where it is refused."""
+    if isinstance(element, dojoir.Pass):
+        element(trace)
+    else:
+        trace.apply(element)
 
 
 def spread(target: str, threads: int, each: int) -> dict[str, str]:

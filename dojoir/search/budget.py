@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from statistics import median
+from typing import Any
 
 from dojoir import runtime
 from dojoir.support.public import Amount, Natural, public_class
@@ -84,23 +86,31 @@ class Ledger:
     def spent(self, with_seconds: bool = True) -> str | None:
         """The limit that is used up: `states (100)`; None while there is something of everything left but for
         models."""
-        for one in fields(Budget):
-            if one.name in OF_MODELS:
-                continue
-            limit = getattr(self.budget, one.name) if with_seconds or one.name != "seconds" else None
-            kept = self.reserve if one.name == "seconds" else 0
-            over = one.name == "seconds" and self.is_over
-            if limit is not None and (over or getattr(self, one.name) + kept >= limit):
-                return f"{one.name} ({limit:g})"
+        names = [one.name for one in fields(Budget) if one.name not in OF_MODELS]
+        return self._spent(name for name in names if with_seconds or name != "seconds")
+
+    def _spent(self, names: Iterable[str]) -> str | None:
+        for name in names:
+            limit = getattr(self.budget, name)
+            kept = self.reserve if name == "seconds" else 0
+            over = name == "seconds" and self.is_over
+            if limit is not None and (over or getattr(self, name) + kept >= limit):
+                return f"{name} ({limit:g})"
         return None
 
     def spent_on_models(self) -> str | None:
         """The limit on language models that is used up; None while there is something left."""
-        for name in OF_MODELS:
-            limit = getattr(self.budget, name)
-            if limit is not None and getattr(self, name) >= limit:
-                return f"{name} ({limit:g})"
-        return None
+        return self._spent(OF_MODELS)
+
+    def used(self) -> dict[str, Any]:
+        """What was used of each limit but of that of seconds."""
+        return {one.name: getattr(self, one.name) for one in fields(Budget) if one.name != "seconds"}
+
+    def left(self) -> Budget:
+        """The rest of each limit."""
+        limits = {one.name: getattr(self.budget, one.name) for one in fields(Budget)}
+        rest = {name: max(0, limit - getattr(self, name)) for name, limit in limits.items() if limit is not None}
+        return Budget(**rest)
 
     def keep_for_the_end(self) -> None:
         """Leaves seconds for the checks of an answer: some, a share of the budget, and what it takes to build and
@@ -138,21 +148,13 @@ class Ledger:
 
     def states_left(self, most: int) -> int:
         """How many states may still be tried, at most `most`: each of them may be built and measured."""
-        left = [
-            limit - used
-            for limit, used in (
-                (self.budget.states, self.states),
-                (self.budget.builds, self.builds),
-                (self.budget.measurements, self.measurements),
-            )
-            if limit is not None
-        ]
-        return max(0, min([most, *left]))
+        left = self.left()
+        return min(one for one in (most, left.states, left.builds, left.measurements) if one is not None)
 
     def moves_left(self, most: int) -> int:
         """How many moves may still be drawn, at most `most`."""
-        limit = self.budget.moves
-        return most if limit is None else max(0, min(most, limit - self.moves))
+        left = self.left().moves
+        return most if left is None else min(most, left)
 
     def note(self, evaluation: runtime.Evaluation) -> None:
         """Counts a state."""

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from types import TracebackType
 from typing import Any
 
 import dojoir
@@ -90,9 +89,7 @@ class Cluster:
             raise self._gone(f"does not answer ({error}): start one with dask scheduler") from None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

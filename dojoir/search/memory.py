@@ -14,6 +14,7 @@ from typing import Any
 import dojoir
 from dojoir import runtime
 from dojoir.records import Context
+from dojoir.search.variation import made
 
 MOST_HINTS = 3
 """How many traces of the database are among the starts."""
@@ -23,8 +24,8 @@ MOST_RELATIVES = 4
 
 
 class Remembering:
-    """Stands before an evaluator. `db` is a `dojoir.records.Database`, or has its methods `known`, `record`,
-    `begin` and `end`; `about` is what must agree, `run` the name of the run that is written or resumed.
+    """Stands before an evaluator. `db` is a `dojoir.records.Database`; `about` is what must agree, `run` the name
+    of the run that is written or resumed.
 
     An evaluator with `contexts` (a cluster) says by them where each state was timed: what it found is written, and
     nothing of this machine is taken for it."""
@@ -107,7 +108,7 @@ class Remembering:
 
     def drew(self, trace: dojoir.Trace, moves: Sequence[tuple[str, str]], listed: bool = False) -> None:
         """Writes what was drawn at a trace, with the verdicts; or a full list of what is legal there."""
-        if not self.lost and callable(getattr(self.db, "drew", None)) and trace.is_safe:
+        if not self.lost and trace.is_safe:
             self._write(lambda: self.db.drew(self.run, trace, moves, listed))
 
     def list_moves(self, trace: dojoir.Trace) -> None:
@@ -138,8 +139,6 @@ def starts_of_alike(
 ) -> list[dojoir.Trace]:
     """The fastest traces of the kernel that a database has, from any machine, beside the starts: where to begin,
     and no results. A run that goes on begins with those that it began with before."""
-    if not callable(getattr(db, "hints", None)):
-        return []
     with contextlib.suppress(dojoir.RunError):
         kept = None
         if run is not None:
@@ -149,29 +148,27 @@ def starts_of_alike(
             known = {trace.kernel.hash for trace in starts}
             found: list[dojoir.Trace] = db.hints(kernel, target, MOST_HINTS)
             return [trace for trace in found if trace.kernel.hash not in known]
-        return [_replayed(kernel, moves) for moves in kept]
+        return [made(kernel, moves) for moves in kept]
     return []
 
 
 def check_same_run(db: Any, run: str, settings: Mapping[str, object]) -> None:
     """Raises ArgumentError, `another-run`, where a run of this name is there that was begun with other settings: it
     would not go on, but be another one under the same name."""
-    if not callable(getattr(db, "settings", None)):
-        return
     try:
         begun = db.settings(run)
-    except dojoir.ArgumentError:  # it is a new one
+    except (dojoir.ArgumentError, dojoir.RunError):  # it is a new one, or that is told where the run is begun
         return
-    except dojoir.RunError:  # it is told where the run is begun
-        return
-    now = json.loads(as_json(settings))
-    other = [name for name in now if name != "hints" and name in begun and begun[name] != now[name]]
+    now = {name: one for name, one in json.loads(as_json(settings)).items() if name != "hints" and name in begun}
+    check_same(f"the run {run}", begun, now, "another-run")
+
+
+def check_same(what: str, begun: Mapping[str, Any], now: Mapping[str, Any], code: str) -> None:
+    """Raises ArgumentError where what goes on was begun with other settings than it has now."""
+    other = [name for name in now if begun.get(name) != now[name]]
     if other:
-        told = ", ".join(f"{name} {json.dumps(begun[name])}, not {json.dumps(now[name])}" for name in other)
-        raise dojoir.ArgumentError(
-            f"the run {run} was begun with {told}: resume it with the same, or begin one of another name",
-            "another-run",
-        )
+        told = ", ".join(f"{name} {json.dumps(begun.get(name))}, not {json.dumps(now[name])}" for name in other)
+        raise dojoir.ArgumentError(f"{what} was begun with {told}: go on with the same, or name another", code)
 
 
 def as_json(settings: Mapping[str, object]) -> str:
@@ -189,10 +186,10 @@ def fastest(
     compared with it. `about` has the sizes, the threads and the protocol. A database that fails knows nothing."""
     found: list[dojoir.Trace] = []
     with contextlib.suppress(dojoir.DojoError):
-        best = db.best(kernel, target, **about) if callable(getattr(db, "best", None)) else None
+        best = db.best(kernel, target, **about)
         found += [best] if best is not None else []
     with contextlib.suppress(dojoir.DojoError):
-        came_to = db.outcome(run) if run is not None and callable(getattr(db, "outcome", None)) else None
+        came_to = None if run is None else db.outcome(run)
         found += [came_to] if came_to is not None else []
     with contextlib.suppress(dojoir.DojoError):  # of a folder of schedules, which is the caller's
         if about["protocol"] != "static" and len(about["sizes"]) == 1:
@@ -202,16 +199,7 @@ def fastest(
 
 def relatives(db: Any, kernel: dojoir.Kernel, target: str) -> list[dojoir.Trace]:
     """The fastest traces that a database has of kernels that are built alike; none where it cannot tell."""
-    if not callable(getattr(db, "relatives", None)):
-        return []
     with contextlib.suppress(dojoir.RunError):
         found: list[dojoir.Trace] = db.relatives(kernel, target, MOST_RELATIVES)
         return found
     return []
-
-
-def _replayed(kernel: dojoir.Kernel, moves: Sequence[str]) -> dojoir.Trace:
-    trace = dojoir.Trace(kernel)
-    for move in moves:
-        trace.apply(move)
-    return trace

@@ -112,24 +112,15 @@ class Model:
         if len(self.pairs) < 10:
             return None
         first, second = (_ranks([pair[side] for pair in self.pairs]) for side in (0, 1))
-        middle = (len(first) - 1) / 2
-        top = sum((a - middle) * (b - middle) for a, b in zip(first, second, strict=True))
-        below = math.sqrt(sum((a - middle) ** 2 for a in first) * sum((b - middle) ** 2 for b in second))
-        return top / below if below else 0.0
+        if np.ptp(first) == 0 or np.ptp(second) == 0:
+            return 0.0
+        return float(np.corrcoef(first, second)[0, 1])
 
 
-def _ranks(values: Sequence[float]) -> list[float]:
+def _ranks(values: Sequence[float]) -> Array:
     """The rank of each value; equal ones share theirs."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    found = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
-            end += 1
-        for at in order[start : end + 1]:
-            found[at] = (start + end) / 2
-        start = end + 1
+    _, places, counts = np.unique(np.array(values), return_inverse=True, return_counts=True)
+    found: Array = (np.cumsum(counts) - (counts + 1) / 2)[places]
     return found
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol
 
 import dojoir
+from dojoir.cli.hints import nearest
 from dojoir.search.named import named
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ def strategy_named(name: str) -> MakesStrategy:
     home = STRATEGIES.get(name, name if ":" in name else "")
     if not home:
         known = ", ".join(STRATEGIES)
-        close = get_close_matches(name, [*STRATEGIES], 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = nearest(name, STRATEGIES)
         raise dojoir.ArgumentError(f"there is no strategy '{name}'{hint}; they are {known}", "unknown-strategy")
     found: MakesStrategy = named(home, "strategy", "unknown-strategy")
     return found

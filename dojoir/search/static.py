@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 
 import dojoir
 from dojoir import runtime
@@ -22,9 +21,7 @@ class Static:
     def __enter__(self) -> Static:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         pass
 
     def close(self) -> None:

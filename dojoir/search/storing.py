@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import dojoir
 from dojoir import runtime
+from dojoir.cli.output import writing
 from dojoir.search.play import Play
 from dojoir.search.tuned import Gain
 
@@ -54,16 +55,11 @@ class Timed:
 def check_store(folder: str | os.PathLike[str]) -> None:
     """Raises ArgumentError, `cannot-write`, where no schedule could be stored in a folder, which is made if it is
     not there: before what may take hours is begun."""
-    try:
+    with writing(folder):
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"dojoir")
             file.flush()
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise dojoir.ArgumentError(
-            f"cannot write schedules to {os.fspath(folder)!r}: {reason}", "cannot-write"
-        ) from None
 
 
 def stored(play: Play, answer: dojoir.Trace, folder: str | os.PathLike[str], timer: str, race: Racing) -> str:

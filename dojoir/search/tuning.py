@@ -12,6 +12,7 @@ from typing import Any
 
 import dojoir
 from dojoir import runtime
+from dojoir.search.actions import make
 from dojoir.search.budget import Budget, Ledger
 from dojoir.search.closing import close
 from dojoir.search.cluster import Cluster
@@ -139,7 +140,7 @@ def tune(
         search = _Search(play, evaluator, progress, list_moves)
         stopped = search.run(makes, dict(options or {}))
         search.wait_until(ledger.last_end, (ledger.end + ledger.last_end) / 2)
-        timing = evaluator.evaluator if isinstance(evaluator, Remembering) else evaluator
+        timing = search.timing
         if callable(getattr(progress, "checking", None)):
             with contextlib.suppress(Exception):  # the answer does not hang on what is told of it
                 getattr(progress, "checking")(play.best, search.told)  # noqa: B009
@@ -159,7 +160,8 @@ def _database(db: object) -> object:
     """A database, or the one at a URL."""
     if isinstance(db, str):
         db = importlib.import_module("dojoir.records").Database(db)
-    if not all(callable(getattr(db, name, None)) for name in ("begin", "known", "record", "end")):
+    methods = ["begin", "known", "record", "end", "drew", "settings", "outcome", "best", "hints", "relatives"]
+    if not all(callable(getattr(db, name, None)) for name in methods):
         message = f"db is a dojoir.records.Database or its URL, not {type(db).__name__}"
         raise dojoir.ArgumentError(message, "bad-arguments")
     return db
@@ -196,7 +198,7 @@ many times as long as the whole one."""
 def _starts(play: Play, start: dojoir.Trace | Sequence[dojoir.Trace] | None) -> list[dojoir.Trace]:
     kernel, target = play.kernel, play.target
     if start is None:
-        default = dojoir.PASSES["default_schedule"].for_machine(dojoir.machine_for(target)).on(kernel)
+        default = make(dojoir.Trace(kernel), "default_schedule", target)
         return [dojoir.Trace(kernel), default, *_near(play, default)]
     starts = [start] if isinstance(start, dojoir.Trace) else [*start]
     if not starts:
@@ -246,6 +248,7 @@ class _Search:
 
     def __init__(self, play: Play, evaluator: Any, progress: Progress | None, list_moves: bool = False) -> None:
         self.play, self.evaluator, self.progress, self.list_moves = play, evaluator, progress, list_moves
+        self.timing = evaluator.evaluator if isinstance(evaluator, Remembering) else evaluator
         self.traces: dict[str, dojoir.Trace] = {}
         self.done = 0
         self.states: list[runtime.Evaluation] = []
@@ -377,9 +380,8 @@ class _Search:
     def wait_until(self, end: float, lease_end: float) -> None:
         """Sets the evaluator's two deadlines, if it has them: for work under way, and for waiting on the timing
         lease."""
-        timing = self.evaluator.evaluator if isinstance(self.evaluator, Remembering) else self.evaluator
-        if hasattr(timing, "until"):
-            timing.until, timing.lease_until = end, lease_end
+        if hasattr(self.timing, "until"):
+            self.timing.until, self.timing.lease_until = end, lease_end
 
     def _evaluated(
         self, kernels: Iterator[dojoir.Kernel], rival: dojoir.Trace | None
@@ -433,8 +435,7 @@ class _Search:
             return 1.0
         if self.play.noise == 0:
             return None
-        timing = self.evaluator.evaluator if isinstance(self.evaluator, Remembering) else self.evaluator
-        found = [*timing.evaluate([one.kernel], other.kernel)]
+        found = [*self.timing.evaluate([one.kernel], other.kernel)]
         return found[0].ratio if found and found[0].ok else None
 
     def _improves(self, evaluation: runtime.Evaluation, speed: float) -> bool:

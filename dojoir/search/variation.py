@@ -23,6 +23,14 @@ def replayed(start: dojoir.Trace, moves: Iterable[dojoir.Move]) -> dojoir.Trace:
     return found
 
 
+def made(kernel: dojoir.Kernel, moves: Iterable[str]) -> dojoir.Trace:
+    """The trace of some moves, all of them. Raises DojoError for one that is not legal."""
+    trace = dojoir.Trace(kernel)
+    for move in moves:
+        trace.apply(move)
+    return trace
+
+
 def prefix(trace: dojoir.Trace, count: int) -> dojoir.Trace:
     """The first moves of a trace, and no others."""
     found = trace.copy()

@@ -14,12 +14,13 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 import dojoir
+from dojoir.records.forms import from_data
 from dojoir.search import STRATEGIES
 from dojoir.search.named import named
 from dojoir.search.registry import strategy_named
 from dojoir.support.public import public
 from dojoir.tasks.desk import Desk
-from dojoir.tasks.task import Answer, replayed, without
+from dojoir.tasks.task import Answer, each_without_one, replayed, without
 
 BOUNDS = ("bytes", "FMA", "overhead", "imbalance", "occupancy", "spills", "gathers", "latency", "instructions")
 """The words of `dojoir.runtime.Bottleneck`."""
@@ -67,9 +68,8 @@ class Searching:
         if refused is not None:
             return refused[0]
         seconds: dict[int, float] = {}
-        for number in range(len(moves)):
-            trace, refused = replayed(desk.kernel, without(moves, number))
-            for found in desk.evaluate([trace]) if refused is None else ():
+        for number, trace in each_without_one(desk.kernel, moves).items():
+            for found in desk.evaluate([trace]):
                 if found.ok and found.seconds:
                     seconds[number] = found.seconds
         return min(seconds, key=lambda number: seconds[number]) if seconds else desk.rng.randrange(len(moves))
@@ -101,19 +101,15 @@ def answer_of(given: object, kernel: dojoir.Kernel) -> Answer:
             raise _no_answer(f"it answered a {type(given).__name__}: an Answer, or a Trace of the given kernel")
     if not isinstance(given.moves, list | tuple):
         raise _no_answer(f"moves is a list of texts, not a {type(given.moves).__name__}")
-    for move in given.moves:
-        if not isinstance(move, str | dojoir.Move):
-            raise _no_answer(f"moves is a list of texts, and one of them is a {type(move).__name__}")
-    if given.move is not None and (isinstance(given.move, bool) or not hasattr(given.move, "__index__")):
-        raise _no_answer(f"move is the number of a move or None, not a {type(given.move).__name__}")
-    for name in ("text", "bound", "note"):
-        value = getattr(given, name)
-        if not isinstance(value, str):
-            raise _no_answer(f"{name} is a text, not a {type(value).__name__}")
-        if len(value) > LONGEST:
-            raise _no_answer(f"{name} has more than {LONGEST} characters")
-    number = None if given.move is None else int(given.move)
-    return Answer(tuple(map(str, given.moves)), str(given.text), number, str(given.bound), str(given.note))
+    moves = [str(one) if isinstance(one, dojoir.Move) else one for one in given.moves]
+    number = given.move if isinstance(given.move, bool) else getattr(given.move, "__index__", lambda: given.move)()
+    try:
+        answer = from_data(Answer, {**vars(given), "moves": moves, "move": number}, "the answer")
+    except dojoir.ArgumentError as error:
+        raise _no_answer(error.diagnostic.message) from None
+    if max(map(len, (answer.text, answer.bound, answer.note))) > LONGEST:
+        raise _no_answer(f"a text of it has more than {LONGEST} characters")
+    return answer
 
 
 def _no_answer(message: str) -> dojoir.ArgumentError:

@@ -3,8 +3,8 @@ recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,28 +13,30 @@ import dojoir
 from dojoir import runtime
 from dojoir.records import Database
 from dojoir.search import Static
-from dojoir.search.budget import Ledger
+from dojoir.search.budget import OF_MODELS, Ledger
 from dojoir.tasks.task import Answer, Task, question
 
 NO_LIMIT = dojoir.Budget()
 
 
-@dataclass(frozen=True)
-class Used:
-    """Use of a budget: moves, states, builds, measurements, what was spent on language models, and states by their
-    status."""
+class Asking:
+    """What a desk has, wherever its work is done."""
 
-    moves: int
-    states: int
-    builds: int
-    measurements: int
-    calls: int
-    tokens: int
-    money: float
-    statuses: Mapping[str, int]
+    task: Task
+    best: dojoir.Trace
+
+    def question(self) -> dict[str, Any]:
+        """The task as plain data: what a language model is asked."""
+        return question(self.task)
+
+    def answer(self, **fields: Any) -> Answer:
+        """An answer; one without moves has those of `best`, where the task asks for moves."""
+        if self.task.kind in ("optimise", "reformulate") and "moves" not in fields:
+            fields["moves"] = tuple(str(move) for move in self.best.moves)
+        return Answer(**fields)
 
 
-class Desk:
+class Desk(Asking):
     """The place of an agent at a task. `timer` is `measure` or `static`; `rng` is where all that is random comes
     from; `best` is the fastest trace that was right so far; `folder` that of the bundle, if there is one. `models`
     has the calls, tokens and money that may be spent on language models."""
@@ -65,10 +67,6 @@ class Desk:
         self.outside = 0.0  # seconds of processors that the processes of an agent spent, beside what is done here
 
     # -- what an agent calls -----------------------------------------------------------------------------------
-    def question(self) -> dict[str, Any]:
-        """The task as plain data: what a language model is asked."""
-        return question(self.task)
-
     def spent(self) -> str | None:
         """The part of the budget that is used up; None while there is something of everything left."""
         return self.ledger.spent()
@@ -109,24 +107,16 @@ class Desk:
             self._count(evaluation)
             self._note()
 
-        ledger, limits = self.ledger, self.ledger.budget
-        left = dojoir.Budget(
-            states=None if limits.states is None else max(1, limits.states - ledger.states),
-            seconds=None if limits.seconds is None else max(0.0, limits.seconds - ledger.seconds),
-            calls=None if limits.calls is None else max(0, limits.calls - ledger.calls),
-            tokens=None if limits.tokens is None else max(0, limits.tokens - ledger.tokens),
-            money=None if limits.money is None else max(0.0, limits.money - ledger.money),
-        )
+        ledger, left = self.ledger, self.ledger.left()
+        left = replace(left, states=None if left.states is None else max(1, left.states))
         tuned = dojoir.tune(
             self.kernel, self.task.given.target, sizes=dict(self.task.given.sizes), strategy=strategy, budget=left,
             seed=self.seed, threads=self.task.given.threads, start=dojoir.Trace(self.kernel), db=self._database,
             run=self._run, timer=self.timer, options=options, hints=False, list_moves=self._list_moves,
             progress=count,
         )  # fmt: skip
-        ledger.moves += int(tuned.spent.get("moves", 0))
-        ledger.calls += int(tuned.spent.get("calls", 0))
-        ledger.tokens += int(tuned.spent.get("tokens", 0))
-        ledger.money += tuned.spent.get("money", 0.0)
+        for name in ("moves", *OF_MODELS):
+            setattr(ledger, name, getattr(ledger, name) + tuned.spent.get(name, 0))
         self.best = tuned.trace
         return tuned
 
@@ -138,14 +128,6 @@ class Desk:
         given = self.task.given
         return dojoir.profile(
             trace.kernel, given.target, sizes=dict(given.sizes), threads=given.threads, counted=False
-        )  # fmt: skip
-
-    def used(self) -> Used:
-        """The use of the budget so far."""
-        one = self.ledger
-        return Used(
-            one.moves, one.states, one.builds, one.measurements, one.calls, one.tokens, one.money,
-            dict(self.statuses),
         )  # fmt: skip
 
     # -- what it does ------------------------------------------------------------------------------------------
@@ -183,9 +165,3 @@ class Desk:
         if self._evaluator is not None:
             self._evaluator.close()
             self._evaluator = None
-
-    def answer(self, **fields: Any) -> Answer:
-        """An answer; one without moves has those of `best`, where the task asks for moves."""
-        if self.task.kind in ("optimise", "reformulate") and "moves" not in fields:
-            fields["moves"] = tuple(str(move) for move in self.best.moves)
-        return Answer(**fields)

@@ -15,11 +15,12 @@ from dojoir import runtime
 from dojoir.search import Play
 from dojoir.search.budget import Ledger
 from dojoir.search.registry import made, strategy_named, takes_traces
+from dojoir.tasks.desk import Asking
 from dojoir.tasks.serving import Begun, Draw, Reply, State, Tell, is_named
-from dojoir.tasks.task import Answer, question, replayed
+from dojoir.tasks.task import replayed
 
 
-class FarDesk:
+class FarDesk(Asking):
     """The desk of an agent of a file: as `Desk`, but all that costs anything is asked of the rollout, and counted
     there. `ledger` is a copy of what it counted."""
 
@@ -34,10 +35,6 @@ class FarDesk:
         self.ledger = Ledger(dojoir.Budget(states=budget.states, seconds=budget.seconds))
         self._connection = connection
         self._spent: str | None = None
-
-    def question(self) -> dict[str, Any]:
-        """The task as plain data: what a language model is asked."""
-        return question(self.task)
 
     def spent(self) -> str | None:
         """The part of the budget that is used up; None while there is something of everything left."""
@@ -72,12 +69,6 @@ class FarDesk:
         found: runtime.Card | None = self._asked("profile", moves=self._moves(trace))
         return found
 
-    def answer(self, **fields: Any) -> Answer:
-        """An answer; one without moves has those of `best`, where the task asks for moves."""
-        if self.task.kind in ("optimise", "reformulate") and "moves" not in fields:
-            fields["moves"] = tuple(str(move) for move in self.best.moves)
-        return Answer(**fields)
-
     def _moves(self, trace: object) -> list[str]:
         if not isinstance(trace, dojoir.Trace) or trace.start != self.kernel or not trace.is_safe:
             raise dojoir.ArgumentError(
@@ -105,7 +96,7 @@ class FarDesk:
     def take(self, state: State) -> None:
         """Takes over what was counted."""
         count(self.ledger, state)
-        self.statuses, self._spent = dict(state.used.statuses), state.spent
+        self.statuses, self._spent = dict(state.statuses), state.spent
         if [str(move) for move in self.best.moves] != [*state.best]:
             self.best = replayed(self.kernel, tuple(state.best))[0]
 
@@ -165,8 +156,8 @@ def _texts(trace: dojoir.Trace) -> list[str]:
 
 def count(ledger: Ledger, state: State) -> None:
     """Makes a ledger say what the rollout counted."""
-    for name in ("moves", "states", "builds", "measurements", "calls", "tokens", "money"):
-        setattr(ledger, name, getattr(state.used, name))
+    for name, value in state.used.items():
+        setattr(ledger, name, value)
     ledger.start += ledger.seconds - state.seconds
 
 

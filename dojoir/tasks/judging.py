@@ -9,16 +9,17 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import dojoir
 from dojoir import runtime
 from dojoir.evidence.benching import bench_of, shape
-from dojoir.evidence.bundle import Gained, Verdict
+from dojoir.evidence.bundle import Gained, Gate, Said
 from dojoir.evidence.figures import Bench, gains
-from dojoir.evidence.gates import AT_SHAPES, Asked, Gate, Gates, gate
+from dojoir.evidence.gates import AT_SHAPES, Asked, Gates, gate, in_turn
 from dojoir.search import Static
 from dojoir.support.public import public
-from dojoir.tasks.task import EVIDENCE_GATES, TIMED, Answer, Task, replayed, without
+from dojoir.tasks.task import EVIDENCE_GATES, TIMED, Answer, Task, each_without_one, replayed, without
 
 SECONDS = 2.0
 """Of the rounds of a last timing."""
@@ -79,9 +80,6 @@ class Case:
         return dict(self.task.given.sizes)
 
 
-Said = tuple[Verdict, str]
-
-
 @public
 def judge(case: Case) -> Judgement:
     """The verdict of each gate of a task on an answer. Raises nothing for an answer that is wrong: the gate says
@@ -107,18 +105,8 @@ def _gates(case: Case, asked: Sequence[str]) -> Iterator[Gate]:
         found = _of_evidence(case, of_evidence)
         yield from found
         failed = next((gate.name for gate in found if gate.status == "fail"), "")
-    for name in (name for name in asked if name not in EVIDENCE_GATES):
-        if failed:
-            yield Gate(name, "not-run", f"{failed} failed")
-            continue
-        try:
-            status, reason = _OWN[name](case)
-        except dojoir.ToolchainError as error:
-            status, reason = "unavailable", error.diagnostic.message
-        except dojoir.DojoError as error:
-            status, reason = "fail", error.diagnostic.message
-        failed = name if status == "fail" else ""
-        yield Gate(name, status, reason)
+    own = ((name, partial(_OWN[name], case)) for name in asked if name not in EVIDENCE_GATES)
+    yield from (replace(one, file="") for one in in_turn(own, failed))
 
 
 def _made(case: Case) -> str:
@@ -259,11 +247,7 @@ def speeds_without(task: Task, timer: str, seed: int = 0) -> dict[int, Gained]:
     """How many times as fast a trace is without each of its moves; those without which the others are illegal,
     or the kernel fails, are left out. Raises as an evaluator does."""
     full, _ = replayed(task.kernel, task.given.moves)
-    traces: dict[int, dojoir.Trace] = {}
-    for number in range(len(task.given.moves)):
-        trace, refused = replayed(task.kernel, without(task.given.moves, number))
-        if refused is None:
-            traces[number] = trace
+    traces = each_without_one(task.kernel, task.given.moves)
     sizes, threads, target = dict(task.given.sizes), task.given.threads, task.given.target
     found: dict[str, runtime.Evaluation] = {}
     with (

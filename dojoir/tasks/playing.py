@@ -18,10 +18,11 @@ from typing import Any, Literal
 
 import dojoir
 from dojoir import runtime
-from dojoir.evidence.bundle import BENCH, GATES, RUN
+from dojoir.evidence.bundle import BENCH, GATES
 from dojoir.evidence.reading import read, read_text
-from dojoir.evidence.writing import RUNS, UNFINISHED, Writer, resumed, store_of, versions
-from dojoir.records.forms import from_text, to_data, to_text
+from dojoir.evidence.writing import RUNS, UNFINISHED, Writer, begun_or_resumed, store_of, versions
+from dojoir.records.forms import json_of, of_version, to_data, to_text
+from dojoir.search.memory import check_same
 from dojoir.support.files import write_file
 from dojoir.support.public import public
 from dojoir.tasks.agents import Agent, answer_of
@@ -108,14 +109,10 @@ def _played(agent: Agent, task: Task, folder: Path, settings: Mapping[str, Any],
             **settings, "task": task.name, "kind": task.kind, "split": task.split, "family": task.family,
             "states": task.budget.states, "play_seconds": task.budget.seconds,
         }  # fmt: skip
-        around: Any
-        if (runs / name / RUN).is_file():
-            around = resumed(runs / name, database)
-        else:
-            around = Writer.begin(
-                runs, "tune", dojoir.Trace(task.kernel), database, target=task.given.target,
-                sizes=[task.given.sizes], threads=task.given.threads, settings=about, name=name,
-            )  # fmt: skip
+        around = begun_or_resumed(
+            runs, name, task.kernel, database, target=task.given.target, sizes=[task.given.sizes],
+            threads=task.given.threads, settings=about,
+        )  # fmt: skip
         with around as writer:
             database.begin(task.kernel, about, name)
             desk = Desk(
@@ -165,16 +162,12 @@ def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Write
     if not reason:
         found = judge(case)
     judged = time.monotonic() - begin - played
-    ledger = desk.ledger
-    cost = Cost(
-        played, judged, ledger.states, ledger.moves, ledger.builds, ledger.measurements, dict(desk.statuses),
-        ledger.calls, ledger.tokens, ledger.money, desk.outside,
-    )  # fmt: skip
+    cost = Cost(played, judged, statuses=dict(desk.statuses), outside=desk.outside, **desk.ledger.used())
     status: Any = "failed" if reason else "solved" if found.solved else "not-solved"
     _left(writer, case, found, status, reason)
     return Row(
-        task.name, task.kind, task.split, task.family, digest_of(task), status, reason, found.gates, found.gained,
-        found.share, found.of, found.left_out, to_data(answer), found.result, cost, writer.run.name,
+        **vars(found), task=task.name, kind=task.kind, split=task.split, family=task.family, digest=digest_of(task),
+        status=status, reason=reason, answer=to_data(answer), cost=cost, run=writer.run.name,
     )  # fmt: skip
 
 
@@ -203,18 +196,9 @@ def _rows_there(folder: Path, settings: Mapping[str, Any]) -> tuple[Row, ...]:
         if folder.is_dir() and any(not one.name.startswith(UNFINISHED) for one in folder.iterdir()):
             raise dojoir.ArgumentError(f"{folder} holds something else: name another folder", "not-empty")
         return ()
-    found = from_text(Rollout, read_text(path), str(path))
-    if found.version != VERSION:
-        raise dojoir.ArgumentError(
-            f"{path} is of version {found.version}, and this reads {VERSION}", "newer-record"
-        )
-    other = [name for name in settings if found.settings.get(name) != settings[name]]
-    if other:
-        told = ", ".join(f"{name} {found.settings.get(name)!r}, not {settings[name]!r}" for name in other)
-        raise dojoir.ArgumentError(
-            f"the rollout in {folder} was begun with {told}: go on with the same, or name another folder",
-            "another-rollout",
-        )
+    found = of_version(Rollout, json_of(read_text(path), str(path)), str(path), VERSION)
+    code = "another-rollout"
+    check_same(f"the rollout in {folder}", found.settings, settings, code)
     return found.rows
 
 

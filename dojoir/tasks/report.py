@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from dojoir.evidence.bundle import Gained
 from dojoir.evidence.figures import geometric
-from dojoir.evidence.gates import Gate
 from dojoir.support.public import public
+from dojoir.tasks.judging import Judgement
 
 VERSION = 1
 
@@ -36,10 +36,11 @@ class Cost:
     outside: float = 0.0
 
 
-@dataclass(frozen=True)
-class Row:
-    """The result of a task: `failed` where the agent or the machine failed, with the reason. `digest` is that
-    of the task, so that one that was changed is played again. `run` is the name of the bundle."""
+@dataclass(frozen=True, kw_only=True)
+class Row(Judgement):
+    """The judgement on a task: `failed` where the agent or the machine failed, with the reason. `digest` is that of
+    the task, so that one that was changed is played again. `run` is the name of the bundle, whose states are those
+    of the task: the one with the hash `result` is its answer."""
 
     task: str
     kind: str
@@ -48,13 +49,7 @@ class Row:
     digest: str
     status: RowStatus
     reason: str
-    gates: tuple[Gate, ...]
-    gained: tuple[Gained, ...]
-    share: float | None
-    of: str | None
-    left_out: tuple[str, ...]
     answer: Mapping[str, Any]
-    result: str
     cost: Cost
     run: str
 
@@ -89,22 +84,18 @@ def summary(found: Rollout) -> dict[str, Any]:
     for a kernel, seconds, states."""
 
     def of(rows: list[Row]) -> dict[str, Any]:
-        gains = [
-            row.gain.median for row in rows if row.gain is not None and row.kind in ("optimise", "reformulate")
-        ]
-        shares = [row.share for row in rows if row.share is not None and row.kind in ("optimise", "reformulate")]
+        of_kernels = [row for row in rows if row.kind in ("optimise", "reformulate")]
+        gains = [row.gain.median for row in of_kernels if row.gain is not None]
+        shares = [row.share for row in of_kernels if row.share is not None]
         return {
             "tasks": len(rows),
             "solved": sum(row.status == "solved" for row in rows),
             "failed": sum(row.status == "failed" for row in rows),
             "gain": geometric(gains),
             "share": sum(shares) / len(shares) if shares else None,
-            "seconds": sum(row.cost.seconds for row in rows),
-            "states": sum(row.cost.states for row in rows),
-            "calls": sum(row.cost.calls for row in rows),
-            "tokens": sum(row.cost.tokens for row in rows),
-            "money": sum(row.cost.money for row in rows),
-        }
+            **{name: sum(getattr(row.cost, name) for row in rows)
+               for name in ("seconds", "states", "calls", "tokens", "money")},
+        }  # fmt: skip
 
     kinds = dict.fromkeys(row.kind for row in found.rows)
     by_kind = {kind: of([row for row in found.rows if row.kind == kind]) for kind in kinds}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import dojoir
@@ -16,7 +16,7 @@ from dojoir.evidence.bundle import CHAT
 from dojoir.records.forms import from_data
 from dojoir.search import STRATEGIES, Play
 from dojoir.search.tuning import WHERE
-from dojoir.tasks.desk import Desk, Used
+from dojoir.tasks.desk import Desk
 from dojoir.tasks.task import Answer, Task
 
 LAST = 2.0
@@ -58,10 +58,11 @@ class Begun:
 
 @dataclass(frozen=True)
 class State:
-    """The state of the desk, sent with each reply: what was used up, the part of the budget that is spent,
-    and the moves of the fastest that was right."""
+    """The state of the desk, sent with each reply: what was used up, how many states ended with each status, the
+    part of the budget that is spent, and the moves of the fastest that was right."""
 
-    used: Used
+    used: Mapping[str, Any]
+    statuses: Mapping[str, int]
     seconds: float
     spent: str | None
     best: tuple[str, ...]
@@ -145,7 +146,7 @@ class Served:
         """The state of the desk now."""
         desk = self.desk
         best = tuple(str(move) for move in desk.best.moves)
-        return State(desk.used(), desk.ledger.seconds, desk.spent(), best)
+        return State(desk.ledger.used(), dict(desk.statuses), desk.ledger.seconds, desk.spent(), best)
 
     def _done(self, name: str, given: Mapping[str, Any]) -> object:
         desk = self.desk
@@ -220,7 +221,7 @@ class _Far:
         """Raises what it says that it raised, as RuntimeError, and Gone."""
         play, state = self.play, self.served.state()
         best = tuple(str(move) for move in play.best.moves)
-        state = State(state.used, play.ledger.seconds, play.ledger.spent(), best)
+        state = replace(state, seconds=play.ledger.seconds, spent=play.ledger.spent(), best=best)
         self.served.line.send(message(Search(dict(play.speeds), play.noise), state))
         found = self.served.line.heard(self.served.end)
         if isinstance(found, dict) and isinstance(found.get("failed"), str):

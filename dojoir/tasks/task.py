@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import dojoir
-from dojoir.support.public import Count, Seconds, public
+from dojoir.support.public import Count, Seconds, Within, public
 
 Kind = Literal["optimise", "diagnose", "debug", "reformulate"]
 Split = Literal["train", "dev", "held-out"]
@@ -54,10 +54,10 @@ class Given:
     sizes: Mapping[str, int]
     kernel: str = ""
     text: str = ""
-    fp: str = ""
+    fp: Literal["", "strict", "reassoc", "fast"] = ""
     moves: tuple[str, ...] = ()
     target: str = "llvm"
-    threads: int = 1
+    threads: Count = 1
     stored: bool = True
 
 
@@ -68,7 +68,7 @@ class Goal:
     without the move that is named is that much faster than with it."""
 
     gates: tuple[str, ...]
-    least: float = 1.0
+    least: Annotated[float, Within(above=True, most=1e6)] = 1.0
     beside: tuple[str, ...] = ("text",)
 
 
@@ -76,8 +76,8 @@ class Goal:
 class Limits:
     """The budget of a task: states that are evaluated, and seconds by the clock."""
 
-    states: int | None = None
-    seconds: float | None = None
+    states: Count | None = None
+    seconds: Seconds | None = None
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,13 @@ def without(moves: tuple[str, ...], number: int) -> tuple[str, ...]:
     return (*moves[:number], *moves[number + 1 :])
 
 
+def each_without_one(kernel: dojoir.Kernel, moves: tuple[str, ...]) -> dict[int, dojoir.Trace]:
+    """The trace without each of its moves, by the number of that; those of which another is illegal then are left
+    out."""
+    found = {number: replayed(kernel, without(moves, number)) for number in range(len(moves))}
+    return {number: trace for number, (trace, refused) in found.items() if refused is None}
+
+
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}", re.ASCII)
 
 
@@ -163,29 +170,15 @@ def wrong(task: Task) -> tuple[str, str] | None:
         (not task.family, "family", "it names the kernel that the task is about"),
         (not task.about, "about", "it says in a sentence what the task is"),
         (bool(given.kernel) == bool(given.text), "given", "it has a kernel or a text: one of them"),
-        (given.fp not in ("", "strict", "reassoc", "fast"), "given.fp", "it is strict, reassoc or fast"),
-        (given.threads < 1, "given.threads", "it is at least 1"),
-        (
-            bool(given.kernel) and not given.kernel.startswith("library:"),
-            "given.kernel",
-            "it is library:NAME; another kernel stands as a text",
-        ),
-        (
-            bool(given.kernel) != (task.source == "library"),
-            "source",
-            "it is library where given.kernel is, else own",
-        ),
-        (
-            (task.kind in ("diagnose", "debug")) != bool(given.moves),
-            "given.moves",
-            "diagnose and debug have moves, and no other kind",
-        ),
+        (bool(given.kernel) and not given.kernel.startswith("library:"), "given.kernel",
+         "it is library:NAME; another kernel stands as a text"),
+        (bool(given.kernel) != (task.source == "library"), "source",
+         "it is library where given.kernel is, else own"),
+        ((task.kind in ("diagnose", "debug")) != bool(given.moves), "given.moves",
+         "diagnose and debug have moves, and no other kind"),
         (not goal.gates, "goal.gates", "at least one gate decides"),
-        (not 0 < goal.least < 1e6, "goal.least", "it is above 0"),
         (not goal.beside, "goal.beside", "it names at least one peer"),
         (task.budget.states is None and task.budget.seconds is None, "budget", "it has states, seconds or both"),
-        (task.budget.states is not None and task.budget.states < 1, "budget.states", "it is at least 1"),
-        (task.budget.seconds is not None and task.budget.seconds <= 0, "budget.seconds", "it is above 0"),
     ]  # fmt: skip
     for is_wrong, where, why in found:
         if is_wrong:

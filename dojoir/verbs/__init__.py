@@ -5,29 +5,18 @@ It is a second command beside the filter `dojoir-opt`, with the same exit status
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `dojoir` with the given arguments (those of the process by default); returns the exit status: 0 fine, 1
     the input, 2 usage, 3 results differ, 4 a package or toolchain is missing, 5 time limit, 70 a bug of ours."""
-    import dojoir
-    from dojoir.cli.report import report, report_bug
-    from dojoir.cli.streams import prepare
+    from dojoir.cli import guarded
 
-    prepare()
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    try:
+    def work(given: list[str]) -> int:
         from dojoir.verbs.options import parse
 
         options = parse(given)
         return int(options.run(options))
-    except dojoir.DojoError as error:
-        return report(error, "--json" in given)
-    except BrokenPipeError:  # the reader has seen enough
-        return 0
-    except KeyboardInterrupt:
-        return 130
-    except Exception as error:
-        return report_bug(error, "dojoir")
+
+    return guarded(work, arguments, "dojoir")

@@ -1,18 +1,21 @@
-"""`dojoir bench`: how fast is it, beside what, and is it right."""
+"""`dojoir bench`, `gate`, `profile`: how fast is it, beside what, and is it right; is it proved, built, right, the
+same each time, honest and faster; what bounds it, where, and which legal moves address that."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import secrets
 from typing import TYPE_CHECKING
 
 import dojoir
 from dojoir.cli.arguments import RUNS
 from dojoir.cli.output import write_result
-from dojoir.cli.report import DIFFERS, FINE
+from dojoir.cli.report import DIFFERS, FINE, TOOLCHAIN
 from dojoir.cli.streams import say
+from dojoir.verbs.given import answered
 from dojoir.verbs.recording import recording
-from dojoir.verbs.subject import shapes_for, trace_of
+from dojoir.verbs.subject import run_folder, shapes_for, trace_of
 
 if TYPE_CHECKING:
     from dojoir.evidence import Bench
@@ -116,3 +119,64 @@ def _fast(found: list[Bench], p: float = 1.0) -> dict[str, dict[str, float]]:
 
     names = dict.fromkeys(name for one in found for name in one.names)
     return {"fast_p": {name: fast_p(found, name, p) for name in names}}
+
+
+def gate(options: argparse.Namespace) -> int:
+    """Asks each gate in turn; status 0 only if all pass, 4 where a compiler or a device is missing for
+    some, 3 for all else. Raises DojoError."""
+    from dojoir.evidence import Asked, TorchFunction, gate_lines, to_data
+    from dojoir.evidence import gate as gated
+    from dojoir.evidence.bundle import GATES
+    from dojoir.evidence.peers import check_peers
+
+    check_peers(options.beside)
+    trace = trace_of(options.subject, options.runs_folder or RUNS, unsafe=True)
+    shapes = shapes_for(options.subject, options.runs_folder or RUNS, options.shapes, trace.start)
+    source, complaint = _of_run(options)
+    asked = Asked(
+        trace, options.target, shapes, options.threads, options.beside,
+        secrets.randbelow(1 << 31) if options.seed is None else options.seed,
+        torch=None if options.torch is None else TorchFunction.of(options.torch), cold=options.cold,
+        source=source, complaint=complaint, seconds=options.seconds, sanitize=options.sanitize,
+    )  # fmt: skip
+    names = ("beside", "cold", "torch", "seconds", "sanitize")
+    settings = {"seed": asked.seed, **{name: getattr(options, name) for name in names}}
+    with recording(options, "gate", trace, shapes, settings, options.subject) as writer:
+        found = gated(asked)
+        if writer is not None:
+            writer.data(GATES, found)
+    is_missing = all(one.status in ("pass", "unavailable") for one in found.gates)
+    status = FINE if found.ok else TOOLCHAIN if is_missing else DIFFERS
+    return answered(options, {"gates": to_data(found)}, gate_lines(found), status)
+
+
+def _of_run(options: argparse.Namespace) -> tuple[str | None, str]:
+    """The source that a run has, where it is for the same target, and what is wrong with its files."""
+    from dojoir.evidence.reading import read
+
+    folder = run_folder(options.subject, options.runs_folder or RUNS)
+    if folder is None:
+        return None, ""
+    given = read(folder)
+    wrong = given.wrong_files()
+    source = given.source if given.run.target == options.target else None
+    return None if source is None else source[1], wrong[0] if wrong else ""
+
+
+def profile(options: argparse.Namespace) -> int:
+    """A card for each shape."""
+    from dojoir.evidence.bundle import PROFILE
+
+    trace = trace_of(options.subject, options.runs_folder or RUNS, unsafe=True)
+    shapes = shapes_for(options.subject, options.runs_folder or RUNS, options.shapes, trace.start)
+    cards = []
+    with recording(options, "profile", trace, shapes, {"ncu": options.ncu}, options.subject) as writer:
+        for sizes in shapes:
+            card = dojoir.profile(
+                trace.kernel, options.target, sizes=sizes, threads=options.threads, ncu=options.ncu
+            )  # fmt: skip
+            cards.append(card)
+        facts = [card.to_json() for card in cards]
+        if writer is not None:
+            writer.data(PROFILE, facts)
+    return answered(options, {"profile": facts}, "".join(f"{card}\n" for card in cards))

@@ -32,8 +32,7 @@ def export(options: argparse.Namespace) -> int:
         lines.append(f"{name}: {', '.join(f'{count} {word}' for word, count in counts.items())}")
     lines += [f"left out: {one}" for one in found.left_out]
     answer = {"dataset": {**to_data(found), "starts": len(found.starts)}}
-    answered(options, answer, "".join(f"{one}\n" for one in lines))
-    return FINE
+    return answered(options, answer, "".join(f"{one}\n" for one in lines))
 
 
 def sft(options: argparse.Namespace) -> int:
@@ -69,8 +68,7 @@ def _lines(options: argparse.Namespace, make: object, what: str) -> int:
     written = lines_written(Path(options.output), made)
     said = {what: written.lines, "file": options.output, "sha256": written.sha256}
     text = f"{options.output}: {written.lines} {what} of the split {' and '.join(splits)}\n"
-    answered(options, {"written": said}, text)
-    return FINE
+    return answered(options, {"written": said}, text)
 
 
 def check(options: argparse.Namespace) -> int:
@@ -84,5 +82,4 @@ def check(options: argparse.Namespace) -> int:
 
     found = checked(Path(options.folder), options.sample, options.seed, note)
     data = {"check": {**to_data(found), "ok": found.ok}}
-    answered(options, data, f"{found}\n")
-    return FINE if found.ok else DIFFERS
+    return answered(options, data, f"{found}\n", FINE if found.ok else DIFFERS)

@@ -82,8 +82,7 @@ def show(options: argparse.Namespace) -> int:
             trace.save(options.save_trace)
     elif options.save_trace:
         raise dojoir.ArgumentError(f"the run {options.name} has no answer yet: it has not ended", "unknown-state")
-    answered(options, data, "".join(f"{line}\n" for line in lines))
-    return 3 if right is False else 0
+    return answered(options, data, "".join(f"{line}\n" for line in lines), 3 if right is False else 0)
 
 
 def _is_right(trace: dojoir.Trace, results: Sequence[State]) -> tuple[bool, str]:
@@ -139,8 +138,7 @@ def merge(options: argparse.Namespace) -> int:
 def _taken(options: argparse.Namespace, done: Any) -> int:
     for reason in done.refused:
         say(json.dumps({"refused": reason}) if options.json else f"refused: {reason}")
-    answered(options, {"imported": dict(vars(done))}, f"{done}\n")
-    return 1 if done.refused else 0
+    return answered(options, {"imported": dict(vars(done))}, f"{done}\n", 1 if done.refused else 0)
 
 
 def check(options: argparse.Namespace) -> int:
@@ -149,8 +147,7 @@ def check(options: argparse.Namespace) -> int:
 
     with database_there(options) as database:
         found = checked(database)
-    answered(options, {"check": {"ok": found.ok, "states": found.states, "wrong": found.wrong}}, f"{found}\n")
-    return 0 if found.ok else 3
+    return answered(options, {"check": {"ok": found.ok, **vars(found)}}, f"{found}\n", 0 if found.ok else 3)
 
 
 def prune(options: argparse.Namespace) -> int:

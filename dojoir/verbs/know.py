@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 from typing import TYPE_CHECKING
 
 import dojoir
 from dojoir.cli.chunks import display_name, read_input
-from dojoir.cli.output import write_result
-from dojoir.cli.report import FINE
-from dojoir.verbs.given import database_there
+from dojoir.verbs.given import answered, database_there
 
 if TYPE_CHECKING:
     from dojoir.know import Document
@@ -40,17 +37,14 @@ def _asked(options: argparse.Namespace, question: str) -> int:
     from dojoir.know import known
 
     hits = known(question, count=options.count, kind=options.kind, more=more_documents(options))
-    if options.json:
-        write_result(json.dumps({"know": [hit.to_json() for hit in hits]}) + "\n", None)
-        return FINE
-    whole = len(hits) == 1
+    text = ""
     for hit in hits:
         one = hit.document
         lines = one.text.splitlines()
-        shown = lines if whole else [line for line in lines if line.strip()][:SHOWN]
-        write_result(f"{one.kind} {one.name} ({one.where}; {hit.score:.2f})\n", None)
-        write_result("".join(f"  {line}".rstrip() + "\n" for line in shown), None)
-    return FINE
+        shown = lines if len(hits) == 1 else [line for line in lines if line.strip()][:SHOWN]
+        text += f"{one.kind} {one.name} ({one.where}; {hit.score:.2f})\n"
+        text += "".join(f"  {line}".rstrip() + "\n" for line in shown)
+    return answered(options, {"know": [hit.to_json() for hit in hits]}, text)
 
 
 def more_documents(options: argparse.Namespace) -> list[Document]:
@@ -82,21 +76,16 @@ def _like(options: argparse.Namespace) -> int:
     sizes = sizes_of(kernel, dict(options.sizes)) if options.sizes else None
     found = like(kernel, count=options.count, target=options.target, sizes=sizes, tried=options.tried)
     raced = race(kernel, found, sizes, options.target) if options.measure and sizes else None
-    if options.json:
-        data = {"like": [one.to_json() for one in found]}
-        more = {"measured": None if raced is None else raced.to_json()} if options.measure else {}
-        write_result(json.dumps({**data, **more}) + "\n", None)
-        return FINE
+    text = ""
     for one in found:
-        write_result(f"{one.kernel}: alike {one.likeness:.2f} ({', '.join(one.common[:6])})\n", None)
+        text += f"{one.kernel}: alike {one.likeness:.2f} ({', '.join(one.common[:6])})\n"
         for tried in one.schedules:
             ratio = "" if tried.ratio is None else f"; about {tried.ratio:.2f}x as fast as default_schedule"
-            write_result(f"  schedule {tried.shown}: {tried.made} of {tried.moves} moves are legal{ratio}\n", None)
+            text += f"  schedule {tried.shown}: {tried.made} of {tried.moves} moves are legal{ratio}\n"
+    data: dict[str, object] = {"like": [one.to_json() for one in found]}
     if options.measure:
-        told = (
-            "nothing but the default came out"
-            if raced is None
-            else f"of {raced.timed} timed: {raced}\n{raced.text}"
-        )
-        write_result(f"measured: {told}\n", None)
-    return FINE
+        said = "nothing but the default came out"
+        said = said if raced is None else f"of {raced.timed} timed: {raced}\n{raced.text}"
+        text += f"measured: {said}\n"
+        data["measured"] = None if raced is None else raced.to_json()
+    return answered(options, data, text)

@@ -77,8 +77,7 @@ def agent(options: argparse.Namespace) -> int:
     learner.save(options.output)
     data = {"agent": options.output, "steps": learner.steps, "operator": learner.operator, "episodes": len(curve)}
     text = f"{options.output}: {learner.steps} steps, operator {learner.operator}, {len(curve)} episodes now\n"
-    answered(options, {"learned": data}, text)
-    return 0
+    return answered(options, {"learned": data}, text)
 
 
 def encoder(options: argparse.Namespace) -> int:
@@ -97,5 +96,4 @@ def encoder(options: argparse.Namespace) -> int:
     )  # fmt: skip
     data = {"encoder": options.output, "steps": len(losses), "loss": losses[-1]}
     text = f"lm:{options.output}: {len(losses)} steps, loss {losses[0]:.2f} to {losses[-1]:.2f}\n"
-    answered(options, {"learned": data}, text)
-    return 0
+    return answered(options, {"learned": data}, text)

@@ -10,8 +10,7 @@ from pathlib import Path
 import dojoir
 from dojoir.cli.chunks import display_name, read_input
 from dojoir.evidence.making import UNAVAILABLE, Gated, Wish, make
-from dojoir.verbs.given import answered, told
-from dojoir.verbs.subject import shapes_of
+from dojoir.verbs.given import answered, shapes_of, told
 
 
 def library(options: argparse.Namespace) -> int:
@@ -28,9 +27,9 @@ def library(options: argparse.Namespace) -> int:
         seed=options.seed, timer=options.timer, gate=_gate(options),
         say=told(options),
     )  # fmt: skip
-    answered(options, {"library": shelf.to_json()}, f"{shelf}\n")
     wrong = [one for one in shelf.made if not one.passed]
-    return 0 if not wrong else 4 if all(one.status == UNAVAILABLE for one in wrong) else 3
+    status = 0 if not wrong else 4 if all(one.status == UNAVAILABLE for one in wrong) else 3
+    return answered(options, {"library": shelf.to_json()}, f"{shelf}\n", status)
 
 
 def _gate(options: argparse.Namespace) -> Gated | None:

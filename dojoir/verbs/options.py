@@ -64,7 +64,7 @@ VERBS = (
      "operator encoder timer length db kernels steps seed output"),
     ("learn encoder", "trains a small language model on walks over the library", "learn:encoder",
      "width kernels steps seed output"),
-    ("worker", "evaluates what a search sends to a cluster", "worker:worker", "address device"),
+    ("worker", "evaluates what a search sends to a cluster", "serve:worker", "address device"),
     ("db stats", "how many rows there are", "db:stats", "db"),
     ("db top", "the fastest states of a kernel", "db:top", "db of_kernel count"),
     ("db runs", "the runs, the latest first", "db:runs", "db of_kernel"),
@@ -76,17 +76,17 @@ VERBS = (
     ("db prune", "leaves the fastest results and the way to them", "db:prune", "db keep"),
     ("bench", "times kernels beside others: right, and how much faster", "bench:bench",
      f"subjects {MEASURED} kernelbench samples check"),
-    ("gate", "is it proved, built, right, the same each time, honest, faster?", "gate:gate",
+    ("gate", "is it proved, built, right, the same each time, honest, faster?", "bench:gate",
      f"subject {MEASURED} seed sanitize"),
     ("runs", "the runs that there are, the latest first", "runs:runs", "runs_folder kernel target status"),
     ("show", "a run, or a part of it", "runs:show", "name runs_folder section"),
     ("compare", "two runs: relation, correctness, times, moves", "runs:compare", "first second runs_folder"),
     ("view", "a run or a trace as one page of HTML", "runs:view", "subject runs_folder target output"),
-    ("replay", "proves a run again: files, moves, source, code, results", "proving:replay",
+    ("replay", "proves a run again: files, moves, source, code, results", "runs:replay",
      "name runs_folder again seconds"),
-    ("export", "a run as one file, the same bytes each time", "proving:export", "name runs_folder output"),
-    ("check", "proves such a file again, and runs nothing of it", "proving:check", "file"),
-    ("profile", "what bounds a kernel, where, and which moves help", "profile:profile",
+    ("export", "a run as one file, the same bytes each time", "runs:export", "name runs_folder output"),
+    ("check", "proves such a file again, and runs nothing of it", "runs:check", "file"),
+    ("profile", "what bounds a kernel, where, and which moves help", "bench:profile",
      "subject shapes threads target ncu runs_folder"),
     ("library", "kernels tuned, gated and written as a library", "library:library",
      "kernels shapes threads targets seconds states seed timer gated output"),
@@ -102,9 +102,9 @@ VERBS = (
      "folder sample seed"),
     ("know", "what is known: by words, by a name, or of kernels built alike", "know:know",
      "question like sizes tried measure kind count notes runs more_db target"),
-    ("mcp", "serves games to a language model: Model Context Protocol on stdio", "mcp:mcp",
+    ("mcp", "serves games to a language model: Model Context Protocol on stdio", "serve:mcp",
      "folder timer notes runs more_db games calls measurements seconds call_seconds"),
-    ("lsp", "serves an editor: Language Server Protocol on stdio", "lsp:lsp", "stdio"),
+    ("lsp", "serves an editor: Language Server Protocol on stdio", "serve:lsp", "stdio"),
 )  # fmt: skip
 """Name, what it is for, what does it as `module:function`, its arguments."""
 
@@ -143,10 +143,12 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"dojoir {dojoir.__version__}")
     verbs = made.add_subparsers(prog="dojoir", metavar="VERB", required=True, help=argparse.SUPPRESS)
-    parents = {name: _parent(verbs, name, *words) for name, words in PARENTS.items()}
+    parents: dict[str, Any] = {"": verbs}
     for name, about_it, run, arguments in VERBS:
         parent, _, own = name.rpartition(" ")
-        _verb(parents.get(parent, verbs), own, name, about_it, run, arguments.split())
+        if parent not in parents:
+            parents[parent] = _parent(verbs, parent, *PARENTS[parent])
+        _verb(parents[parent], own, name, about_it, run, arguments.split())
     about = {verb.dest: verb.help for verb in verbs._choices_actions}
     for title, names in GROUPS.items():
         made.add_argument_group(title, "\n".join(f"{name:9}{about[name]}" for name in names.split()))

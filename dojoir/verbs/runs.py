@@ -1,23 +1,36 @@
-"""`dojoir runs`, `show`, `compare`, `view`: reading what runs left."""
+"""`dojoir runs`, `show`, `compare`, `view`, `replay`, `export`, `check`: reading what runs left, and proving it
+again, here and by a stranger."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dojoir
-from dojoir.cli.output import write_result
+from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.streams import say
+from dojoir.records.forms import to_data
 from dojoir.support.files import write_file
 from dojoir.verbs.given import answered, check_writable
 from dojoir.verbs.subject import run_folder, trace_of
+
+if TYPE_CHECKING:
+    from dojoir.evidence.claims import Proof
+    from dojoir.evidence.reading import Bundle
+
+
+def _bundle_of(options: argparse.Namespace, name: str) -> Bundle:
+    """The bundle of a name. Raises ArgumentError, `no-run`."""
+    from dojoir.evidence.reading import find
+
+    return find(name, Path(options.runs_folder))
 
 
 def runs(options: argparse.Namespace) -> int:
     """The runs, a line each; what cannot be read is told on stderr."""
     from dojoir.evidence.reading import Bundle, every
-    from dojoir.records.forms import to_data
 
     folder = Path(options.runs_folder)
     if not folder.is_dir():
@@ -36,9 +49,6 @@ def runs(options: argparse.Namespace) -> int:
         wanted = {"kernel": options.kernel, "target": options.target, "status": options.status}
         if all(value is None or getattr(run, name) == value for name, value in wanted.items()):
             found.append(run)
-    if options.json:
-        write_result(json.dumps({"runs": [to_data(run) for run in found]}) + "\n", None)
-        return 0
     lines = []
     for run in found:
         gained = ", ".join(f"{one.median:.3g}x beside {one.beside}" for one in run.gained)
@@ -48,56 +58,75 @@ def runs(options: argparse.Namespace) -> int:
         lines.append(
             f"{run.name}  {run.verb:<7} {run.status:<11} {run.target:<8} {run.moves:3} moves  {more}".rstrip()
         )
-    write_result("".join(f"{line}\n" for line in lines), None)
-    if not found:
+    if not found and not options.json:
         say(f"no such run is in {folder}")
-    return 0
+    return answered(options, {"runs": [to_data(run) for run in found]}, "".join(f"{line}\n" for line in lines))
 
 
 def show(options: argparse.Namespace) -> int:
     """A run: its record, or a section."""
-    from dojoir.evidence.reading import find
     from dojoir.evidence.showing import section, summary
-    from dojoir.records.forms import to_data
 
-    given = find(options.name, Path(options.runs_folder))
+    given = _bundle_of(options, options.name)
     if options.section is not None:
         text = section(given, options.section)
         answer = {"section": options.section, "text": text}
     else:
         text, answer = summary(given), {"run": to_data(given.told)}
-    answered(options, answer, f"{text.rstrip()}\n")
-    return 0
+    return answered(options, answer, f"{text.rstrip()}\n")
 
 
 def compare(options: argparse.Namespace) -> int:
     """Two runs beside each other."""
     from dojoir.evidence.comparing import compare as compared
-    from dojoir.evidence.reading import find
-    from dojoir.records.forms import to_data
 
-    folder = Path(options.runs_folder)
-    found = compared(find(options.first, folder), find(options.second, folder))
-    answered(options, {"compared": to_data(found)}, f"{found}\n")
-    return 0
+    found = compared(_bundle_of(options, options.first), _bundle_of(options, options.second))
+    return answered(options, {"compared": to_data(found)}, f"{found}\n")
 
 
 def view(options: argparse.Namespace) -> int:
     """The page of a run, or of a trace."""
     from dojoir.evidence.page.html import page
     from dojoir.evidence.page.of_run import view_of_run, view_of_trace
-    from dojoir.evidence.reading import find
 
     check_writable(options.output)
-    runs = Path(options.runs_folder)
     name = options.subject
     is_file = name.startswith("library:") or name == "-" or Path(name).is_file()
     if is_file and run_folder(name, options.runs_folder) is None:
         made = view_of_trace(trace_of(name, options.runs_folder, unsafe=True), options.target)
     else:
-        made = view_of_run(find(name, runs))
+        made = view_of_run(_bundle_of(options, name))
     write_file(options.output, page(made))
     said = {"page": options.output, "moves": len(made.steps) - 1, "states": len(made.states)}
     text = f"{options.output}: {len(made.steps) - 1} moves, {len(made.states)} states\n"
-    answered(options, {"view": said}, text)
-    return 0
+    return answered(options, {"view": said}, text)
+
+
+def replay(options: argparse.Namespace) -> int:
+    """Proves a run again; status 3 where something differs."""
+    from dojoir.evidence.replay import replay as replayed
+
+    proof = replayed(_bundle_of(options, options.name), again=options.again, seconds=options.seconds)
+    return _told(options, "replay", proof)
+
+
+def export(options: argparse.Namespace) -> int:
+    """Writes a run as one file."""
+    from dojoir.evidence.archive import export as exported
+
+    check_writable(options.output)
+    path = exported(_bundle_of(options, options.name), Path(options.output))
+    said = {"export": {"file": str(path), "bytes": path.stat().st_size}}
+    return answered(options, said, f"{path}: {path.stat().st_size} bytes\n")
+
+
+def check(options: argparse.Namespace) -> int:
+    """Proves such a file again; status 3 where something differs."""
+    from dojoir.evidence.archive import check as checked
+
+    return _told(options, "check", checked(Path(options.file)))
+
+
+def _told(options: argparse.Namespace, name: str, proof: Proof) -> int:
+    data = {name: {**to_data(proof), "ok": proof.ok}}
+    return answered(options, data, f"{proof}\n", FINE if proof.ok else DIFFERS)

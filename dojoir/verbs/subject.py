@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import dojoir
 from dojoir.cli.arguments import RUNS
 from dojoir.cli.chunks import display_name, read_input
+from dojoir.verbs.given import Shapes, shapes_of
 
 TRACE = "trace.json"
 
@@ -48,9 +48,7 @@ def run_folder(name: str, runs: str = RUNS) -> Path | None:
     return find(name, Path(runs)).folder if fitting(name, Path(runs)) else None
 
 
-def shapes_for(
-    name: str, runs: str, given: Sequence[tuple[str, tuple[int, ...]]], kernel: dojoir.Kernel
-) -> list[dict[str, int]]:
+def shapes_for(name: str, runs: str, given: Shapes, kernel: dojoir.Kernel) -> list[dict[str, int]]:
     """The shapes that are given; of a run without any, those that it was run at. Raises as `shapes_of`."""
     folder = run_folder(name, runs)
     if given or folder is None:
@@ -58,25 +56,3 @@ def shapes_for(
     from dojoir.evidence.reading import read
 
     return [dict(sizes) for sizes in read(folder).run.sizes]
-
-
-def shapes_of(given: Sequence[tuple[str, tuple[int, ...]]], kernel: dojoir.Kernel) -> list[dict[str, int]]:
-    """The shapes of `-s N=1024,4096 -s M=64`: the values of each size in turn, one value stands for all. Raises
-    ArgumentError, `size-missing`, `unknown-size`, or `bad-size` for lists of other lengths."""
-    sizes = dict(given)
-    names = kernel.runtime_sizes
-    missing = [name for name in names if name not in sizes]
-    if missing and all(name in names for name in sizes):
-        words = " ".join(f"-s {name}=…" for name in missing)
-        raise dojoir.ArgumentError(f"{kernel.name} has runtime sizes: give {words}", "size-missing")
-    known = ", ".join(names) or "none"
-    for name, _ in given:
-        if name not in names:
-            message = f"{kernel.name} has no runtime size {name}; its runtime sizes: {known}"
-            raise dojoir.ArgumentError(message, "unknown-size")
-    count = max((len(values) for values in sizes.values()), default=1)
-    for name, values in sizes.items():
-        if len(values) not in (1, count):
-            message = f"-s {name}= has {len(values)} values, and another size {count}: give one, or as many"
-            raise dojoir.ArgumentError(message, "bad-size")
-    return [{name: sizes[name][n % len(sizes[name])] for name in names} for n in range(count)]

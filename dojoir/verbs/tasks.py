@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from dojoir.cli.output import write_result
-from dojoir.cli.report import FINE
 from dojoir.verbs import models
 from dojoir.verbs.given import answered, told
 
@@ -17,9 +14,6 @@ def tasks(options: argparse.Namespace) -> int:
     from dojoir.tasks import find_tasks, question
 
     found = find_tasks(options.tasks or ["all"], options.kind)
-    if options.json:
-        write_result(json.dumps({"tasks": [question(task) for task in found]}) + "\n", None)
-        return FINE
     if len(found) == 1 and options.tasks:
         (task,) = found
         asked = question(task)
@@ -33,8 +27,8 @@ def tasks(options: argparse.Namespace) -> int:
         lines += [f"# {number}: {move}" for number, move in enumerate(given.moves)]
     else:
         lines = [f"{task.name:<34}{task.split:<10}{task.about}" for task in found]
-    write_result("".join(f"{line}\n" for line in lines), None)
-    return FINE
+    data = {"tasks": [question(task) for task in found]} if options.json else {}
+    return answered(options, data, "".join(f"{line}\n" for line in lines))
 
 
 def rollout(options: argparse.Namespace) -> int:
@@ -52,5 +46,4 @@ def rollout(options: argparse.Namespace) -> int:
         say=told(options),
     )  # fmt: skip
     data = {"rollout": {**to_data(report), "summary": summary(report)}}
-    answered(options, data, table(report))
-    return FINE
+    return answered(options, data, table(report))

@@ -17,12 +17,10 @@ from dojoir.cli.streams import say
 from dojoir.support.files import write_file
 from dojoir.verbs import models
 from dojoir.verbs.given import answered, check_writable, database_of, kernel_of, sizes_of, told
-from dojoir.verbs.recording import bundled, finished, store_of
+from dojoir.verbs.recording import LIMITS, bundled, finished, store_of
 
 if TYPE_CHECKING:
     from dojoir.evidence.writing import Writer
-
-LIMITS = ("moves", "states", "builds", "measurements", "seconds", *models.LIMITS)
 
 
 def tune(options: argparse.Namespace) -> int:

@@ -74,6 +74,8 @@ class Trace:
         """The result of an earlier process, in place of steps, until they are asked for."""
         self.machine: Machine | None = None
         """The machine for which a schedule chose the moves, if one did; it is not saved."""
+        self.choice = ""
+        """The choice of a planner or a search that led to its end, as the text of its passes; it is not saved."""
         self._seen: dict[tuple[str, int], _Followed] = {}
         """Places that were followed, with how far: a schedule asks again after every move."""
 
@@ -144,7 +146,8 @@ class Trace:
         """Another trace with the same start and steps."""
         other = Trace.__new__(Trace)
         other._begin(self.start)
-        other._steps, other._kept, other.machine = self._steps, self._kept, self.machine
+        other._steps, other._kept = self._steps, self._kept
+        other.machine, other.choice = self.machine, self.choice
         return other
 
     __copy__ = copy
@@ -173,7 +176,7 @@ class Trace:
         from dojoir.passes.engine.catalogue import parse_moves
         from dojoir.passes.engine.making import step_of
 
-        begun = self.steps
+        begun, self.choice = self.steps, ""
         try:
             for one in parse_moves(move) if isinstance(move, str) else [move]:
                 self._steps = (*self._steps, step_of(self, one, unsafe))
@@ -237,7 +240,7 @@ class Trace:
         """Takes the last move back and returns the kernel before it. Raises ArgumentError if there is none."""
         if not self.steps:
             raise ArgumentError("there is no move to undo", "empty-trace")
-        self._steps = self.steps[:-1]
+        self._steps, self.choice = self.steps[:-1], ""
         return self.kernel
 
     def replay(self) -> Kernel:

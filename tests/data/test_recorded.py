@@ -125,6 +125,7 @@ def test_an_older_database_gets_the_table(tmp_path: Path) -> None:
     Database(tmp_path / "a.db").close()
     connection = sqlite3.connect(tmp_path / "a.db")
     connection.execute("drop table draws")
+    connection.execute("alter table states drop column choice")
     connection.execute("update meta set value = '2'")
     connection.commit()
     connection.close()

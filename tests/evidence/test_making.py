@@ -12,9 +12,9 @@ import pytest
 
 import dojoir
 from dojoir.evidence import making
-from dojoir.evidence.bundle import Verdict
+from dojoir.evidence.bundle import Gate, Verdict
 from dojoir.evidence.figures import Report
-from dojoir.evidence.gates import Gate, Gates, Seen
+from dojoir.evidence.gates import Gates, Seen
 from dojoir.evidence.making import Gated, Shelf, Wish, make
 from dojoir.evidence.reading import read
 from dojoir.evidence.replay import replay

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import dojoir
-from dojoir.evidence.bundle import Judged
+from dojoir.evidence.bundle import Gate
 from dojoir.evidence.figures import Bench, Ceiling, Shape, Times, timed
 from dojoir.evidence.page import plots
 from dojoir.evidence.page.html import page
@@ -78,7 +78,7 @@ def view(word: str = "softmax", count: int = 40) -> View:
                 ),
             ),
         ),
-        (Judged("proved", "pass", word), Judged("built", "fail", word), Judged("faster", "not-run", "")),
+        (Gate("proved", "pass", word), Gate("built", "fail", word), Gate("faster", "not-run", "")),
         {word: word},
     )
 
@@ -135,7 +135,7 @@ def test_all_text_is_escaped() -> None:
             **vars(hostile),
             "steps": (hostile.steps[0], step),
             "states": (state(MARKUP, None, MARKUP, MARKUP, 1.0), state("b", MARKUP, MARKUP, "ok", 2.0)),
-            "gates": (Judged(MARKUP, "fail", MARKUP),),
+            "gates": (Gate(MARKUP, "fail", MARKUP),),
             "language": MARKUP,
         }
     )

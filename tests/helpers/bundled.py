@@ -8,9 +8,9 @@ from pathlib import Path
 
 import dojoir
 from dojoir.evidence.benching import bench_of
-from dojoir.evidence.bundle import BENCH, GATES
+from dojoir.evidence.bundle import BENCH, GATES, Gate
 from dojoir.evidence.figures import ITSELF, Bench, Report, Shape, timed
-from dojoir.evidence.gates import Gate, Gates, Seen, is_correct
+from dojoir.evidence.gates import Gates, Seen, is_correct
 from dojoir.evidence.reading import Bundle, read
 from dojoir.evidence.writing import Writer, recorded, store_of
 from dojoir.records import Database

@@ -21,6 +21,7 @@ import sqlalchemy
 
 from dojoir import records
 from dojoir.records import Database, schema
+from dojoir.search.actions import make
 from dojoir.verbs import main
 
 SIZES = {"N": 64, "M": 32}
@@ -75,11 +76,30 @@ def test_an_older_database_learns_what_was_met(tmp_path: Path) -> None:
     change(
         tmp_path / "a.db",
         "delete from verifications where build = 2", "drop index builds_of_a_digest",
-        "alter table builds drop column imported", "update meta set value = '1'",
+        "alter table builds drop column imported", "alter table states drop column choice",
+        "update meta set value = '1'",
     )  # fmt: skip
     with Database(tmp_path / "a.db") as database:
         assert records.check(database).ok
         assert database.top("softmax")[0].hash == second.kernel.hash
+
+
+def test_a_choice_stays_with_the_state_that_it_led_to(tmp_path: Path) -> None:
+    """In a row, a line and a list; with other moves it is none."""
+    trace = make(dojoir.Trace(dojoir.kernels.load("softmax")), "default_schedule", "llvm")
+    other = trace.copy()
+    assert other.choice == "default_schedule"
+    other.undo()
+    assert other.choice == "" and other.then(trace.moves[-1]).choice == ""
+    with Database(tmp_path / "a.db") as database, Database(tmp_path / "b.db") as second:
+        put(database, trace, 1e-3)
+        lines = [*records.export_lines(database)]
+        assert not records.import_lines(second, lines).refused
+        chosen = [one.choice for one in records.states_in(map(json.loads, lines))]
+        assert chosen == [None] * len(trace.moves) + ["default_schedule"] * 2
+        for each in (database, second):
+            (state,) = each.top("softmax")
+            assert state.choice == state.to_json()["choice"] == "default_schedule"
 
 
 # -- ways without a beginning ------------------------------------------------------------------------------------
@@ -308,9 +328,9 @@ def test_a_line_that_says_more_or_other_than_its_samples_is_refused(tmp_path: Pa
     changes: tuple[tuple[int, dict[str, Any], str], ...] = (
         (number, {"seconds": 1e-4, "interval": [1e-4, 1e-4]}, "its samples give"),
         (number, {"samples": []}, "no samples"),
-        (number, {"peak": 1}, "a result has no field 'peak'"),
-        (1, {"author": "me"}, "a kernel has no field 'author'"),
-        (2, {"note": ""}, "a state has no field 'note'"),
+        (number, {"peak": 1}, "a result: it has an unknown field peak"),
+        (1, {"author": "me"}, "a kernel: it has an unknown field author"),
+        (2, {"note": ""}, "a state: it has an unknown field note"),
     )
     for n, (at, change, words) in enumerate(changes):
         other = [json.dumps(json.loads(line) | change) if k == at else line for k, line in enumerate(lines)]

@@ -68,7 +68,7 @@ def test_a_plain_sum_waits_for_itself() -> None:
 
 
 def test_legal_moves_that_address_it() -> None:
-    from dojoir.cli.bounds import bound_lines
+    from dojoir.cli.timing import bound_lines
 
     kernel = dojoir.parse("kernel total(N)\nin  x: f32[N]\nout s: f32\n\ns = 0\nN\n| s += x[{0}]\n")
     found = of_code(CHAIN, "memory", 0.2)

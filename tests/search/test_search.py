@@ -264,7 +264,7 @@ def test_the_model_ranks_what_it_has_learnt(monkeypatch: pytest.MonkeyPatch) -> 
     assert model.correlation() is None and not model.ready
     model.pairs = [(float(n), float(n * n)) for n in range(12)]
     assert model.correlation() == pytest.approx(1.0)
-    assert _ranks([3.0, 1.0, 3.0]) == [1.5, 0.0, 1.5]
+    assert [*_ranks([3.0, 1.0, 3.0])] == [1.5, 0.0, 1.5]
 
 
 class Mean:

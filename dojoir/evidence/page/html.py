@@ -11,7 +11,7 @@ from html import escape
 from importlib.resources import files
 
 import dojoir
-from dojoir.evidence.bundle import Judged
+from dojoir.evidence.bundle import Gate
 from dojoir.evidence.figures import Bench, Times, sizes_in_words
 from dojoir.evidence.page import plots
 from dojoir.evidence.page.view import View
@@ -119,16 +119,22 @@ A line that is chosen shows its code.</p>
 """
 
 
-def _gates(gates: Sequence[Judged]) -> str:
+def _gates(gates: Sequence[Gate]) -> str:
     if not gates:
         return ""
-    rows = "".join(
-        f'<tr class="{escape(one.status)}"><th scope="row">{escape(one.name)}</th>'
-        f"<td>{MARKS.get(one.status, '')} {escape(one.status)}</td><td>{escape(one.reason)}</td></tr>"
-        for one in gates
+    rows = [(one.status, (one.name, f"{MARKS.get(one.status, '')} {one.status}", one.reason)) for one in gates]
+    return _table(("gate", "status", "why"), rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """A table: each row has a class, and its first cell is its head."""
+    names = "".join(f'<th scope="col">{name}</th>' for name in head)
+    body = "".join(
+        f'<tr class="{escape(kind)}"><th scope="row">{escape(first)}</th>'
+        f"{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+        for kind, (first, *cells) in rows
     )
-    head = '<tr><th scope="col">gate</th><th scope="col">status</th><th scope="col">why</th></tr>'
-    return f'<div class="wide"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+    return f'<div class="wide"><table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _times(bench: Bench) -> Iterator[str]:
@@ -140,19 +146,13 @@ def _times(bench: Bench) -> Iterator[str]:
         said = " ".join(f'<p class="hint">{escape(text)}</p>' for text in notes if text)
         times = [*([] if shape.own is None else [shape.own]), *shape.peers]
         name = sizes_in_words(shape.sizes)
-        yield f"<h3>{escape(name)}</h3>{plots.times(name, times)}{_table(times)}{said}"
+        table = _table(("", "median", "95% interval", "samples", "times as fast as it"), [*map(_row, times)])
+        yield f"<h3>{escape(name)}</h3>{plots.times(name, times)}{table}{said}"
 
 
-def _table(times: Sequence[Times]) -> str:
-    rows = []
-    for one in times:
-        interval = f"{format_seconds(one.low)} to {format_seconds(one.high)}"
-        cells = (format_seconds(one.seconds), interval, str(one.count), str(one.ratio or ""))
-        row = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        rows.append(f'<tr><th scope="row">{escape(one.name)}</th>{row}</tr>')
-    names = ("", "median", "95% interval", "samples", "times as fast as it")
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+def _row(one: Times) -> tuple[str, Sequence[str]]:
+    interval = f"{format_seconds(one.low)} to {format_seconds(one.high)}"
+    return "", (one.name, format_seconds(one.seconds), interval, str(one.count), str(one.ratio or ""))
 
 
 def _search(states: Sequence[State]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import dojoir
-from dojoir.evidence.bundle import Judged
+from dojoir.evidence.bundle import Gate
 from dojoir.evidence.figures import Bench
 from dojoir.records import State
 
@@ -49,7 +49,7 @@ class View:
     language: str = ""
     states: tuple[State, ...] = ()
     bench: Bench | None = None
-    gates: tuple[Judged, ...] = ()
+    gates: tuple[Gate, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
 
 

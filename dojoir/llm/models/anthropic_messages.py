@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from typing import Any
 
 from dojoir.llm.models.connection import Connection, Gathered, counted, each
-from dojoir.llm.models.exchange import CHARACTERS_OF_A_TOKEN, Message, ModelError, Question, Reply, Stopped
+from dojoir.llm.models.exchange import (
+    CHARACTERS_OF_A_TOKEN,
+    Message,
+    ModelError,
+    Question,
+    Reply,
+    Stopped,
+    object_in,
+)
 from dojoir.search.needs import needed
 
 STOPPED: dict[str, Stopped] = {
@@ -80,19 +87,10 @@ def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
             case "assistant":
                 blocks: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text else []
                 blocks += [
-                    {"type": "tool_use", "id": one.id, "name": one.name, "input": _object(one.arguments)}
+                    {"type": "tool_use", "id": one.id, "name": one.name, "input": object_in(one.arguments) or {}}
                     for one in message.calls
                 ]
                 found.append({"role": "assistant", "content": blocks or "(nothing)"})
             case "user":
                 found.append({"role": "user", "content": message.text})
     return found
-
-
-def _object(arguments: str) -> dict[str, Any]:
-    """The arguments of a call; none where they are broken."""
-    try:
-        found = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -15,8 +15,9 @@ from typing import Any
 
 import dojoir
 from dojoir.cli.chunks import read_input
+from dojoir.cli.output import writing
 from dojoir.llm.models.exchange import Message, Reply
-from dojoir.records.forms import from_data, to_data
+from dojoir.records.forms import from_data, json_of, to_data
 from dojoir.support.files import write_file
 
 VERSION = 1
@@ -104,12 +105,8 @@ class Chat:
         """Writes an exchange. Raises ArgumentError, `cannot-write`."""
         if self._path is None:
             return
-        try:
-            with open(self._path, "ab", buffering=0) as file:
-                file.write(self._line("exchange", exchange).encode("utf-8", "replace"))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise dojoir.ArgumentError(f"cannot write {self._path}: {reason}", "cannot-write") from None
+        with writing(self._path), open(self._path, "ab", buffering=0) as file:
+            file.write(self._line("exchange", exchange).encode("utf-8", "replace"))
 
 
 def _digest_of(before: str, name: str, data: object) -> str:
@@ -136,7 +133,9 @@ def _exchanges_in(path: Path, begun: Begun, *, any_model: bool) -> tuple[Begun, 
     whole = lines.pop() == ""
     if not lines:
         return begun, [], False, ""
-    found = [_line_as_json(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    found = [json_of(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    if not all(isinstance(one, dict) for one in found):
+        raise dojoir.ArgumentError(f"{path} has a line that is none of a chat", "bad-record")
     head = from_data(Begun, found[0].get("begun"), f"{path}, line 1")
     digest = _checked(found, path)
     if head.version != VERSION:
@@ -152,13 +151,3 @@ def _exchanges_in(path: Path, begun: Begun, *, any_model: bool) -> tuple[Begun, 
         for number, one in enumerate(found[1:], 2)
     ]
     return head, exchanges, whole, digest
-
-
-def _line_as_json(line: str, where: str) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise dojoir.ArgumentError(f"{where} is no line of a chat", "bad-record")
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -72,6 +73,15 @@ class Reply:
     stopped: Stopped = "end"
     tokens_in: int = 0
     tokens_out: int = 0
+
+
+def object_in(text: str) -> dict[str, Any] | None:
+    """The object of JSON that a model wrote; None for what is none."""
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 class ModelError(Exception):

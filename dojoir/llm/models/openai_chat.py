@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from typing import Any
 
 from dojoir.llm.models.connection import Connection, Gathered, counted, each, first
-from dojoir.llm.models.exchange import CHARACTERS_OF_A_TOKEN, Message, ModelError, Question, Reply, Stopped
+from dojoir.llm.models.exchange import (
+    CHARACTERS_OF_A_TOKEN,
+    Message,
+    ModelError,
+    Question,
+    Reply,
+    Stopped,
+    object_in,
+)
 from dojoir.search.needs import needed
 
 STOPPED: dict[str, Stopped] = {
@@ -84,22 +91,11 @@ def _message(message: Message) -> dict[str, Any]:
         case "tool":
             return {"role": "tool", "tool_call_id": message.answers, "content": message.text}
         case "assistant" if message.calls:
+            # servers read the arguments again: those that are broken are an empty object
             calls = [
-                {
-                    "id": one.id,
-                    "type": "function",
-                    "function": {"name": one.name, "arguments": _whole(one.arguments)},
-                }
+                {"id": one.id, "type": "function", "function": {
+                    "name": one.name, "arguments": "{}" if object_in(one.arguments) is None else one.arguments}}
                 for one in message.calls
-            ]
+            ]  # fmt: skip
             return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
     return {"role": message.role, "content": message.text}
-
-
-def _whole(arguments: str) -> str:
-    """The arguments of a call, or an empty object where they are broken: servers read them again."""
-    try:
-        json.loads(arguments)
-    except (ValueError, RecursionError):
-        return "{}"
-    return arguments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import dojoir
 from dojoir.ir.text import canonical_text
@@ -17,6 +18,8 @@ from dojoir.llm.planner.strategy import Planner
 from dojoir.llm.planner.system import SYSTEM
 from dojoir.llm.planner.tools import Tools
 from dojoir.search import Play
+from dojoir.search.budget import Ledger
+from dojoir.search.variation import made
 
 PROVIDERS = ("openai", "anthropic")
 
@@ -42,16 +45,10 @@ def from_name(name: str) -> Callable[..., Planner]:
             VERSION, canonical_text(play.kernel), play.target, play.sizes, play.threads, name, SYSTEM,
             tuple(tuple(map(str, trace.moves)) for trace in play.starts),
         )  # fmt: skip
-        chat = Chat(begun, settings.chat, settings.replay_chat)
-        prices = None if settings.prices is None else Prices(*settings.prices)
-        seed = str(play.rng.random())
-        asker = Asker(
-            lambda: model_named(name, settings, seed), chat, play.ledger, prices=prices,
-            attempts=settings.attempts, timeout=settings.timeout,
-        )  # fmt: skip
-        if chat.live:
+        asker = asker_of(name, settings, Chat(begun, settings.chat, settings.replay_chat), play.ledger, play.rng)
+        if asker.chat.live:
             _ = asker.model  # what is missing is told before anything is asked
-        starts = [_replayed(play.kernel, moves) for moves in chat.begun.starts]
+        starts = [made(play.kernel, moves) for moves in asker.chat.begun.starts]
         more = [*(notes_in(settings.notes) if settings.notes else ())]
         if settings.runs is not None:
             from dojoir.know import recorded  # it needs the extra of databases
@@ -64,11 +61,20 @@ def from_name(name: str) -> Callable[..., Planner]:
     return llm
 
 
+def asker_of(name: str, settings: Settings, chat: Chat, ledger: Ledger, rng: Random) -> Asker:
+    """What asks the model of a name, as the settings say. Raises ArgumentError."""
+    prices, seed = None if settings.prices is None else Prices(*settings.prices), str(rng.random())
+    return Asker(
+        lambda: model_named(name, settings, seed), chat, ledger, prices=prices, attempts=settings.attempts,
+        timeout=settings.timeout,
+    )  # fmt: skip
+
+
 def model_named(name: str, settings: Settings, seed: str) -> Model:
     """The model of a name. Raises ToolchainError, `missing-package`, ArgumentError, `no-key`, `bad-arguments`."""
     if settings.model is not None:
-        made: Model = settings.model(seed)
-        return made
+        own: Model = settings.model(seed)
+        return own
     provider, _, model = name.partition("/")
     match provider:
         case "openai":
@@ -80,10 +86,3 @@ def model_named(name: str, settings: Settings, seed: str) -> Model:
 
             return AnthropicMessages(model, settings.base_url)
     return Drawing(seed)
-
-
-def _replayed(kernel: dojoir.Kernel, moves: tuple[str, ...]) -> dojoir.Trace:
-    trace = dojoir.Trace(kernel)
-    for move in moves:
-        trace.apply(move)
-    return trace

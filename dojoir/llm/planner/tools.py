@@ -11,7 +11,7 @@ import dojoir
 from dojoir.cli.arguments import schema_of
 from dojoir.know import Document, known
 from dojoir.llm.answers import explained, of_verdict, planned
-from dojoir.llm.models.exchange import Call, Tool
+from dojoir.llm.models.exchange import Call, Tool, object_in
 from dojoir.llm.planner.answer import ANSWER
 from dojoir.llm.planner.tries import Try
 
@@ -79,11 +79,8 @@ class Tools:
 
 
 def _arguments(call: Call) -> dict[str, Any]:
-    try:
-        found = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+    found = object_in(call.arguments)
+    if found is None:
         raise dojoir.ArgumentError(f"the arguments of {call.name[:40]} are no object of JSON", "bad-arguments")
     return found
 

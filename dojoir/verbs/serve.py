@@ -1,4 +1,4 @@
-"""`dojoir worker`: a machine, or a device of it, that evaluates what a search sends."""
+"""`dojoir worker`, `mcp`, `lsp`: what serves a search, a language model, an editor."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import signal
 from typing import Any
 
 import dojoir
+from dojoir.cli.report import FINE
 from dojoir.cli.streams import say
 from dojoir.search.needs import needed
 from dojoir.search.station import Station
@@ -64,3 +65,24 @@ async def _served(distributed: Any, address: str, device: str) -> None:
             await made.finished()
     finally:
         station.close()
+
+
+def mcp(options: argparse.Namespace) -> int:
+    """Serves one connection until its end. Raises DojoError."""
+    from dojoir.llm import Limits, serve
+    from dojoir.verbs.know import more_documents
+
+    limits = Limits(
+        games=options.games, calls=options.calls, measurements=options.measurements, seconds=options.seconds,
+        call_seconds=options.call_seconds,
+    )  # fmt: skip
+    serve(options.folder, limits, timer=options.timer, more=more_documents(options))
+    return FINE
+
+
+def lsp(options: argparse.Namespace) -> int:
+    """Serves one editor until it ends. Raises DojoError."""
+    from dojoir.editor.server import serve
+
+    serve()
+    return FINE
