@@ -6,15 +6,17 @@
     python -m benchmarks polybench --scale 0.5 --peers gcc clang numba numpy
     python -m benchmarks drawn --count 300 --seed 22        # library kernels at sizes that nobody tuned
     python -m benchmarks practice --target cuda --minutes 8 # on a GPU, at the sizes of the comment `gpu`
+    python -m benchmarks narrow --target cuda --sizes fixed # bf16, f16, int8 and fp8 beside eager and compile
     python -m benchmarks practice --from FILE… --page FILE  # what was measured before; runs nothing
 
 dojoir runs what `optimize` makes of each text with its sizes told (`--sizes fixed`: as constants; `open`: not
 told). On a CPU all run on one thread in one process, in turn, on the clock of the process: others on the machine
 disturb all alike; the best of many turns counts. On a GPU they run in one interleaved series, in an order that
 changes: a buffer of twice the L2 cache is written before each call, which events time; medians; TF32 is off, and
-`compiled` stands beside every third text. A ratio above 1 says that dojoir is faster. Results are compared first.
-Beside it stands which ceiling the time is nearest to: the operations of the text at the peak of fused
-multiply-adds, or its arrays once through memory; more than all of it says that the arrays stay in a cache.
+`compiled` stands beside every third text (beside all of `narrow`). A ratio above 1 says that dojoir is faster.
+Results are compared first. Beside it stands which ceiling the time is nearest to: the operations of the text at
+the peak of fused multiply-adds, or its arrays once through memory; more than all of it says that the arrays stay
+in a cache.
 `--json` is written after every row.
 """
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from peers import as_results, function_of
 from report import Row
-from suites import TOLERANCE, Text, shape_of
+from suites import SUITES, Text, shape_of
 
 import dojoir
 
@@ -100,7 +100,7 @@ class Bench:
         }
         return given, outputs, function_of(text, text.eager_gpu or text.eager, text.gpu)
 
-    def row(self, text: Text, made: Made, peers: Sequence[str]) -> Row:
+    def row(self, text: Text, made: Made, peers: Sequence[str], tolerance: float) -> Row:
         """What was measured. Raises ArithmeticError where the results differ by more than rounding."""
         torch = self.torch
         given, outputs, function = self.subject(text)
@@ -115,7 +115,7 @@ class Bench:
         calls["ours"]()
         pairs = zip(outputs.items(), as_results(calls["eager"]()), strict=True)
         apart = max(self.apart(array, theirs, name in text.codes) for (name, array), theirs in pairs)
-        if not apart <= TOLERANCE:
+        if not apart <= tolerance:
             raise ArithmeticError(f"results are {apart:.2e} apart, as a share of the largest")
         times = {name: us * 1e-6 for name, us in self.timed(calls).items()}
         ours = times.pop("ours")
@@ -160,7 +160,8 @@ class Bench:
 
 def on_gpu(found: Mapping[str, Text], given: argparse.Namespace, take: Callable[[Row], None]) -> str:
     """Rows of texts, each as soon as it is there; the name of the GPU."""
-    end, bench = time.monotonic() + 60 * given.minutes, Bench()
+    end, bench, suite = time.monotonic() + 60 * given.minutes, Bench(), SUITES[given.suite]
+    others = 1 if "compiled" in suite.peers else 3
     print(bench.name, len(found), "texts", file=sys.stderr, flush=True)
     with ProcessPoolExecutor(given.processes, mp_context=get_context("spawn")) as pool:
         jobs = {name: pool.submit(made, text, given.sizes) for name, text in found.items()}
@@ -172,7 +173,7 @@ def on_gpu(found: Mapping[str, Text], given: argparse.Namespace, take: Callable[
                 one = jobs[name].result(max(1.0, min(end - time.monotonic(), 3600)))
                 if one.error:
                     raise ArithmeticError(one.error)
-                take(bench.row(text, one, given.peers if number % 3 == 0 else ()))
+                take(bench.row(text, one, given.peers if number % others == 0 else (), suite.tolerance))
             except Exception as error:  # the other rows are wanted all the same
                 take(Row(name, text.group, text.written, failed=f"{type(error).__name__}: {str(error)[:300]}"))
             bench.torch.cuda.empty_cache()

@@ -107,7 +107,8 @@ def means(rows: Mapping[str, Row]) -> list[str]:
     parts = {"beside the best peer": [r for _, r in best]}
     for when in sorted({row.written for row in right} - {""}):
         parts[f"written {when}, beside the best peer"] = [r for row, r in best if row.written == when]
-    parts["programs, beside the best peer"] = [r for row, r in best if row.group == "programs"]
+    for group in ("programs", "matrix units", "no matrix units"):
+        parts[f"{group}, beside the best peer"] = [r for row, r in best if row.group == group]
     lines += [f"{label}: {_of(ratios)}" for label, ratios in parts.items() if ratios]
     failed = [f"{name}: {row.failed}" for name, row in rows.items() if row.failed]
     return lines + [f"FAILED {line}" for line in failed]

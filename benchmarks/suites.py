@@ -255,6 +255,7 @@ SUITES: Mapping[str, Suite] = {
     "practice": Suite(texts),
     "unseen": Suite(lambda: texts("unseen")),
     "spellings": Suite(lambda: texts("spellings")),
+    "narrow": Suite(lambda: texts("narrow"), ("eager", "compiled"), 2e-2),
     "library": Suite(library),
     "drawn": Suite(drawn),
     "polybench": Suite(polybench, ("gcc", "clang"), 1e-6),
