@@ -74,6 +74,13 @@ def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], pa
     return launches.rates.launch + max(far / launches.rates.memory, operations / lanes / launches.rates.clock)
 
 
+def temporary_share(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
+    """How many times the memory of its arguments the temporaries of a kernel take that lie in memory."""
+    arrays = Arrays(kernel, machine, _known(kernel, sizes))
+    own = sum(arrays.bytes[b.name] for b in kernel.buffers if b.role == "tmp" and b.storage == "heap")
+    return own / max(1, sum(arrays.bytes[b.name] for b in kernel.arguments))
+
+
 def _least_operations(statement: Statement, trips: Sequence[int]) -> float:
     """How many instructions a statement is in all iterations, whatever the schedule: what is the same in all
     iterations of a scope can be computed once."""

@@ -45,7 +45,7 @@ from dojoir.passes.schedule.forms.counted_from_columns import count_from_zero
 from dojoir.passes.schedule.forms.parting import part_products
 from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
 from dojoir.passes.schedule.forms.residues import split_residues
-from dojoir.passes.schedule.forms.scalars import own_scalars
+from dojoir.passes.schedule.forms.scalars import expand_sums, own_scalars
 from dojoir.passes.schedule.forms.settling import remove_guards
 from dojoir.passes.schedule.forms.temporaries import inline_once, keep_repeated
 from dojoir.passes.schedule.forms.turning import sums_along_rows
@@ -156,9 +156,10 @@ def _borders(trace: Trace, sizes: Sizes) -> None:
 
 
 def _scalars(trace: Trace, sizes: Sizes) -> None:
-    """No scopes of one iteration, and a scalar for each nest."""
+    """No scopes of one iteration, a scalar for each nest, and an element for each result of a product."""
     take_units_away(trace)
     own_scalars(trace)
+    expand_sums(trace)
 
 
 def _contractions(trace: Trace, sizes: Sizes) -> None:

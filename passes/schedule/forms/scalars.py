@@ -13,7 +13,9 @@ from functools import partial
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Kernel, Site
 from dojoir.passes.base.move import BufferName, Formula, Move, fresh_name
-from dojoir.passes.engine.trace import Trace
+from dojoir.passes.engine.trace import Trace, take_over
+from dojoir.passes.schedule.facts.strides import depends
+from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.steps.combinators import first, repeat, tried
 from dojoir.passes.schedule.steps.spots import act, move
 from dojoir.passes.storage.dropping import AddDim
@@ -27,12 +29,28 @@ def own_scalars(trace: Trace) -> None:
     repeat(first(_again))(trace)
 
 
-def expand_scalars(trace: Trace) -> None:
-    """Makes an array of each scalar that is accumulated by loops inside of the scopes around all its uses, with an
-    element for each iteration of these. What a single iteration computes and uses stays a scalar, for registers."""
+def expand_temporaries(trace: Trace) -> bool:
+    """Gives each temporary that loops inside of the scopes around all its uses compute an element, or a row of its
+    own, for each iteration of these. Returns whether that shows contractions that were hidden: a product whose sum
+    is a scalar is one sum after the other."""
+    before = _contractions(trace)
+    for buffer in trace.kernel.buffers:
+        if buffer.role == "tmp" and buffer.storage == "heap":
+            _ = tried(trace, partial(_expanded, name=buffer.name))
+    return _contractions(trace) > before
+
+
+def expand_sums(trace: Trace) -> None:
+    """Gives each scalar in which a product adds up an element for each of its results."""
     for buffer in trace.kernel.buffers:
         if buffer.role == "tmp" and not buffer.dims and buffer.storage == "heap":
-            _ = tried(trace, partial(_expanded, name=buffer.name))
+            other = trace.copy()
+            if tried(other, partial(_expanded, name=buffer.name)) and _contractions(other) > _contractions(trace):
+                take_over(trace, other)
+
+
+def _contractions(trace: Trace) -> int:
+    return sum(map(is_contraction, trace.kernel.sites))
 
 
 def keep_scalars(trace: Trace) -> None:
@@ -49,13 +67,14 @@ def _expanded(trace: Trace, name: str) -> None:
     """Raises IllegalMove where an iteration needs what the one before left."""
     sites = [site for site in trace.kernel.sites if name in site.statement.buffers]
     depth = _around_all(trace.kernel, sites)
-    if not sites or all(len(site.scopes) == depth for site in sites):
+    accesses = [a for s in sites for each in s.statement.accesses for a in each.accesses() if a.buffer == name]
+    if all(len(site.scopes) == depth for site in sites):
         return
-    for d, scope in enumerate(sites[0].scopes[:depth]):
-        count = sum(access.buffer == name for s in sites for a in s.statement.accesses for access in a.accesses())
-        index = Formula(str(Affine.iterator(d)))
-        act(trace, AddDim, BufferName(name), d, Formula(str(scope.extent.bounds[0])), (index,) * count)
-        act(trace, MaterializeDims, BufferName(name), d)
+    missing = [d for d in range(depth) if not any(depends(access, d) for access in accesses)]
+    for dim, d in enumerate(missing):
+        extent, index = sites[0].scopes[d].extent.bounds[0], Formula(str(Affine.iterator(d)))
+        act(trace, AddDim, BufferName(name), dim, Formula(str(extent)), (index,) * len(accesses))
+        act(trace, MaterializeDims, BufferName(name), dim)
 
 
 def _around_all(kernel: Kernel, sites: list[Site]) -> int:

@@ -14,7 +14,13 @@ from math import inf
 
 from dojoir.backends.machine import Machine
 from dojoir.costs.cycles import seconds_of
-from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds, node_seconds
+from dojoir.costs.launches import (
+    crosses_launches,
+    floor_seconds,
+    launch_seconds,
+    node_seconds,
+    temporary_share,
+)
 from dojoir.errors import ArgumentError, DojoError
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
 from dojoir.passes.engine.supposing import proved, supposing
@@ -28,7 +34,7 @@ from dojoir.passes.schedule.forms.nests import distribute
 from dojoir.passes.schedule.forms.parting import is_contraction, part_products
 from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
 from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
-from dojoir.passes.schedule.forms.scalars import expand_scalars, keep_scalars, own_scalars
+from dojoir.passes.schedule.forms.scalars import expand_temporaries, keep_scalars, own_scalars
 from dojoir.passes.schedule.gpu.rows.assigning import assigns_at_data
 from dojoir.passes.schedule.gpu.rows.blocks import blocks_in_threads
 from dojoir.passes.schedule.gpu.rows.columns import columns_in_threads
@@ -71,6 +77,9 @@ WORTH = 0.99
 
 MOST_TRIED = 2
 """How many schedules for any sizes are made again as the second of two versions, until one can be."""
+
+MOST_MEMORY = 4.0
+"""How many times the memory of the arguments temporaries may take that the text keeps for one iteration."""
 
 SOME_CORES = 4
 """The cores of a CPU of which it is not known how many it has."""
@@ -200,22 +209,26 @@ class Planner:
         return None
 
     def general(self, trace: Trace) -> list[Scheduled]:
-        """The same for one version. Where a loop is left to the host, scalars may be what its iterations wait for:
-        arrays in their place are tried."""
+        """The same for one version. Temporaries may be what iterations wait for, or hide a product: arrays in their
+        place are tried first where they show one, and else where a loop is left to the host."""
         own = trace.copy()
         own_scalars(own)
         as_plain_scopes(own)
         conditions_to_bounds(own)
         kept, expanded = own.copy(), own.copy()
         keep_scalars(kept)
-        found = self._forms(kept)
-        if any(isinstance(n, Scope) and not n.marks and n.extent.constant != 1 for n in found[0].trace.kernel.body):
-            expand_scalars(expanded)
-            if len(expanded.steps) > len(own.steps):
-                keep_scalars(expanded)
-                others = [replace(one, form=f"{one.form}, scalars expanded") for one in self._forms(expanded)]
-                found = sorted([*found, *others], key=lambda one: one.seconds)
-        return found
+        shows = expand_temporaries(expanded)
+        found = [] if shows else self._forms(kept)
+        if shows or (_waits(found[0].trace.kernel) and len(expanded.steps) > len(own.steps)):
+            keep_scalars(expanded)
+            most = max(MOST_MEMORY, temporary_share(kept.kernel, self.machine, self.sizes))
+            for one in self._forms(expanded):
+                if temporary_share(one.trace.kernel, self.machine, self.sizes) <= most:
+                    found.append(replace(one, form=f"{one.form}, temporaries expanded"))
+        floor = floor_seconds(own.kernel, self.machine, self.sizes)
+        if shows and (not found or found[0].seconds > NEAR * floor):
+            found += self._forms(kept)
+        return sorted(found, key=lambda one: one.seconds)
 
     def _forms(self, trace: Trace) -> list[Scheduled]:
         """The kernel in each of its forms, the best first, of which every move is proved. Where that shows a move
@@ -297,6 +310,11 @@ class Planner:
     ) -> None:
         if depth == 0 and len(path) == 1:
             self.tried.append(Tried(form, format_path(path), structure.__name__, seconds, refusal))
+
+
+def _waits(kernel: Kernel) -> bool:
+    """Whether a loop is left to the host."""
+    return any(isinstance(n, Scope) and not n.marks and n.extent.constant != 1 for n in kernel.body)
 
 
 def _is_left_out(name: str, structure: str, path: Path) -> bool:
