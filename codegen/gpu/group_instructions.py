@@ -31,6 +31,8 @@ template <class T> static __device__ inline unsigned &word(const T *a, int n)  /
 }
 #define ptx_i8 "s8"
 #define ptx_u8 "u8"
+#define ptx_f8e4m3 "e4m3"
+#define ptx_f8e5m2 "e5m2"
 """
 
 

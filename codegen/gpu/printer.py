@@ -89,7 +89,7 @@ def print_gpu(program: Program, name: str) -> str:
         own = body_of(instruction)
         inner = names_of(own)
         functions |= {inner[f.name]: function_text(f, inner, plain) for f in own.functions}
-    if any(re.search(r"\bword\(", text) for text in helpers):
+    if any(re.search(r"\bword\(|\bptx_", text) for text in helpers):
         helpers = [WORD, *helpers]
     kernels = "\n".join([*helpers, kernels])
     code = "\n".join([*called(kernels, functions), kernels])

@@ -101,7 +101,7 @@ def multiplied_on_units(statement: Statement, machine: Machine, buffer: Callable
         case Op("mul", factors) if statement.op == "+=":
             read = [factor.arg if isinstance(factor, Cast) else factor for factor in factors]
             types = {buffer(one.buffer).dtype.name if isinstance(one, Access) else "" for one in read}
-            if len(types) == 1 or types == {"i8", "u8"}:
+            if len(types) == 1 or types in ({"i8", "u8"}, {"f8e4m3", "f8e5m2"}):
                 return min(map(machine.products, types))
     return 0
 

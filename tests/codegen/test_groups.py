@@ -20,6 +20,7 @@ from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.waits.barrier_proof import unseparated
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.grammar.instructions import read_instruction
+from dojoir.passes.schedule.gpu.tiles.matrix_units import BYTES, EIGHT_BITS
 from dojoir.passes.schedule.gpu.tiles.warp_groups import large_group_tiles, small_group_tiles
 
 KERNELS = {
@@ -35,6 +36,10 @@ KERNELS = {
         ("b", "f16", "f32", (70, 90, 300), True, False),  # 8 bytes at once
         ("a", "bf16", "bf16", (66, 100, 350), True, False),
         ("ab", "f16", "f16", (130, 200, 514), True, True),
+        ("b", "i8", "i32", (128, 128, 512), True, True),
+        ("b", "u8 i8", "i32", (70, 132, 660), True, False),
+        ("b", "f8e4m3", "f32", (128, 128, 512), True, True),
+        ("b", "f8e5m2 f8e4m3", "f32", (70, 132, 660), False, False),
     )
 }
 TURNED = ("", "trans_a_", "trans_b_", "trans_ab_")
@@ -75,10 +80,17 @@ def test_arrays_may_be_called_as_operands_are() -> None:
 def test_all_of_these_instructions_are_used() -> None:
     texts = "".join(dojoir.to_text(tiled(name)) for name in KERNELS)
     own = {name for name in GROUPS if instructions.load(name).group == 128}
-    assert own == {f"wgmma_m64n128k64_{turned}{dtype}" for turned in TURNED for dtype in ("bf16", "f16")}
-    assert {name.rpartition("_")[0] for name in own if f"use({name})" in texts} == {
-        name.rpartition("_")[0] for name in own
+    halves = {f"wgmma_m64n128k64_{turned}{dtype}" for turned in TURNED for dtype in ("bf16", "f16")}
+    bits = {
+        f"wgmma_m64n128k128_{kind}{left}_{right}"
+        for kind, types in (("byte_", BYTES), ("", EIGHT_BITS))
+        for left in types
+        for right in types
     }
+    assert own == halves | bits
+    used = {name for name in own if f"use({name})" in texts}
+    assert {name.rpartition("_")[0] for name in halves & used} == {name.rpartition("_")[0] for name in halves}
+    assert len(bits & used) == 4
 
 
 def test_what_no_group_has_or_another_machine_gets_none() -> None:

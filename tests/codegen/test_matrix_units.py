@@ -25,7 +25,8 @@ from dojoir.codegen.lower.waits.barrier_proof import unseparated
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.grammar.instructions import read_instruction
 from dojoir.ir.dtypes import DTYPES
-from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, small_matrix_tiles
+from dojoir.meaning.bits import coded
+from dojoir.passes.schedule.gpu.tiles.matrix_units import EIGHT_BITS, large_matrix_tiles, small_matrix_tiles
 
 CUDA = MACHINES["cuda"]
 
@@ -77,6 +78,8 @@ def drawn(kernel: dojoir.Kernel, seed: int = 0) -> dict[str, NDArray[Any]]:
 
 def _drawn(draw: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
     stored: np.dtype[Any] = np.dtype(DTYPES[dtype].stored)
+    if dtype in EIGHT_BITS:
+        return draw.integers(0, 0x60, shape, stored) | draw.integers(0, 2, shape, stored) << 7  # up to 32, or 128
     if DTYPES[dtype].is_float:
         values = draw.standard_normal(shape)
         return bf16(values) if dtype == "bf16" else values.astype(stored)
@@ -92,6 +95,8 @@ def bf16(values: NDArray[Any]) -> NDArray[Any]:
 def numbers(values: NDArray[Any], dtype: str) -> NDArray[Any]:
     if dtype == "bf16":
         return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    if dtype in EIGHT_BITS:
+        return np.array([coded(DTYPES[dtype], code) for code in range(256)])[values]
     return values.astype(np.float64)
 
 

@@ -3,7 +3,8 @@
 The iterations are written one after another. Loads of neighbours become one wide load before them, stores one wide
 store behind them, where the address is seen to be a multiple of its width. An iteration may take several
 neighbours, as two codes that share a byte: its elements and those of the others are one run. As no iteration
-touches what another writes, only the order within each counts: a load stays in front of the iteration's own store.
+touches what another writes, only the order within each counts: a load stays in front of the iteration's own store,
+and one behind it of the very element is the value that is stored.
 What all iterations compute alike, as an index from data, is computed once.
 """
 
@@ -149,8 +150,8 @@ class _Merge:
         self.packed: dict[int, int] = {}
         self.behind: list[Stmt] = []
         self.first_store = self._first_stores()
-        self.last_load = self._last_loads()
         self.taken: dict[int, list[Value]] = {}
+        self.stored: list[dict[Value, Value]] = [{} for _ in lanes]
         self._choose_stores()
 
     def _first_stores(self) -> dict[str, int]:
@@ -161,14 +162,6 @@ class _Merge:
                 if not isinstance(inner, lir.Let | lir.Declare | lir.Assign | lir.For | lir.If | lir.Comment):
                     for name in buffers(inner) if not isinstance(inner, Store) else (inner.buffer,):
                         found.setdefault(name, position)
-        return found
-
-    def _last_loads(self) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for position, stmt in enumerate(self.lanes[0]):
-            for part in parts_of(*statements((stmt,))):
-                if isinstance(part, Load):
-                    found[part.buffer] = position
         return found
 
     # -- loads -----------------------------------------------------------------------------------------------
@@ -237,12 +230,24 @@ class _Merge:
             if len(stores) < len(group) or len({store.buffer for store in stores}) > 1:
                 continue
             store = stores[0]
-            alone = self._only_store(store.buffer)
-            if not alone or self.last_load.get(store.buffer, position) > position:
+            if not self._only_store(store.buffer) or not self._read_as_stored(position):
                 continue
             width = self.widening.offer(store.buffer, [other.offset for other in stores], store.value.type)
             if width > 1:
                 self.packed[position] = width
+
+    def _read_as_stored(self, position: int) -> bool:
+        """Whether what reads the array of a store behind it, in each iteration, reads the element that it writes."""
+        for body in self.lanes:
+            store = body[position]
+            assert isinstance(store, Store)
+            kind = store.value.type
+            for stmt in body[position + 1 :]:
+                read = [p for p in parts_of(*statements((stmt,))) if isinstance(p, Load) and p.buffer == store.buffer]
+                own = self._loads_of(stmt)
+                if any(one not in own or one.type != kind or distance(store.offset, one.offset) != 0 for one in read):
+                    return False
+        return True
 
     def _only_store(self, buffer: str) -> bool:
         """Whether an iteration writes an array by one statement."""
@@ -262,6 +267,12 @@ class _Merge:
                 var = Var(changed.value.type, self.widening.fresh(f"{changed.buffer}_{number}"))
                 yield lir.Let(var, changed.value)
                 self.taken.setdefault(position, []).append(var)
+                self.stored[number] |= {
+                    load: var
+                    for later in self.lanes[number][position + 1 :]
+                    for load in self._loads_of(later)
+                    if load.buffer == changed.buffer
+                }
             else:
                 yield changed
 
@@ -276,11 +287,12 @@ class _Merge:
                 yield Store(store.buffer, add(store.offset, integer(start)), value)
 
     def _changed(self, stmt: Stmt, number: int, position: int) -> Stmt:
-        """A statement with the elements of wide loads; what reads behind a store to the array reads it again."""
+        """A statement with the elements of wide loads; what reads behind a store to the array has what is stored, or
+        reads it again."""
 
         def change(value: Value) -> Value:
             if isinstance(value, Load) and self.first_store.get(value.buffer, position) < position:
-                return rebuilt(value, change)
+                return self.stored[number].get(value) or rebuilt(value, change)
             return self.replaced[number].get(value) or rebuilt(value, change)
 
         match stmt:

@@ -59,7 +59,7 @@ from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
 
-HALVES, BYTES = ("bf16", "f16"), ("i8", "u8")
+HALVES, BYTES, EIGHT_BITS = ("bf16", "f16"), ("i8", "u8"), ("f8e4m3", "f8e5m2")
 
 UNITS: Mapping[tuple[str, str], Unit] = {
     **{(one, one): Unit(f"mma_m16n8k16_{one}", "ldmatrix_{}", 16, 8, 2) for one in HALVES},

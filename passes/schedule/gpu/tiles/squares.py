@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition
+from dojoir.ir.nodes import Condition, Kernel
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll
@@ -28,14 +28,13 @@ SIDE, AT_ONCE = 64, 8
 def turn_squares(trace: Trace, rows: Spot, columns: Spot) -> None:
     """Gives two scopes, the second all that is in the first and around one statement, to threads by squares. Raises
     DojoError where the statement turns nothing, or a move is refused."""
-    kernel = trace.kernel
-    (site,) = sites_in(kernel, columns.path)
-    target, *reads = site.statement.accesses
-    read = [a for a in reads if step_of(kernel, a, columns.depth) == 1 and step_of(kernel, a, rows.depth) is None]
-    turned = step_of(kernel, target, rows.depth) == 1 and step_of(kernel, target, columns.depth) is None
-    if not turned or len(read) != 1:
+    name = _turned(trace.kernel, rows, columns)
+    if name is None and _turned(trace.kernel, columns, rows) is not None:
+        name = _turned(trace.kernel, columns, rows)
+        act(trace, SwapScopes, rows)
+        rows, columns = columns, rows
+    if name is None:
         raise ArgumentError("nothing is read along one dimension and written along another", "bad-arguments")
-    (name,) = {a.buffer for a in read}
     act(trace, Tile, (rows, columns), (SIDE, SIDE))
     down = columns.child(0)
     across = down.child(0)
@@ -43,10 +42,21 @@ def turn_squares(trace: Trace, rows: Spot, columns: Spot) -> None:
     act(trace, Stage, down, name, square, "in")
     copied = _square(trace, down.beside(-1))
     act(trace, PlaceBuffer, square, "shared")
-    act(trace, PadDims, square, len(kernel.buffer(name).dims) - 1, 1)
+    act(trace, PadDims, square, len(trace.kernel.buffer(name).dims) - 1, 1)
     act(trace, SwapScopes, down)
     _few_rows(trace, *copied)
     _few_rows(trace, across, down)
+
+
+def _turned(kernel: Kernel, rows: Spot, columns: Spot) -> str | None:
+    """The array that the statement in two scopes reads along the columns and writes along the rows, if it does."""
+    (site,) = sites_in(kernel, max(rows.path, columns.path))
+    target, *reads = site.statement.accesses
+    read = {
+        a.buffer for a in reads if step_of(kernel, a, columns.depth) == 1 and step_of(kernel, a, rows.depth) is None
+    }
+    turned = step_of(kernel, target, rows.depth) == 1 and step_of(kernel, target, columns.depth) is None
+    return read.pop() if turned and len(read) == 1 else None
 
 
 def _square(trace: Trace, copied: Spot) -> tuple[Spot, Spot]:

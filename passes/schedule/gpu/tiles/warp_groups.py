@@ -6,7 +6,7 @@ from __future__ import annotations
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Path
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.gpu.tiles.matrix_units import HALVES, matrix_tiles
+from dojoir.passes.schedule.gpu.tiles.matrix_units import BYTES, EIGHT_BITS, HALVES, matrix_tiles
 from dojoir.passes.schedule.gpu.tiles.operands import Unit, WarpTiles
 from dojoir.passes.schedule.steps.spots import Spot
 
@@ -28,8 +28,11 @@ def small_group_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
 
 
 def unit_of_groups(left: str, right: str, in_rows: tuple[bool, ...]) -> Unit | None:
-    """The unit with which four warps multiply 64 rows by 128 columns."""
-    if left != right or left not in HALVES:
-        return None
-    turned = "".join(name for name, is_turned in zip("ab", in_rows, strict=True) if is_turned)
-    return Unit(f"wgmma_m64n128k64_{f'trans_{turned}_' if turned else ''}{left}", "", 64, 1, 1)
+    """The unit with which four warps multiply 64 rows by 128 columns. Terms of eight bits lie side by side."""
+    if left == right and left in HALVES:
+        turned = "".join(name for name, is_turned in zip("ab", in_rows, strict=True) if is_turned)
+        return Unit(f"wgmma_m64n128k64_{f'trans_{turned}_' if turned else ''}{left}", "", 64, 1, 1)
+    for kind, types in (("", EIGHT_BITS), ("byte_", BYTES)):
+        if {left, right} <= {*types} and not any(in_rows):
+            return Unit(f"wgmma_m64n128k128_{kind}{left}_{right}", "", 128, 1, 1, False)
+    return None
