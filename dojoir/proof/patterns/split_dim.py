@@ -56,7 +56,7 @@ def _split_dim(sets: KernelSets, old: Buffer, new: Buffer) -> int | None:
         return None
     for dim, declared in enumerate(old.dims):
         match new.dims[dim : dim + 2]:
-            case (blocks, inner) if inner.extent.is_constant and inner.extent.offset >= 1:
+            case (blocks, inner) if inner.extent.is_constant and inner.extent.offset > 1:
                 rest = (*new.dims[:dim], declared, *new.dims[dim + 2 :])
                 stored = not (declared.collapsed or blocks.collapsed or inner.collapsed)
                 if rest == old.dims and stored and _holds(sets, declared, blocks, inner.extent.offset):

@@ -31,6 +31,7 @@ from dojoir.passes.schedule.forms.contractions import join_around_products, sink
 from dojoir.passes.schedule.forms.ends import cut_ends
 from dojoir.passes.schedule.forms.invariants import hoist_factors
 from dojoir.passes.schedule.forms.nests import distribute
+from dojoir.passes.schedule.forms.packed import pack_factors
 from dojoir.passes.schedule.forms.parting import is_contraction, part_products
 from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
 from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
@@ -78,7 +79,7 @@ WORTH = 0.99
 MOST_TRIED = 2
 """How many schedules for any sizes are made again as the second of two versions, until one can be."""
 
-MOST_MEMORY = 4.0
+MOST_MEMORY = 8.0
 """How many times the memory of the arguments temporaries may take that the text keeps for one iteration."""
 
 SOME_CORES = 4
@@ -420,10 +421,17 @@ def _ends(trace: Trace) -> None:
     _products(trace)
 
 
-FORMS: tuple[Form, ...] = (_joined, _products, _apart, _sunk, _residues, _ends)
+def _packed(trace: Trace) -> None:
+    if not pack_factors(trace):
+        raise ArgumentError("all factors are matrices", "bad-arguments")
+    sink_sums(trace)
+    part_products(trace)
+
+
+FORMS: tuple[Form, ...] = (_joined, _products, _apart, _sunk, _residues, _ends, _packed)
 """Which nests of a kernel are fused: as many as can be, all but those around products, none, as many as can be once
-sums are inside of what they sum up for. The last two make nests of one: of the residues that a condition asks for,
-of the ends of rows that a condition is on."""
+sums are inside of what they sum up for. The next two make nests of one: of the residues that a condition asks for,
+of the ends of rows that a condition is on. The last one makes products of convolutions."""
 
 
 def plan(trace: Trace, machine: Machine, sizes: Mapping[str, int]) -> None:

@@ -1,0 +1,171 @@
+"""Factors of contractions as matrices: what matrix units multiply is an array of their type, one dimension of it
+along a result and one along the sum.
+
+    y[n, d, i, j] += f32(x[n, c, i + u, j + v]) * f32(w[d, c, u, v])
+
+A factor that is read at sums of iterators, or computed from what is narrower still, is written into an array of its
+own before the nest, each element that a term has; the scopes of the sum, and those of a result along which the same
+factors go, become one each, and so do the dimensions. A convolution is a product then. What it costs is a pass over
+the array, which has elements of a window as often as windows have them.
+
+Source: K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neural networks for document processing"
+(2006).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.expressions import parts
+from dojoir.ir.nodes import Access, Cast, Expr, Kernel, Op, Site, Statement
+from dojoir.passes.base.move import Formula, fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.collapsing import Collapse
+from dojoir.passes.loops.sinking import LiftScope
+from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
+from dojoir.passes.schedule.forms.nests import known
+from dojoir.passes.schedule.forms.parting import is_contraction
+from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot
+from dojoir.passes.storage.dims import JoinDims
+from dojoir.passes.storage.dropping import AddDim, DropDim
+from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
+from dojoir.passes.storage.staging import Stage
+from dojoir.passes.values.hoisting import Hoist
+
+NARROW = ("bf16", "f16", "i8", "u8")
+"""The types of factors that are packed: those of matrix units."""
+
+
+def pack_factors(trace: Trace) -> bool:
+    """Makes matrices of the factors of each contraction that has others. Where a move is refused, it stays as it
+    was. Returns whether there was one."""
+    left: set[Statement] = set()
+    before = len(trace.steps)
+    while True:
+        found = [s for s in trace.kernel.sites if s.statement not in left and _to_pack(trace.kernel, s)]
+        if not found:
+            return len(trace.steps) > before
+        left.add(found[0].statement)
+        tried(trace, partial(_packed, site=found[0]))
+
+
+def _to_pack(kernel: Kernel, site: Site) -> list[tuple[int, Expr]]:
+    """The factors of a contraction that are no matrices, each with its number in the value."""
+    if not is_contraction(site):
+        return []
+    match site.statement.value:
+        case Op("mul", (left, right)):
+            factors = [one.arg if isinstance(one, Cast) else one for one in (left, right)]
+        case _:
+            return []
+    if not all(_type_of(kernel, factor) in NARROW for factor in factors):
+        return []
+    others = [factor for factor in factors if not _is_matrix(site, factor)]
+    numbers = list(parts(site.statement.value))
+    return [(numbers.index(factor), factor) for factor in others]
+
+
+def _type_of(kernel: Kernel, factor: Expr) -> str:
+    match factor:
+        case Access():
+            return kernel.buffer(factor.buffer).dtype.name
+        case Cast(dtype=dtype):
+            return dtype.name
+    return ""
+
+
+def _is_matrix(site: Site, factor: Expr) -> bool:
+    """Whether a factor is an element at one iterator of a result, or one number, in each dimension but one, and there
+    at the number that the iterators of the sum are together."""
+    if not isinstance(factor, Access):
+        return False
+    summed = [d for d in range(len(site.scopes)) if not depends(site.statement.target, d)]
+    number = Affine.constant(0)
+    for d in summed:
+        inner = site.scopes[d].extent.constant
+        number = number * (inner or 0) + Affine.iterator(d)
+    found: list[int] = []
+    for index in factor.indices:
+        if not isinstance(index, Affine) or (len(index.iterators) > 1 and index != number):
+            return False
+        found += [d for d in index.iterators if d not in summed] or ([-1] if index == number else [])
+        if index != number and any(d in summed for d in index.iterators):
+            return False
+    return len({*found}) == len(found)
+
+
+def _packed(trace: Trace, site: Site) -> None:
+    """Raises IllegalMove where a move is refused, ArgumentError where the scopes are in no order."""
+    nest, statement = spot(trace, site.path[:1]), spot(trace, site.path)
+    chosen = _to_pack(trace.kernel, site)
+    kept = [d for d in range(len(site.scopes)) if depends(site.statement.target, d)]
+    known(kept == [*range(len(kept))], "a sum inside of its results")
+    runs = _runs(kept, [part for part in parts(site.statement.value) if isinstance(part, Access)])
+    packed = []
+    for number, factor in sorted(chosen, reverse=True, key=lambda one: one[0]):
+        own = fresh_name(trace.kernel, "factor")
+        last = [d for d in kept if isinstance(factor, Access) and step_of(trace.kernel, factor, d) == 1]
+        needed = [d for d in range(len(site.scopes)) if _along(factor, d)]
+        act(trace, Hoist, nest, statement, number, own)
+        if last:
+            first = next(run[0] for run in runs if last[0] in run)
+            _summed_first(trace, own, nest.beside(-1), needed.index(first), sum(d in kept for d in needed))
+        packed.append(own)
+    for _ in range(len(site.scopes) - len(kept) - 1):
+        _in_one(trace, statement, len(kept), packed)
+    runs = [run for run in runs if len(run) > 1]
+    written = {site.statement.target.buffer for site in sites_in(trace.kernel, nest.path)} if runs else set()
+    for name in sorted(written):
+        if trace.kernel.buffer(name).role == "tmp":
+            packed.append(name)
+        else:
+            packed.append(fresh_name(trace.kernel, name))
+            act(trace, Stage, nest, name, packed[-1], "out")
+    for run in reversed(runs):
+        for _ in run[1:]:
+            _in_one(trace, statement, run[0], packed)
+
+
+def _along(factor: Expr, depth: int) -> bool:
+    return any(depends(part, depth) for part in parts(factor) if isinstance(part, Access))
+
+
+def _runs(kept: Sequence[int], factors: Sequence[Expr]) -> list[list[int]]:
+    """The depths of results one after another that the same factors go along."""
+    found: list[list[int]] = []
+    for d in kept:
+        alike = found and all(_along(factor, d) == _along(factor, found[-1][0]) for factor in factors)
+        found = [*found[:-1], [*found[-1], d]] if alike else [*found, [d]]
+    return found
+
+
+def _summed_first(trace: Trace, buffer: str, filled: Spot, first: int, kept: int) -> None:
+    """Gives an array, and the nest that fills it, the dimensions and scopes along the sum, which are those behind
+    the `kept` first ones, before the `first` of these: what lies side by side then is what is read so."""
+    for n in range(kept, len(trace.kernel.buffer(buffer).dims)):
+        to, old = first + n - kept, n + 1
+        uses = [access for site in trace.kernel.sites for each in site.statement.accesses
+                for access in each.accesses() if access.buffer == buffer]  # fmt: skip
+        indices = tuple(Formula(str(access.indices[n])) for access in uses)
+        act(trace, AddDim, buffer, to, trace.kernel.buffer(buffer).dims[n].extent, indices)
+        act(trace, MaterializeDims, buffer, to)
+        act(trace, ReuseDims, buffer, old)
+        act(trace, DropDim, buffer, old)
+        act(trace, LiftScope, nested(filled)[n], n - to)
+
+
+def _in_one(trace: Trace, statement: Spot, depth: int, buffers: Sequence[str]) -> None:
+    """Makes one scope of the one at a depth around a statement and the one inside of it, and one of the dimensions
+    of the buffers that go along both."""
+    site = next(site for site in trace.kernel.sites if site.path == statement.path)
+    scope = spot(trace, site.scope_paths[depth])
+    act(trace, Collapse, scope)
+    accesses = {a.buffer: a for site in sites_in(trace.kernel, scope.path) for a in site.statement.accesses}
+    for access in accesses.values():
+        along = [n for n, index in enumerate(access.indices) if isinstance(index, Affine) and depth in index.iterators]
+        if access.buffer in buffers and len(along) == 2:
+            dims = trace.kernel.buffer(access.buffer).dims
+            act(trace, JoinDims, access.buffer, along[0], dims[along[0]].extent * dims[along[1]].extent.offset)
