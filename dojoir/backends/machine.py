@@ -201,8 +201,10 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
                 line=128,
                 architecture="sm_90a",
                 features=nvidia("sm_90a"),
-                units=(("bf16", 1300), ("f16", 1300), ("i8", 2600), ("u8", 2600), ("f8e4m3", 2300), ("f8e5m2", 2300),
-                       ("f64", 110)),  # fmt: skip
+                units=(
+                    *(("bf16", 1300), ("f16", 1300), ("f64", 110)),
+                    *(("i8", 2600), ("u8", 2600), ("f8e4m3", 2300), ("f8e5m2", 2300)),
+                ),
                 warp=32,
                 multiprocessors=132,
                 shared_bytes=227 << 10,

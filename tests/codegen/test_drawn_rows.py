@@ -7,8 +7,8 @@ import random
 
 import numpy as np
 import pytest
+from narrow_products import drawn, numbers
 from on_harness import run
-from test_matrix_units import drawn, numbers
 from test_row_products import CUDA
 
 import dojoir

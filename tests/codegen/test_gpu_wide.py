@@ -35,12 +35,23 @@ def test_a_row_is_read_and_written_by_sixteen_bytes() -> None:
     assert program.wide == {"x": 16, "y": 16}
 
 
-def test_what_is_stored_first_is_read_again() -> None:
+def test_what_is_stored_first_is_the_value_of_what_reads_it() -> None:
     text = dojoir.emit(dojoir.parse(ADD), "cuda")
     assert "float4 w4 =" in text
-    assert "*(float4 *)&x[" not in text
-    assert len(re.findall(r"= x\[.*\] \+ 1.0f;", text)) == 4
-    assert "*(float4 *)&y[" in text
+    assert "*(float4 *)&x[" in text and "*(float4 *)&y[" in text
+    assert len(re.findall(r"= x_[0-3] \+ 1.0f;", text)) == 4
+
+
+def test_what_reads_another_element_than_is_stored_reads_memory() -> None:
+    other = ADD.replace("x: f32[N, M]", "x: f32[N, 2*M]").replace("= x[{0}, ", "= x[{0}, M + ")
+    kernel = dojoir.parse(other)
+    text = dojoir.emit(kernel, "cuda")
+    assert "*(float4 *)&x[" not in text and "*(float4 *)&y[" in text
+    random = np.random.default_rng(0)
+    given = {name: random.uniform(-1, 1, shape).astype("f4") for name, shape in (("x", (2, 256)), ("w", 128))}
+    given["b"] = random.integers(-4, 4, 2).astype("i4")
+    found = run(kernel, given, {"N": 2, "M": 128})
+    assert np.array_equal(found["y"].reshape(2, 128), given["x"][:, 128:] + np.float32(1))
 
 
 @pytest.mark.parametrize("change", [("where M % 4 == 0", "where M % 2 == 0"), ("where M % 4 == 0", "where M >= 4")])

@@ -9,8 +9,9 @@ from functools import cache
 
 import pytest
 from gpu_compile import nvrtc_error
+from narrow_products import agrees, drawn
 from on_harness import run
-from test_matrix_units import CUDA, GROUPS, agrees, drawn, product, with_text
+from test_matrix_units import CUDA, GROUPS, product, with_text
 
 import dojoir
 from dojoir import instructions

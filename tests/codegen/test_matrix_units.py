@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from gpu_compile import nvrtc_error
-from numpy.typing import NDArray
+from narrow_products import agrees, drawn, numbers
 from on_harness import run
 
 import dojoir
@@ -24,9 +24,7 @@ from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.waits.barrier_proof import unseparated
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.grammar.instructions import read_instruction
-from dojoir.ir.dtypes import DTYPES
-from dojoir.meaning.bits import coded
-from dojoir.passes.schedule.gpu.tiles.matrix_units import EIGHT_BITS, large_matrix_tiles, small_matrix_tiles
+from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, small_matrix_tiles
 
 CUDA = MACHINES["cuda"]
 
@@ -67,56 +65,6 @@ def tiled(kernel: dojoir.Kernel, large: bool = False) -> dojoir.Kernel:
     assert structure(trace, (0,), CUDA) == []
     assert len(trace.kernel.body) == 1
     return trace.kernel
-
-
-def drawn(kernel: dojoir.Kernel, seed: int = 0) -> dict[str, NDArray[Any]]:
-    draw = np.random.default_rng(seed)
-    shapes = {b.name: tuple(d.extent.evaluate({s.name: s.value or 0 for s in kernel.sizes}) for d in b.dims)
-              for b in kernel.arguments if b.role != "out"}  # fmt: skip
-    return {name: _drawn(draw, kernel.buffer(name).dtype.name, shape) for name, shape in shapes.items()}
-
-
-def _drawn(draw: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    stored: np.dtype[Any] = np.dtype(DTYPES[dtype].stored)
-    if dtype in EIGHT_BITS:
-        return draw.integers(0, 0x60, shape, stored) | draw.integers(0, 2, shape, stored) << 7  # up to 32, or 128
-    if DTYPES[dtype].is_float:
-        values = draw.standard_normal(shape)
-        return bf16(values) if dtype == "bf16" else values.astype(stored)
-    least, most = np.iinfo(stored).min, np.iinfo(stored).max
-    return draw.integers(least, most, shape, stored, endpoint=True)
-
-
-def bf16(values: NDArray[Any]) -> NDArray[Any]:
-    """The bits of numbers that bf16 has."""
-    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-
-
-def numbers(values: NDArray[Any], dtype: str) -> NDArray[Any]:
-    if dtype == "bf16":
-        return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    if dtype in EIGHT_BITS:
-        return np.array([coded(DTYPES[dtype], code) for code in range(256)])[values]
-    return values.astype(np.float64)
-
-
-def agrees(kernel: dojoir.Kernel, found: Mapping[str, NDArray[Any]], given: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether each element is as near to the exact sum as a sum of f32 that is rounded once must be."""
-    types = {buffer.name: buffer.dtype.name for buffer in kernel.arguments}
-    n, m, k = (size.value or 0 for size in kernel.sizes)
-    a, b = (numbers(given[name], types[name]) for name in "ab")
-    text = dojoir.to_text(kernel)
-    a = a.T if "a[{2}, {0}]" in text else a
-    b = b.T if "b[{1}, {2}]" in text else b
-    exact, terms = a @ b, np.abs(a) @ np.abs(b)
-    if "c" in given:
-        exact, terms = exact + numbers(given["c"], types["c"]), terms + np.abs(numbers(given["c"], types["c"]))
-    result = numbers(found["c"].reshape(n, m), types["c"])
-    if types["c"] == "i32":
-        return np.array_equal(result, (exact + 2**31) % 2**32 - 2**31)
-    last = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}[types["c"]]
-    of_sums = 2.0**-52 if types["c"] == "f64" else 2.0**-23
-    return bool(np.all(np.abs(result - exact) <= 2 * (k + 1) * of_sums * terms + last * np.abs(exact) * 1.01))
 
 
 KERNELS = {
@@ -329,7 +277,9 @@ def test_other_targets_run_the_text_as_it_stands() -> None:
         ("", "bf16", "", (2048, 2048, 1000), "wgmma_m64n128k64_trans_b_bf16"),
         ("b", "f16", "", (1000, 1000, 1000), "wgmma_m64n128k64_f16"),
         ("", "bf16", "", (3000, 777, 1500), "mma_m16n8k16_bf16"),
-        ("b", "i8", "i32", (1024, 1024, 1024), "mma_m16n8k32_i8_i8"),
+        ("b", "i8", "i32", (1024, 1024, 1024), "wgmma_m64n128k128_byte_i8_i8"),
+        ("", "i8", "i32", (1024, 1024, 1024), "wgmma_m64n128k128_byte_i8_i8"),  # turned by a launch before it
+        ("b", "f8e4m3", "f32", (1024, 1024, 1024), "wgmma_m64n128k128_f8e4m3_f8e4m3"),
     ],
 )
 def test_optimize_takes_them_by_itself(
@@ -337,7 +287,7 @@ def test_optimize_takes_them_by_itself(
 ) -> None:
     kernel = dojoir.optimize(product(turned, dtype, out, sizes), "cuda").kernel
     assert f"use({unit})" in dojoir.to_text(kernel)
-    assert len(kernel.body) == 1
+    assert len(kernel.body) == 1 + (dtype == "i8" and not turned)
 
 
 def test_optimize_takes_none_for_f32() -> None:

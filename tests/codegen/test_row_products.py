@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 from gpu_compile import nvrtc_error
+from narrow_products import drawn, numbers
 from on_harness import run
-from test_matrix_units import drawn, numbers
 
 import dojoir
 from dojoir.backends.machine import MACHINES

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from gpu_compile import nvrtc_error
+from narrow_products import agrees, drawn
 from on_harness import run
-from test_matrix_units import agrees, drawn, product, tiled, with_text
+from test_matrix_units import product, tiled, with_text
 
 import dojoir
 from dojoir.codegen.emission import gpu_program

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dojoir
-from dojoir.passes.schedule.forms.scalars import own_scalars
+from dojoir.passes.schedule.forms.scalars import expand_sums, expand_temporaries, own_scalars
 
 TEXT = """kernel again(N, M)
 in  x: f32[N, M]
@@ -56,3 +56,54 @@ def test_then_both_nests_run_in_lanes() -> None:
 )
 def test_others_stay(text: str) -> None:
     assert owned(text).moves == ()
+
+
+HIDDEN = """kernel product(N, M, K)
+in  a: f32[N, K]
+in  b: f32[K, M]
+out c: f32[N, M]
+out r: f32[N]
+tmp t: f32
+tmp s: f32
+tmp row: f32[K]
+
+N @i
+| s = 0
+| K @l
+| | row[{l}] = 2 * a[{i}, {l}]
+| | s += row[{l}]
+| r[{i}] = s
+| M @j
+| | t = 0
+| | K @k
+| | | t += row[{k}] * b[{k}, {j}]
+| | c[{i}, {j}] = max(t, 0)
+"""
+
+
+def test_what_hides_a_product_becomes_an_array() -> None:
+    trace = dojoir.Trace(dojoir.parse(HIDDEN))
+    assert expand_temporaries(trace)
+    shapes = {b.name: len(b.dims) for b in trace.kernel.buffers if b.role == "tmp"}
+    assert shapes == {"t": 2, "s": 1, "row": 2} and dojoir.certify(trace)
+
+
+def test_a_cpu_expands_sums_of_products_alone() -> None:
+    trace = dojoir.Trace(dojoir.parse(HIDDEN.replace("row[{k}] *", "a[{i}, {k}] *")))
+    expand_sums(trace)
+    shapes = {b.name: len(b.dims) for b in trace.kernel.buffers if b.role == "tmp"}
+    assert shapes == {"t": 2, "s": 0, "row": 1} and dojoir.certify(trace)
+
+
+@pytest.mark.parametrize("target", ["avx2", "cuda"])
+def test_a_plan_has_the_tiles_of_a_product(target: str) -> None:
+    rows = HIDDEN[HIDDEN.index("| s = 0") : HIDDEN.index("| M @j")]
+    text = HIDDEN.replace(rows, "").replace("out r: f32[N]\n", "").replace("row[{k}] *", "a[{i}, {k}] *")
+    kernel = dojoir.parse(text).specialize(N=256, M=256, K=256)
+    assert "_tile" in dojoir.to_text(dojoir.optimize(kernel, target).kernel)
+
+
+def test_no_product_needs_no_arrays() -> None:
+    trace = dojoir.Trace(dojoir.parse(TEXT))
+    expand_sums(trace)
+    assert not trace.moves

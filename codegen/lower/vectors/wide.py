@@ -2,9 +2,9 @@
 
 The iterations are written one after another. Loads of neighbours become one wide load before them, stores one wide
 store behind them, where the address is seen to be a multiple of its width. An iteration may take several
-neighbours, as two codes that share a byte: its elements and those of the others are one run. As no iteration
-touches what another writes, only the order within each counts: a load stays in front of the iteration's own store,
-and one behind it of the very element is the value that is stored.
+neighbours, as two codes that share a byte: its elements and those of the others are one run. No iteration
+touches what another writes, so only the order within each counts. A load stays in front of the iteration's own
+store, and one behind it of the same element is the value that is stored.
 What all iterations compute alike, as an index from data, is computed once.
 """
 
@@ -237,15 +237,19 @@ class _Merge:
                 self.packed[position] = width
 
     def _read_as_stored(self, position: int) -> bool:
-        """Whether what reads the array of a store behind it, in each iteration, reads the element that it writes."""
+        """Whether what reads the array of a store behind it then reads what it wrote, in each iteration."""
         for body in self.lanes:
             store = body[position]
             assert isinstance(store, Store)
             kind = store.value.type
             for stmt in body[position + 1 :]:
-                read = [p for p in parts_of(*statements((stmt,))) if isinstance(p, Load) and p.buffer == store.buffer]
+                read = [
+                    p for p in parts_of(*statements((stmt,))) if isinstance(p, Load) and p.buffer == store.buffer
+                ]
                 own = self._loads_of(stmt)
-                if any(one not in own or one.type != kind or distance(store.offset, one.offset) != 0 for one in read):
+                if any(
+                    one not in own or one.type != kind or distance(store.offset, one.offset) != 0 for one in read
+                ):
                     return False
         return True
 
@@ -287,8 +291,8 @@ class _Merge:
                 yield Store(store.buffer, add(store.offset, integer(start)), value)
 
     def _changed(self, stmt: Stmt, number: int, position: int) -> Stmt:
-        """A statement with the elements of wide loads; what reads behind a store to the array has what is stored, or
-        reads it again."""
+        """A statement with the elements of wide loads. What reads an array behind a store to it has what is stored,
+        or reads memory again."""
 
         def change(value: Value) -> Value:
             if isinstance(value, Load) and self.first_store.get(value.buffer, position) < position:

@@ -3,10 +3,10 @@ along a result and one along the sum.
 
     y[n, d, i, j] += f32(x[n, c, i + u, j + v]) * f32(w[d, c, u, v])
 
-A factor that is read at sums of iterators, or computed from what is narrower still, is written into an array of its
-own before the nest, each element that a term has; the scopes of the sum, and those of a result along which the same
-factors go, become one each, and so do the dimensions. A convolution is a product then. What it costs is a pass over
-the array, which has elements of a window as often as windows have them.
+A factor that is read at sums of iterators, or computed from narrower values, is written into an array of its own
+before the nest. The scopes of the sum become one, and so do those of a result along which the same factors go; the
+dimensions follow. A convolution is a product then, for the price of a pass over that array, in which an element
+stands as often as windows have it.
 
 Source: K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neural networks for document processing"
 (2006).
@@ -35,8 +35,8 @@ from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.hoisting import Hoist
 
-NARROW = ("bf16", "f16", "i8", "u8")
-"""The types of factors that are packed: those of matrix units."""
+HALVES, EIGHT_BITS = ("bf16", "f16"), ("i8", "u8", "f8e4m3", "f8e5m2")
+"""The types of factors that are packed: those of matrix units. Of eight bits these want terms side by side."""
 
 
 def pack_factors(trace: Trace) -> bool:
@@ -61,9 +61,12 @@ def _to_pack(kernel: Kernel, site: Site) -> list[tuple[int, Expr]]:
             factors = [one.arg if isinstance(one, Cast) else one for one in (left, right)]
         case _:
             return []
-    if not all(_type_of(kernel, factor) in NARROW for factor in factors):
+    types = [_type_of(kernel, factor) for factor in factors]
+    if not all(name in (*HALVES, *EIGHT_BITS) for name in types):
         return []
-    others = [factor for factor in factors if not _is_matrix(site, factor)]
+    others = [
+        one for one, name in zip(factors, types, strict=True) if not _is_matrix(site, one, name in EIGHT_BITS)
+    ]
     numbers = list(parts(site.statement.value))
     return [(numbers.index(factor), factor) for factor in others]
 
@@ -77,9 +80,9 @@ def _type_of(kernel: Kernel, factor: Expr) -> str:
     return ""
 
 
-def _is_matrix(site: Site, factor: Expr) -> bool:
-    """Whether a factor is an element at one iterator of a result, or one number, in each dimension but one, and there
-    at the number that the iterators of the sum are together."""
+def _is_matrix(site: Site, factor: Expr, in_rows: bool) -> bool:
+    """Whether a factor is an element: in one dimension at the number that the iterators of the sum are together, in
+    each other one at an iterator of a result, or a number. With `in_rows` the sum must be along the last one."""
     if not isinstance(factor, Access):
         return False
     summed = [d for d in range(len(site.scopes)) if not depends(site.statement.target, d)]
@@ -94,7 +97,7 @@ def _is_matrix(site: Site, factor: Expr) -> bool:
         found += [d for d in index.iterators if d not in summed] or ([-1] if index == number else [])
         if index != number and any(d in summed for d in index.iterators):
             return False
-    return len({*found}) == len(found)
+    return len({*found}) == len(found) and (not in_rows or factor.indices[-1] == number)
 
 
 def _packed(trace: Trace, site: Site) -> None:
@@ -108,6 +111,7 @@ def _packed(trace: Trace, site: Site) -> None:
     for number, factor in sorted(chosen, reverse=True, key=lambda one: one[0]):
         own = fresh_name(trace.kernel, "factor")
         last = [d for d in kept if isinstance(factor, Access) and step_of(trace.kernel, factor, d) == 1]
+        last = last if _type_of(trace.kernel, factor) in HALVES else []
         needed = [d for d in range(len(site.scopes)) if _along(factor, d)]
         act(trace, Hoist, nest, statement, number, own)
         if last:
@@ -143,8 +147,8 @@ def _runs(kept: Sequence[int], factors: Sequence[Expr]) -> list[list[int]]:
 
 
 def _summed_first(trace: Trace, buffer: str, filled: Spot, first: int, kept: int) -> None:
-    """Gives an array, and the nest that fills it, the dimensions and scopes along the sum, which are those behind
-    the `kept` first ones, before the `first` of these: what lies side by side then is what is read so."""
+    """Moves the dimensions of an array along the sum, and the scopes of the nest that fills it, before dimension
+    `first`; they stand behind the `kept` ones of the result. It is then filled as its source lies in memory."""
     for n in range(kept, len(trace.kernel.buffer(buffer).dims)):
         to, old = first + n - kept, n + 1
         uses = [access for site in trace.kernel.sites for each in site.statement.accesses
@@ -165,7 +169,9 @@ def _in_one(trace: Trace, statement: Spot, depth: int, buffers: Sequence[str]) -
     act(trace, Collapse, scope)
     accesses = {a.buffer: a for site in sites_in(trace.kernel, scope.path) for a in site.statement.accesses}
     for access in accesses.values():
-        along = [n for n, index in enumerate(access.indices) if isinstance(index, Affine) and depth in index.iterators]
+        along = [
+            n for n, index in enumerate(access.indices) if isinstance(index, Affine) and depth in index.iterators
+        ]
         if access.buffer in buffers and len(along) == 2:
             dims = trace.kernel.buffer(access.buffer).dims
             act(trace, JoinDims, access.buffer, along[0], dims[along[0]].extent * dims[along[1]].extent.offset)

@@ -1,0 +1,108 @@
+"""Factors of contractions as matrices: windows, values that are computed, and bytes that lie in rows become arrays
+for matrix units. Drawn ones compute what their texts say."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from narrow_products import drawn, numbers
+
+import dojoir
+from dojoir.passes.schedule.forms.packed import pack_factors
+from dojoir.passes.schedule.forms.scalars import expand_temporaries
+
+WINDOW = """kernel convolution(N = 2, C = 3, D = 4, H = 5, W = 6)
+in  x: f16[N, C, H + 2, W + 2]
+in  w: f16[D, C, 3, 3]
+out y: f16[N, D, H, W]
+tmp t: f32
+
+N @n
+| D @d
+| | H @i
+| | | W @j
+| | | | t = 0
+| | | | C @c
+| | | | | 3 @u
+| | | | | | 3 @v
+| | | | | | | t += f32(x[{n}, {c}, {i} + {u}, {j} + {v}]) * f32(w[{d}, {c}, {u}, {v}])
+| | | | y[{n}, {d}, {i}, {j}] = f16(t)
+"""
+
+
+def packed(text: str) -> dojoir.Trace:
+    trace = dojoir.Trace(dojoir.parse(text))
+    expand_temporaries(trace)
+    pack_factors(trace)
+    return trace
+
+
+def test_a_convolution_is_a_product() -> None:
+    trace = packed(WINDOW)
+    assert dojoir.certify(trace)
+    for array in ("factor: f16[4, 27]", "factor2: f16[2, 27, 30]", "t: f32[2, 4, 30]", "y2: f16[2, 4, 30]"):
+        assert f"tmp {array}\n" in dojoir.to_text(trace.kernel)
+    assert "t[{0}, {1}, {2}] += f32(factor2[{0}, {3}, {2}]) * f32(factor[{1}, {3}])" in dojoir.to_text(trace.kernel)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WINDOW.replace("f16", "f32").replace("f32(", "("),  # no matrix units
+        WINDOW.replace("{i} + {u}, {j} + {v}", "{i} + {u} - 1, {j}").replace(
+            "t += f32(x", "if {i} + {u} > 0\n| | | | | | | | t += f32(x"
+        ),  # where nothing is
+    ],
+)
+def test_others_stay(text: str) -> None:
+    trace = packed(text)
+    assert "factor" not in str(trace.kernel)
+
+
+def text_of(draw: random.Random) -> str:
+    """A sum over windows, or of values that are computed, in some order of dimensions, types and spellings."""
+    kind = draw.choice(("window", "window", "codes", "bytes"))
+    n, rows, columns, terms = (draw.randint(2, 6) for _ in range(4))
+    stride, taps, dtype = draw.choice((1, 1, 2)), draw.randint(1, 4), draw.choice(("f16", "bf16"))
+    scalar, begins = draw.random() < 0.5, draw.choice(("0", "b[{d}]"))
+    target = "t" if scalar else "y[{n}, {d}, {p}]"
+    if kind == "window":
+        arrays = (
+            f"in  x: {dtype}[{n}, {terms}, {stride * columns + taps}]\nin  w: {dtype}[{rows}, {terms}, {taps}]\n"
+        )
+        at = f"{stride} * {{p}} + {{v}}"
+        value = f"f32(x[{{n}}, {{c}}, {at}]) * f32(w[{{d}}, {{c}}, {{v}}])"
+        if draw.random() < 0.3:
+            arrays = f"in  x: {dtype}[{n}, {stride * columns + taps}, {terms}]\n" + arrays[arrays.index("in  w") :]
+            value = value.replace(f"{{c}}, {at}", f"{at}, {{c}}")
+    elif kind == "codes":
+        arrays = f"in  x: {dtype}[{n}, {columns}, {terms * taps}]\nin  w: u8[{rows}, {terms * taps}]\n"
+        arrays += f"in  s: f32[{rows}, {terms}]\n"
+        at = f"{taps} * {{c}} + {{v}}"
+        value = f"f32(x[{{n}}, {{p}}, {at}]) * f32({dtype}((f32(w[{{d}}, {at}]) - 8) * s[{{d}}, {{c}}]))"
+    else:
+        arrays = f"in  x: i8[{n}, {columns}, {terms}, {taps}]\nin  w: i8[{terms}, {taps}, {rows}]\n"
+        value = "i32(x[{n}, {p}, {c}, {v}]) * i32(w[{c}, {v}, {d}])"
+    out = "i32" if kind == "bytes" else "f32"
+    lines = [f"{n} @n", f"| {rows} @d", f"| | {columns} @p", f"| | | {target} = {begins}", f"| | | {terms} @c"]
+    lines += [f"| | | | {taps} @v", f"| | | | | {target} += {value}"]
+    lines += ["| | | y[{n}, {d}, {p}] = 2 * t"] if scalar else []
+    arrays += f"in  b: {out}[{rows}]\nout y: {out}[{n}, {rows}, {columns}]\n" + (
+        f"tmp t: {out}\n" if scalar else ""
+    )
+    return f"kernel sums()\nfp {draw.choice(('strict', 'reassoc'))}\n{arrays}\n" + "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("seed", range(32))
+def test_drawn_sums_are_what_they_were(seed: int) -> None:
+    before = dojoir.parse(text_of(random.Random(seed)))
+    trace = packed(dojoir.to_text(before))
+    given = drawn(before, seed)
+    found = []
+    for kernel in (before, trace.kernel):
+        shape = [dim.extent.offset for dim in before.buffer("y").dims]
+        found.append(np.zeros(shape, np.int32 if before.buffer("y").dtype.name == "i32" else np.float32))
+        dojoir.compile(kernel, "llvm")(**given, y=found[-1])
+    assert np.array_equal(numbers(found[0], ""), numbers(found[1], ""))
