@@ -203,7 +203,7 @@ def timed(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     inputs = tuple(x.to(device) if isinstance(x, torch.Tensor) else x for x in given)
     row: dict[str, Any] = {"device": torch.cuda.get_device_name()} if options.cuda else {}
     start = time.perf_counter()
-    imported = dojoir.torch.from_module(copy.deepcopy(module), inputs, threads=options.threads)
+    imported = dojoir.torch.from_module(copy.deepcopy(module), inputs, threads=options.threads, whole=True)
     calls: dict[str, Callable[..., Any]] = {"eager": module, "dojoir": imported}
     if options.compiled:
         torch._dynamo.reset()

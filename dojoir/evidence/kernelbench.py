@@ -177,7 +177,7 @@ def bound(path: str, way: str, target: str, threads: int, y: Any) -> Callable[[]
     if way == "compile":
         function = torch.compile(module)
     elif way == "dojoir":
-        function = dojoir.torch.from_module(module, inputs, threads=threads)
+        function = dojoir.torch.from_module(module, inputs, threads=threads, whole=True)
     y[:] = 0
 
     def call() -> object:
@@ -209,7 +209,7 @@ def _checked(problem: Problem, target: str, threads: int) -> tuple[Verdict, str,
     reference = problem.module(device)
     inputs = problem.drawn(SEED, device)
     try:
-        imported = dojoir.torch.from_module(problem.module(device), inputs, threads=threads)
+        imported = dojoir.torch.from_module(problem.module(device), inputs, threads=threads, whole=True)
     except dojoir.DojoError as error:
         return "fail", error.diagnostic.message, ""
     digest = imported.kernels[0].hash if imported.kernels else ""

@@ -99,6 +99,8 @@ def from_module(
     dynamic: Any = None,
     optimize: bool = True,
     threads: int | None = None,
+    budget: float | None = None,
+    whole: bool = False,
 ) -> Imported:
     """A module of PyTorch as kernels: it is exported with `example_inputs` (a tuple, and `kwargs` by name), its
     operators are read, and what belongs together becomes one text, which `dojoir.optimize` schedules. What is
@@ -110,26 +112,32 @@ def from_module(
       `{"x": {0: torch.export.Dim("batch")}}`. All others are fixed to those of the example.
     - Where gradients are asked for, forward and backward pass are what `torch.compile(module, backend="dojoir")`
       makes of the module.
-    - `optimize=False` runs the texts as they were written.
+    - `optimize=False` runs the texts as they were written; `budget` is seconds for planning on a CPU, past which
+      the kernels that are left do. What was planned is kept, and the next process goes on from there.
+    - An operator that there is no text for is left to PyTorch, and the graph is cut around it: `.left` are these,
+      with the lines of the model. With `whole` such a module is refused.
 
-    Raises ArgumentError: `no-operator` where there is no text for an operator, with the line of the model;
-    `no-export` where PyTorch cannot export the module; and ToolchainError where PyTorch is missing.
+    Raises ArgumentError: `no-export` where PyTorch cannot export the module, `no-operator` where it is to be
+    `whole` and is not; and ToolchainError where PyTorch is missing.
     """
     _need("from_module")
     from dojoir.torch.imported import import_module
 
-    return import_module(module, example_inputs, kwargs, dynamic, optimize, threads)
+    return import_module(module, example_inputs, kwargs, dynamic, optimize, threads, budget, whole)
 
 
-def backend(*, whole: bool = False, threads: int | None = None, optimize: bool = True) -> Any:
+def backend(
+    *, whole: bool = False, threads: int | None = None, optimize: bool = True, budget: float | None = None
+) -> Any:
     """A backend of `torch.compile`, as `torch.compile(module, backend="dojoir")` has one, with a report of its own:
     after a call, `print(backend.report)` says how many kernels there are and which operators were left to PyTorch.
 
-    `whole` refuses what would be left, by ArgumentError, `no-operator`."""
+    `whole` refuses what would be left, by ArgumentError, `no-operator`; `optimize` and `budget` are those of
+    `from_module`. All four are `options=` of `torch.compile`, too."""
     _need("backend")
     from dojoir.torch.compiler import Backend
 
-    return Backend(whole=whole, threads=threads, optimize=optimize)
+    return Backend(whole=whole, threads=threads, optimize=optimize, budget=budget)
 
 
 def _need(name: str) -> None:

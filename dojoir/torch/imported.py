@@ -11,15 +11,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 import dojoir
+import dojoir.torch.operator  # by which operators of PyTorch are pickled
 from dojoir.torch.attention import WHOLE
 from dojoir.torch.compiler import Backend, plain_attention
-from dojoir.torch.importer.graph import Refused, lower
+from dojoir.torch.cutting import Cut, cut
+from dojoir.torch.importer.graph import lower
 from dojoir.torch.importer.recurrent import KEPT_WHOLE, shapes_alone, steps_written_out
 from dojoir.torch.importer.running import Runner
 from dojoir.torch.importer.table import decompositions
+from dojoir.torch.scheduling import Spending
 
 _ALONE: dict[str, Any] = {
     name: True for name in ("isolate_recompiles",) if name in inspect.signature(torch.compile).parameters
@@ -28,22 +32,48 @@ _ALONE: dict[str, Any] = {
 eight that share a `forward`."""
 
 
+@dataclass(frozen=True)
+class Options:
+    """What a module was imported with."""
+
+    optimize: bool
+    threads: int | None
+    spending: Spending
+    whole: bool
+
+
+_SHARED = ("training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+"""What an imported module has in common with the one that it was made of."""
+
+_transforming: Any = torch._C._are_functorch_transforms_active
+
+
+def _leaves(args: Any, kwargs: Any) -> list[Any]:
+    return pytree.tree_leaves((args, kwargs))
+
+
 class Imported(torch.nn.Module):
     """A module as kernels: see `dojoir.torch.from_module`. It takes what the module takes, at the sizes of the
-    example but for those that are open, and holds the module's own parameters. Without gradients the kernels run
-    one after the other; with gradients, what `torch.compile` makes of the module by the backend `dojoir`, where
-    nothing is left to PyTorch."""
+    example but for those that are open, and has the module's own parameters, by their names. Without gradients the
+    kernels run one after the other; with gradients, what `torch.compile` makes of the module by the backend
+    `dojoir`, where nothing is left to PyTorch. Where PyTorch traces it or transforms it (`torch.func`), and where
+    there are no elements, it is the module itself.
+
+    Copies and pickles keep the kernels, with their moves, and compile them again."""
+
+    module: torch.nn.Module
 
     def __init__(
-        self, module: torch.nn.Module, exported: Any, runner: Runner, sources: list[Any], is_open: bool
+        self, module: torch.nn.Module, exported: Any, made: Cut, sources: list[Any], is_open: bool, options: Options
     ) -> None:
         super().__init__()
-        self.module = module
-        self._exported, self._runner, self._is_open = exported, runner, is_open
+        vars(self).update({"module": module, **{name: vars(module)[name] for name in _SHARED}})
+        self._call, self._runners, self._is_open, self._options = made.call, made.runners, is_open, options
+        self.left = made.left
+        self._in_spec, self._out_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
         self._sources = [None if isinstance(source, _Held) else source for source in sources]
-        self._held = [(n, one.within, one.name) for n, one in enumerate(sources) if isinstance(one, _Held)]
+        self._held = [(n, one) for n, one in enumerate(sources) if isinstance(one, _Held)]
         self._with_gradients: Any = None
-        self._parameters_of = tuple(module.parameters())
         signature, nodes = exported.graph_signature, [n for n in exported.graph.nodes if n.op == "placeholder"]
         self._places = [n for n, source in enumerate(sources) if source is None]
         self._given = len(self._places)
@@ -57,24 +87,31 @@ class Imported(torch.nn.Module):
         written = dict(self._changed)
         self._results = [number for number in range(len(signature.output_specs)) if number not in written]
         _, of_example = pytree.tree_flatten((tuple(range(self._given)), {}))
-        self._is_flat = of_example == exported.call_spec.in_spec
-        self._is_single = pytree.tree_flatten(0)[1] == exported.call_spec.out_spec
+        self._is_flat = of_example == self._in_spec
+        self._is_single = pytree.tree_flatten(0)[1] == self._out_spec
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_with_gradients": None}
+
+    def train(self, mode: bool = True) -> Imported:
+        self.module.train(mode)
+        return super().train(mode)
 
     @property
     def text(self) -> str:
         """The kernels as they were written, before they are scheduled."""
-        return self._runner.text
+        return "\n".join(runner.text for runner in self._runners)
 
     @property
     def kernels(self) -> list[dojoir.Kernel]:
         """The kernels as they run on the CPU."""
-        return self._runner.kernels()
+        return self.kernels_for("llvm")
 
     def traces(self, target: str = "llvm") -> list[dojoir.Trace]:
         """Of each kernel the moves that make what runs on a target, `llvm`, `cuda` or `hip`, of what was imported.
         The traces are copies: what is done to one counts once it is put back by `replace`. Raises what
         `dojoir.optimize` raises."""
-        return [trace.copy() for trace in self._runner.traces(target)]
+        return [trace.copy() for runner in self._runners for trace in runner.traces(target)]
 
     def replace(self, trace: dojoir.Trace, target: str = "llvm") -> None:
         """Runs the last kernel of a trace from now on, where the module runs its first kernel without gradients:
@@ -85,41 +122,50 @@ class Imported(torch.nn.Module):
 
         Raises ArgumentError for a trace that begins with none of the module's kernels, or that has moves which were
         not proved (`unsafe`), and then changes nothing."""
-        self._runner.replace(trace, target)
+        for runner in [one for one in self._runners if one.has(trace)] or self._runners[:1]:
+            runner.replace(trace, target)
 
     def kernels_for(self, target: str) -> list[dojoir.Kernel]:
         """The kernels as they run on a target: `llvm`, `cuda` or `hip`. Raises what `dojoir.optimize` raises."""
-        return self._runner.kernels(target)
+        return [kernel for runner in self._runners for kernel in runner.kernels(target)]
 
     @property
     def kernel(self) -> dojoir.Kernel:
         """The text as a kernel, where the module is one. Raises ArgumentError where it is several."""
-        if len(self._runner.parts) != 1:
+        parts = [part for runner in self._runners for part in runner.parts]
+        if len(parts) != 1:
             raise dojoir.ArgumentError(
-                f"the module is {len(self._runner.parts)} kernels, not one: ask for kernels", "several-kernels"
+                f"the module is {len(parts)} kernels, not one: ask for kernels", "several-kernels"
             )
-        return self._runner.parts[0].kernel
+        return parts[0].kernel
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The module's results on tensors. Raises ArgumentError where they do not fit the example."""
+        if torch.compiler.is_compiling() or _transforming() or forward_ad._current_level >= 0:
+            return self.module(*args, **kwargs)
+        if self._is_open and any(isinstance(t, torch.Tensor) and 0 in t.shape for t in _leaves(args, kwargs)):
+            return self.module(*args, **kwargs)
         if torch.is_grad_enabled() and self._wants_gradients(args, kwargs):
             return self._trained()(*args, **kwargs)
         return self._run(args, kwargs)
 
     def _wants_gradients(self, args: Any, kwargs: Any) -> bool:
-        if any(p.requires_grad for p in self._parameters_of):
+        if any(held.now.requires_grad for _, held in self._held):
             return True
-        return any(isinstance(t, torch.Tensor) and t.requires_grad for t in pytree.tree_leaves((args, kwargs)))
+        return any(isinstance(t, torch.Tensor) and t.requires_grad for t in _leaves(args, kwargs))
 
     def _trained(self) -> Any:
         if self._with_gradients is None:
-            backend = Backend(whole=True, threads=self._runner.threads, optimize=self._runner.optimize)
+            backend = Backend(
+                whole=self._options.whole, threads=self._options.threads, optimize=self._options.optimize,
+                budget=self._options.spending.rest,
+            )  # fmt: skip
             compiled: Any = torch.compile(
                 self.module, backend=backend, fullgraph=True, dynamic=self._is_open, **_ALONE
             )
             if any(isinstance(part, torch.nn.RNNBase) for part in self.module.modules()):
                 compiled = steps_written_out()(compiled)
-            self._with_gradients = compiled
+            vars(self)["_with_gradients"] = compiled  # no module of this one
         return self._with_gradients
 
     def _run(self, args: Any, kwargs: Any) -> Any:
@@ -127,21 +173,21 @@ class Imported(torch.nn.Module):
             flat: Sequence[Any] = args
         else:
             flat, spec = pytree.tree_flatten((args, kwargs))
-            if spec != self._exported.call_spec.in_spec:
+            if spec != self._in_spec:
                 raise dojoir.ArgumentError(
-                    f"the arguments are not those of the example: {spec} is not {self._exported.call_spec.in_spec}",
+                    f"the arguments are not those of the example: {spec} is not {self._in_spec}",
                     "bad-arguments",
                 )
         inputs: list[Any] = list(self._sources)
-        for number, within, name in self._held:
-            inputs[number] = within[name]
+        for number, held in self._held:
+            inputs[number] = held.now
         for number, value in zip(self._places, flat, strict=True):
             inputs[number] = value
         for number, expected in self._expected:
             expected.check(inputs[number])
         if self._changed:
             self._check_apart(inputs)
-        found = self._runner(inputs)
+        found = self._call(inputs)
         for number, target in self._changed:
             if found[number].data_ptr() == inputs[target].data_ptr():  # written where it is
                 torch.autograd.graph.increment_version(inputs[target])
@@ -150,7 +196,7 @@ class Imported(torch.nn.Module):
         if self._is_single:
             return found[self._results[0]]
         results = [found[number] for number in self._results]
-        return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
+        return pytree.tree_unflatten(results, self._out_spec)
 
     def _check_apart(self, inputs: Sequence[Any]) -> None:
         """Raises ArgumentError, `overlap`, where what the module writes has an element of another input: what is
@@ -241,7 +287,8 @@ class _Held:
     """A parameter or buffer where the module keeps it: the tensor there is another one when the module has been
     moved."""
 
-    within: dict[str, Any]
+    owner: dict[str, Any]
+    kind: str
     name: str
 
     @classmethod
@@ -249,11 +296,16 @@ class _Held:
         """None where the module has no such tensor."""
         path, _, name = target.rpartition(".")
         try:
-            owner = module.get_submodule(path)
+            owner = vars(module.get_submodule(path))
         except AttributeError:
             return None
-        held: list[dict[str, Any]] = [vars(owner)["_parameters"], vars(owner)["_buffers"]]
-        return next((cls(within, name) for within in held if within.get(name) is not None), None)
+        kinds = (kind for kind in ("_parameters", "_buffers") if owner[kind].get(name) is not None)
+        return next((cls(owner, kind, name) for kind in kinds), None)
+
+    @property
+    def now(self) -> torch.Tensor:
+        made: torch.Tensor = self.owner[self.kind][self.name]
+        return made
 
 
 def import_module(
@@ -263,8 +315,12 @@ def import_module(
     dynamic: Any,
     optimize: bool,
     threads: int | None,
+    budget: float | None,
+    whole: bool,
 ) -> Imported:
     """See `dojoir.torch.from_module`."""
+    if isinstance(module, torch.export.ExportedProgram):
+        module = module.module()
     if not isinstance(module, torch.nn.Module):
         raise dojoir.ArgumentError(
             f"from_module takes a torch.nn.Module, not {type(module).__name__}", "not-a-module"
@@ -290,21 +346,23 @@ def import_module(
         for spec in exported.graph_signature.input_specs
         if spec.target
     }
-    try:
-        lowered = lower(
-            exported.graph, names, _size_names(module, exported, dynamic), _changed(exported.graph_signature)
-        )
-        name = re.sub(r"\W", "_", type(module).__name__).lower()
-        runner = Runner(
-            lowered,
-            name or "module",
-            facts=_facts(exported, lowered.size_names),
-            optimize=optimize,
-            threads=threads,
-        )
-    except Refused as refused:
-        raise refused.error() from None
-    return Imported(module, exported, runner, _sources(module, exported), bool(lowered.sizes))
+    name = re.sub(r"\W", "_", type(module).__name__).lower() or "module"
+    symbols, changed = _size_names(module, exported, dynamic), _changed(exported.graph_signature)
+    options = Options(optimize, threads, Spending.of(budget), whole)
+    opened: list[str] = []
+
+    def runner(graph: Any, number: int) -> Runner:
+        is_whole = graph is exported.graph
+        lowered = lower(graph, names, symbols, changed if is_whole else {})
+        opened.extend(lowered.sizes)
+        return Runner(
+            lowered, name if is_whole else f"{name}_{number}", facts=_facts(exported, lowered.size_names),
+            optimize=optimize, threads=threads, spending=options.spending,
+        )  # fmt: skip
+
+    made = cut(exported.graph_module, runner, whole)
+    made.told(name)
+    return Imported(module, exported, made, _sources(module, exported), bool(opened), options)
 
 
 def _changed(signature: Any) -> dict[int, int]:

@@ -60,7 +60,6 @@ def define(
     rules = no_rules(name) if backward is None else _rules(form, backward, threads, schedule)
     operator = register(form, rules, _autocast(form, autocast))
     _recipes[name] = kernel, name, backward, threads, cuda, dtypes, autocast, schedule
-    copyreg.pickle(torch._ops.OpOverload, _reduced)  # PyTorch's own operators are pickled by name, as in a graph
     return operator
 
 
@@ -84,6 +83,9 @@ def _reduced(operator: Any) -> tuple[Any, tuple[Any, ...]]:
     if recipe is not None:
         return again, recipe
     return _operator, (operator._schema.name, operator._overloadname)
+
+
+copyreg.pickle(torch._ops.OpOverload, _reduced)  # PyTorch's own operators are pickled by name, as in a graph
 
 
 def _operator(name: str, overload: str = "default") -> Operator:

@@ -349,7 +349,7 @@ def held(row: Row, name: str, count: int = 2000) -> Found | None:
     except (RuntimeError, TypeError):
         return None
     try:
-        imported = dojoir.torch.from_module(_Module(row.call), given, optimize=False)
+        imported = dojoir.torch.from_module(_Module(row.call), given, optimize=False, whole=True)
     except dojoir.DojoError as error:
         if "no-operator" not in str(error):
             return Found(row.name, name, len(given[0]), math.inf, len(given[0]), str(error))

@@ -83,7 +83,7 @@ def test_a_text_that_is_refused_costs_its_operator_alone(monkeypatch: pytest.Mon
     assert [one.operator for one in backend.report.left] == ["aten.erf.default"]
     assert len(backend.report.runners) == 2
     with pytest.raises(ArgumentError, match=r"erf\.default .*index \{i\} \+ 1 = 8 of erf_ is outside") as told:
-        dojoir.torch.from_module(Calls(function), (x,))
+        dojoir.torch.from_module(Calls(function), (x,), whole=True)
     assert told.value.diagnostic.code == "no-operator"
 
 

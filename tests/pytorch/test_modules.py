@@ -118,7 +118,7 @@ class Sorted(torch.nn.Module):
 
 def test_a_missing_operator_is_named_with_its_line() -> None:
     with pytest.raises(dojoir.ArgumentError) as caught:
-        dojoir.torch.from_module(Sorted(), (torch.randn(3, 600),))
+        dojoir.torch.from_module(Sorted(), (torch.randn(3, 600),), whole=True)
     message = caught.value.diagnostic.message
     assert caught.value.diagnostic.code == "no-operator"
     assert "aten.sort" in message and "test_modules.py" in message and "torch.sort(x * 2, 1)" in message

@@ -19,7 +19,7 @@ def leaves(found: Any) -> list[Any]:
 def held(module: Any, *args: Any, dynamic: Any = None, more: Any = ()) -> Any:
     """The module as kernels, whose results are the module's, for these arguments and for more."""
     with torch.no_grad():
-        imported = dojoir.torch.from_module(module.eval(), args, dynamic=dynamic)
+        imported = dojoir.torch.from_module(module.eval(), args, dynamic=dynamic, whole=True)
         for given in (args, *more):
             ours, its = leaves(imported(*given)), leaves(module(*given))
             assert [one.shape for one in ours] == [one.shape for one in its]
@@ -84,7 +84,7 @@ def test_pytorch_is_left_as_it_was() -> None:
     before = [(dict(one.py_kernels), decomposition_table[one]) for one in operators]
     held(nn.LSTM(3, 4), torch.randn(5, 2, 3))
     with pytest.raises(dojoir.ArgumentError):
-        dojoir.torch.from_module(nn.LSTM(3, 4), (torch.randn(5, 2, 9),))
+        dojoir.torch.from_module(nn.LSTM(3, 4), (torch.randn(5, 2, 9),), whole=True)
     assert [(dict(one.py_kernels), decomposition_table[one]) for one in operators] == before
 
 
@@ -102,4 +102,4 @@ def test_gradients_are_the_module_s() -> None:
 
 def test_dropout_that_draws_is_told() -> None:
     with pytest.raises(dojoir.ArgumentError, match=r"module\.eval\(\) ends that"):
-        dojoir.torch.from_module(nn.LSTM(3, 4, 2, dropout=0.5).train(), (torch.randn(5, 2, 3),))
+        dojoir.torch.from_module(nn.LSTM(3, 4, 2, dropout=0.5).train(), (torch.randn(5, 2, 3),), whole=True)

@@ -107,7 +107,7 @@ def test_places_that_once_were_wrong() -> None:
 def test_random_numbers_are_refused_with_the_cure() -> None:
     layers = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
     with pytest.raises(dojoir.ArgumentError, match=r"module 1 \(Dropout\).*random numbers.*module\.eval\(\)"):
-        dojoir.torch.from_module(layers, (torch.randn(3, 4),))
+        dojoir.torch.from_module(layers, (torch.randn(3, 4),), whole=True)
     assert dojoir.torch.from_module(layers.eval(), (torch.randn(3, 4),)).kernels
 
 

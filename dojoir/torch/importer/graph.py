@@ -227,13 +227,17 @@ class _Reader:
             return chain
         self.builder.node = node
         if value.buffer is None or self._is_input(value.buffer):
-            value = self._copied(node, value)
+            value = self.builder.realize(Tensor(value.shape, value.dtype, value.at))
         self.values[node] = value
         assert value.buffer is not None
+        self._laid_out(node, value)
         return Stored(value.buffer, value.shape, node.meta["val"].dtype)
 
-    def _copied(self, node: Any, value: Tensor) -> Tensor:
-        return self.builder.realize(Tensor(value.shape, value.dtype, value.at))
+    def _laid_out(self, node: Any, value: Tensor) -> None:
+        """Has a result lie in memory as PyTorch's own does."""
+        buffer, order = self.builder.program.buffers[value.buffer or ""], _order(node.meta["val"])
+        if order is not None and buffer.shape == value.shape:
+            self.builder.program.buffers[buffer.name] = replace(buffer, order=order)
 
     def _is_input(self, buffer: str) -> bool:
         return buffer in self.constants or any(one.buffer == buffer for one in self.inputs)
@@ -268,6 +272,7 @@ class _Reader:
             return None
         if any(s.constant == 0 for s in own.shape):
             return None
+        self._laid_out(at, own)
         return Viewed(Stored(own.buffer, own.shape, at.meta["val"].dtype), tuple(reversed(steps)))
 
     def _plain(self, args: Sequence[Any]) -> tuple[Any, ...]:

@@ -50,14 +50,14 @@ def evaluate(index: Index, sizes: Mapping[str, int]) -> int:
     return total
 
 
-def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a dense tensor."""
-    made: list[int] = []
+def strides_of(shape: Sequence[int], order: Sequence[int] | None = None) -> tuple[int, ...]:
+    """The strides of a dense tensor whose dimensions lie in an order, from outermost to innermost."""
+    made = [1] * len(shape)
     step = 1
-    for extent in reversed(shape):
-        made.append(step)
-        step *= max(extent, 1)
-    return tuple(reversed(made))
+    for d in reversed(order or range(len(shape))):
+        made[d] = step
+        step *= max(shape[d], 1)
+    return tuple(made)
 
 
 def picker(slots: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
@@ -148,7 +148,7 @@ def planned(
     shown = {
         one.buffer: tuple(evaluate(extent, sizes) for extent in one.shape)
         for one in lowered.results
-        if isinstance(one, Stored) and wanted.count(one.buffer) == 1
+        if isinstance(one, Stored) and wanted.count(one.buffer) == 1 and buffers[one.buffer].order is None
     }
     made = []
     for buffer in dict.fromkeys(buffer for buffer, role in arguments if role == "out"):
@@ -157,7 +157,8 @@ def planned(
         dtype = dtypes[buffers[buffer].dtype]
         seen = shown.get(buffer, extents)
         own = None if seen == extents else seen
-        made.append(Made(buffer, extents, strides_of(extents), dtype, buffer in wanted, own))
+        strides = strides_of(extents, buffers[buffer].order)
+        made.append(Made(buffer, extents, strides, dtype, buffer in wanted, own))
     results = tuple(_result(one, shape, slots, sizes) for one in lowered.results)
     first = taken[0].number if taken else -1
     return Plan(

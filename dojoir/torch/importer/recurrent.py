@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
+import dojoir
 from dojoir.torch.importer.builder import Builder, Place, Tensor, Unsupported, element
 from dojoir.torch.importer.index import Index, as_index, degree
 from dojoir.torch.importer.nests import Buffer, Node, Store, loops
@@ -267,7 +269,8 @@ def shapes_alone() -> Iterator[None]:
         for operator in KEPT_WHOLE:
             _exchange(operator, dict.fromkeys(operator.py_kernels, _shapes))
             decomposition_table[operator] = _shapes
-        yield
+        with patch.object(torch._VF, "_pack_padded_sequence", _not_packed):
+            yield
     finally:
         for operator in KEPT_WHOLE:
             _exchange(operator, kernels[operator])
@@ -286,6 +289,14 @@ def steps_written_out() -> Iterator[None]:
             yield
     finally:
         torch._C._set_mkldnn_enabled(before)
+
+
+def _not_packed(*_: Any) -> Any:
+    raise dojoir.ArgumentError(
+        "packed sequences are as long as their data say, which PyTorch does not export: "
+        'torch.compile(module, backend="dojoir") takes the module, and leaves that layer to PyTorch',
+        "no-export",
+    )
 
 
 def _exchange(operator: Any, kernels: Mapping[Any, Any]) -> None:

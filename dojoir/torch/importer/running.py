@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -13,10 +13,11 @@ import dojoir
 from dojoir.torch.importer.builder import TORCH
 from dojoir.torch.importer.graph import Refused
 from dojoir.torch.importer.launching import Launches
-from dojoir.torch.importer.nests import Node, kernel_text, read, written
+from dojoir.torch.importer.nests import Node, Program, kernel_text, read, written
 from dojoir.torch.importer.plans import Plan, empty_on_cpu, fitted, planned
 from dojoir.torch.importer.results import Lowered, buffers_of
 from dojoir.torch.places import places
+from dojoir.torch.scheduling import Spending, scheduled
 from dojoir.torch.threads import threads_now
 
 MOST_NESTS = 24
@@ -29,12 +30,10 @@ MOST_PLANS = 64
 
 @dataclass(frozen=True)
 class Part:
-    """One kernel of a program: its text, the role of each buffer that it takes, in declared order, and the nests
-    that it was printed of."""
+    """One kernel of a program: its text, and the role of each buffer that it takes, in declared order."""
 
     text: str
     arguments: tuple[tuple[str, str], ...]
-    nests: tuple[Node, ...]
 
     @cached_property
     def kernel(self) -> dojoir.Kernel:
@@ -45,7 +44,8 @@ class Part:
 
 
 def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | None]]) -> list[Part]:
-    """The kernels of a program, in the order in which they run."""
+    """The kernels of a program, in the order in which they run. Raises Refused, with the operator that it was made
+    for, where a text is not what a kernel may be."""
     nests = lowered.program.nests
     groups = _groups(nests)
     results = buffers_of(lowered.results)
@@ -59,21 +59,25 @@ def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | Non
         order = {"in": 0, "inout": 1, "out": 2}
         declared = [line.split()[:2] for line in text.splitlines() if line.split()[:1] and line.split()[0] in order]
         arguments = tuple((buffer.partition(":")[0], role) for role, buffer in declared)
-        made.append(Part(text, arguments, tuple(group)))
+        made.append(Part(text, arguments))
+        try:
+            _ = made[-1].kernel
+        except dojoir.KernelError as error:
+            raise _refused(lowered, group, facts, error) from error
         before |= {b for nest in group for b in written(nest)}
     return made
 
 
 def _refused(
-    lowered: Lowered, part: Part, facts: dict[str, tuple[int, int | None]], error: dojoir.KernelError
+    lowered: Lowered, group: Sequence[Node], facts: dict[str, tuple[int, int | None]], error: dojoir.KernelError
 ) -> Refused:
     """The error for a kernel that is refused. It names the operator that the first nest was made for which is
     refused by itself, or that of the last nest."""
-    nest = part.nests[-1]
-    for one in part.nests:
+    nest = group[-1]
+    for one in group:
         text = kernel_text("one", lowered.program, [one], _roles([one], read(one), written(one)), facts)
         try:
-            _ = Part(text, (), (one,)).kernel
+            _ = Part(text, ()).kernel
         except dojoir.KernelError as found:
             nest, error = one, found
             break
@@ -125,6 +129,10 @@ class _Call:
     sizes: tuple[str, ...]
 
 
+_OF_CALLS = frozenset({"_threads", "_calls", "_plans", "_launches"})
+"""What a runner keeps of its calls."""
+
+
 class Runner:
     """A program on tensors: `runner(inputs)` gives the results as a list. What it runs on is compiled at the first
     call there."""
@@ -137,24 +145,29 @@ class Runner:
         facts: dict[str, tuple[int, int | None]] | None = None,
         optimize: bool = True,
         threads: int | None = None,
+        spending: Spending | None = None,
     ) -> None:
-        """Raises Refused, with the operator that it was made for, where a text is not what a kernel may be."""
-        self.lowered, self.optimize, self.threads = lowered, optimize, threads
-        self._threads = threads_now(threads)
+        """Raises Refused, as `share_out` does."""
+        self.optimize, self.threads, self.spending = optimize, threads, spending or Spending()
         self.parts = share_out(lowered, name, facts or {})
-        for part in self.parts:
-            try:
-                _ = part.kernel
-            except dojoir.KernelError as error:
-                raise _refused(lowered, part, facts or {}, error) from error
-        self._calls: dict[tuple[str, int | None], list[_Call]] = {}
+        self.lowered = replace(lowered, program=Program(lowered.program.buffers), origins={})
         self._made: dict[str, list[dojoir.Trace]] = {}
-        self._plans: dict[tuple[int, ...], Plan] = {}
-        self._launches: dict[tuple[int, tuple[int, ...]], Launches | None] = {}
+        self.__setstate__({})
         self._arguments = [pair for part in self.parts for pair in part.arguments]
         self._sizes = tuple(lowered.sizes.items())
         given = {one.buffer for one in lowered.inputs} - lowered.in_place
         self._may_launch = not any(role == "inout" and buffer in given for buffer, role in self._arguments)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What it was made of and scheduled to: copies and pickles compile it again."""
+        return {name: value for name, value in vars(self).items() if name not in _OF_CALLS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._threads = threads_now(self.threads)
+        self._calls: dict[tuple[str, int | None], list[_Call]] = {}
+        self._plans: dict[tuple[int, ...], Plan] = {}
+        self._launches: dict[tuple[int, tuple[int, ...]], Launches | None] = {}
 
     @property
     def text(self) -> str:
@@ -168,8 +181,18 @@ class Runner:
     def traces(self, target: str = "llvm") -> list[dojoir.Trace]:
         """The moves that make the kernels as they run of those that were imported."""
         if target not in self._made:
-            self._made[target] = [self._scheduled(part, target) for part in self.parts]
+            kernels, is_cpu = [part.kernel for part in self.parts], target == "llvm"
+            if is_cpu and not self.optimize:
+                self._made[target] = [*map(dojoir.Trace, kernels)]
+            else:
+                threads = self._threads() if is_cpu else self.threads
+                plan = partial(dojoir.optimize, target=target, threads=threads)
+                self._made[target] = scheduled(kernels, plan, self.spending if is_cpu else Spending())
         return self._made[target]
+
+    def has(self, trace: dojoir.Trace) -> bool:
+        """Whether a trace begins with one of the kernels."""
+        return any(part.kernel == trace.start for part in self.parts)
 
     def replace(self, trace: dojoir.Trace, target: str) -> None:
         """Runs the last kernel of a trace in place of the one that the planner made of its first. Raises
@@ -186,12 +209,6 @@ class Runner:
         self._made[target] = made
         self._calls = {key: calls for key, calls in self._calls.items() if key[0] != target}
         self._launches.clear()
-
-    def _scheduled(self, part: Part, target: str) -> dojoir.Trace:
-        if not self.optimize and target == "llvm":
-            return dojoir.Trace(part.kernel)
-        threads = self._threads() if target == "llvm" else self.threads
-        return dojoir.optimize(part.kernel, target, threads=threads)
 
     def calls(self, target: str) -> list[_Call]:
         """The compiled kernels for a target, with the threads that PyTorch has now. Raises what `dojoir.compile`
@@ -301,7 +318,8 @@ class Runner:
         tensors = [one.fitted(inputs[one.number]) for one in plan.taken]
         self._part(plan, tensors)
         tensors += [fitted(constant.to(device), shape, None) for constant, shape in plan.constants]
-        tensors += [torch.empty(new.shape, dtype=new.dtype, device=device) for new in plan.made]
+        empty = torch.empty_strided
+        tensors += [empty(new.shape, new.strides, dtype=new.dtype, device=device) for new in plan.made]
         for call in self.calls(target()):
             arguments = [tensors[plan.slots[buffer]] for buffer in call.arguments]
             call.compiled(*arguments, **{name: plan.sizes[name] for name in call.sizes})

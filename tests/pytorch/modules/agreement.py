@@ -59,7 +59,9 @@ def right_forward(
         made, inputs = _on(device, *case.make(sizes, seed))
         if module is None:
             module = made
-            imported = dojoir.torch.from_module(copy.deepcopy(module), inputs, optimize=optimize, threads=1)
+            imported = dojoir.torch.from_module(
+                copy.deepcopy(module), inputs, optimize=optimize, threads=1, whole=True
+            )
         reference = copy.deepcopy(module).double()
         with torch.no_grad():
             found, right = tensors(imported(*inputs)), tensors(reference(*_wide(inputs)))
@@ -119,7 +121,7 @@ def right_narrow(case: Case, name: str, seeds: Iterable[int] = (0,)) -> None:
         with torch.no_grad():
             right = tensors(copy.deepcopy(module).double()(*(_as(x, torch.float64) for x in inputs)))
             if imported is None:
-                imported = dojoir.torch.from_module(copy.deepcopy(module), inputs, threads=1)
+                imported = dojoir.torch.from_module(copy.deepcopy(module), inputs, threads=1, whole=True)
             else:
                 imported.module.load_state_dict(module.state_dict())
             eager, found = tensors(module(*inputs)), tensors(imported(*inputs))
