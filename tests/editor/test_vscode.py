@@ -96,3 +96,12 @@ def test_all_files_that_the_package_names_are_there() -> None:
     named = [package()["main"], contributes["languages"][0]["configuration"]]
     named += [contributes["grammars"][0]["path"], contributes["snippets"][0]["path"]]
     assert all((FOLDER / str(name)).is_file() for name in named)
+
+
+def test_both_pages_pack_it_by_one_command_with_its_library() -> None:
+    package = json.loads((FOLDER / "package.json").read_text(encoding="utf-8"))
+    assert {"name", "version", "publisher", "engines"} <= package.keys() and (FOLDER / package["main"]).exists()
+    for page in (FOLDER / "README.md", ROOT / "docs" / "editors.md"):
+        text = page.read_text(encoding="utf-8")
+        assert "npm install && npx --yes @vscode/vsce package --skip-license" in text
+        assert f"{package['name']}-{package['version']}.vsix" in text
