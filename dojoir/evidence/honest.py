@@ -85,11 +85,11 @@ def too_fast(
         notes.append("how much it works follows from the data: its time is not held to the ceilings")
         return None
     work, ceiling = dojoir.cost(kernel), dojoir.runtime.ceilings().at(threads)
-    full = dict(sizes)
+    full, machine = dict(sizes), dojoir.machine_for("llvm")
     flops = int(work.flops(full) * once_share(kernel))
     return faster_than(
         seconds, work.bytes(full), flops, ceiling.memory, max(ceiling.fma_f32, ceiling.fma_f64),
-        last_cache(),
+        max(machine.last_cache, *machine.caches),
     )  # fmt: skip
 
 
@@ -121,9 +121,3 @@ def faster_than(seconds: float, moved: int, flops: int, memory: float, arithmeti
         reached = flops / seconds / 1e9
         return f"{flops} operations in {format_seconds(seconds)} are {reached:.0f} GFLOP/s of {arithmetic:.0f}"
     return None
-
-
-def last_cache() -> int:
-    """The bytes of the last cache of this machine."""
-    machine = dojoir.machine_for("llvm")
-    return max(machine.last_cache, *machine.caches)

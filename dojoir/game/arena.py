@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
@@ -107,7 +107,8 @@ class KernelPosition:
         """The trace after an action that is not to stop; None where it may not be made."""
         if action not in self._after:
             found = self._tried(action)
-            if found is not None and found.kernel.hash in {self.trace.start.hash, *self._hashes()}:
+            been = (self.trace.start.hash, *(step.kernel.hash for step in self.trace.steps))
+            if found is not None and found.kernel.hash in been:
                 found = None
             self._after[action] = found
         return self._after[action]
@@ -117,9 +118,6 @@ class KernelPosition:
             return after(self.trace, [*self.passes][action - 1 - len(self.moves)], self.target)
         move = self.moves[action - 1]
         return self.trace.then(move) if dojoir.check(self.trace.kernel, move, SOON) else None
-
-    def _hashes(self) -> Iterator[str]:
-        return (step.kernel.hash for step in self.trace.steps)
 
     def shuffled(self, rng: Random) -> list[int]:
         """As a search draws: first the family by its weight, then one of its candidates, each as likely."""

@@ -182,7 +182,7 @@ def move_row(kernel: dojoir.Kernel, move: dojoir.Move) -> Vector:
         except dojoir.DojoError:
             continue
     for path in paths:
-        line = line_at(kernel, path)
+        line = lines_of(kernel)[path]
         found += [f"at {line}", f"{move.name} at {line.split(' ')[0]}", f"depth {len(path)}"]
     found += [f"{move.name} {word}" for word in map(str, move.arguments()) if word in kernel.declared]
     shape = shape_at(kernel, paths[0]) if paths else (0, 0, 0, 0, 0)
@@ -205,11 +205,6 @@ def pass_row(text: str, family: str) -> Vector:
     row[:-8] = hashed([*found, *(f"{family} {number}" for number in numbers)], MOVE_SIZE - 8)
     row[-2:] = [math.log2(1 + bound) / 16 for bound in (max(numbers, default=0), min(numbers, default=0))]
     return np.clip(row, -1, 1)
-
-
-def line_at(kernel: dojoir.Kernel, path: tuple[int, ...]) -> str:
-    """The line of a node, without labels."""
-    return lines_of(kernel)[path]
 
 
 @lru_cache(maxsize=1 << 14)

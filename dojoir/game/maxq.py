@@ -109,12 +109,7 @@ class MaxQ:
         seed: Seed = 0,
         encoder: str = "hash",
     ) -> None:
-        self.settings: dict[str, Any] = {
-            "state_size": state_size, "action_size": action_size, "operator": operator, "gamma": gamma,
-            "width": width, "rate": rate, "batch": batch, "updates": updates, "capacity": capacity,
-            "refresh": refresh, "epsilon": epsilon, "least_epsilon": least_epsilon, "fall": fall,
-            "seed": seed, "encoder": encoder,
-        }  # fmt: skip
+        self.settings: dict[str, Any] = {name: value for name, value in locals().items() if name != "self"}
         self.operator, self.gamma, self.batch, self.updates, self.refresh = operator, gamma, batch, updates, refresh
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

@@ -104,15 +104,6 @@ def _schedules() -> Iterator[Document]:
 
 def _first(text: str) -> str:
     """The first comment of a schedule that is no line of its header."""
-    for line in text.splitlines():
-        said = line.lstrip("# ").strip()
-        if line.startswith("#") and said.partition(":")[0] not in (
-            "kernel",
-            "targets",
-            "needs",
-            "tuned",
-            "when",
-            "fp",
-        ):
-            return said
-    return "no comment"
+    header = ("kernel", "targets", "needs", "tuned", "when", "fp")
+    comments = (line.lstrip("# ").strip() for line in text.splitlines() if line.startswith("#"))
+    return next((said for said in comments if said.partition(":")[0] not in header), "no comment")

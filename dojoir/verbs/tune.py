@@ -40,7 +40,14 @@ def tune(options: argparse.Namespace) -> int:
         else:
             database = stack.enter_context(store_of(options))
             writer = stack.enter_context(bundled(options, kernel, sizes, database))
-        tuned = _tuned(options, kernel, sizes, strategy, database, writer)
+        folder = None if writer is None else writer.folder
+        tuned = dojoir.tune(
+            kernel, options.target, sizes=sizes, strategy=strategy, budget=_budget(options), seed=options.seed,
+            threads=options.threads, workers=options.workers, cluster=options.cluster, timer=options.timer,
+            cost_model=options.cost_model, options=models.options_of(options, options.strategy, folder),
+            db=database, run=options.resume if writer is None else writer.run.database, store=options.store,
+            progress=_Progress(options.json, writer), list_moves=options.list_moves,
+        )  # fmt: skip
         if writer is not None:
             finished(writer, tuned, options)
         elif database is not None:
@@ -48,35 +55,6 @@ def tune(options: argparse.Namespace) -> int:
             told(options)(_used(options, database.name, tuned))
     answered(options, {"tuned": _facts(tuned)}, _told(tuned))
     return _written(options, tuned.trace)
-
-
-def _tuned(
-    options: argparse.Namespace,
-    kernel: dojoir.Kernel,
-    sizes: dict[str, int],
-    strategy: Any,
-    database: Any,
-    writer: Writer | None,
-) -> dojoir.search.Tuned:
-    return dojoir.tune(
-        kernel,
-        options.target,
-        sizes=sizes,
-        strategy=strategy,
-        budget=_budget(options),
-        seed=options.seed,
-        threads=options.threads,
-        workers=options.workers,
-        cluster=options.cluster,
-        timer=options.timer,
-        cost_model=options.cost_model,
-        options=models.options_of(options, options.strategy, None if writer is None else writer.folder),
-        db=database,
-        run=options.resume if writer is None else writer.run.database,
-        store=options.store,
-        progress=_Progress(options.json, writer),
-        list_moves=options.list_moves,
-    )
 
 
 def _used(options: argparse.Namespace, name: str, tuned: dojoir.search.Tuned) -> str:

@@ -22,7 +22,7 @@ import gymnasium
 from gymnasium.utils.env_checker import check_env
 
 from dojoir.game import HashEncoder, KernelEnv, Suite, encoder, library, make_vec
-from dojoir.game.encoders import MOVE_SIZE, ModelEncoder, line_at, move_row, shape_at
+from dojoir.game.encoders import MOVE_SIZE, ModelEncoder, lines_of, move_row, shape_at
 from dojoir.game.environment import REWARDS, WORST
 from dojoir.game.observing import WAYS
 
@@ -324,10 +324,10 @@ def test_what_is_no_encoder_is_told(tmp_path: Path) -> None:
 
 def test_the_line_of_a_place_is_that_of_the_text() -> None:
     kernel = dojoir.apply(dojoir.kernels.load("softmax"), "vectorize(0.1)")
-    assert line_at(kernel, (0, 1)) == "M : v"
-    assert line_at(kernel, (0, 1, 0)) == "m[{0}] max= x[{0}, {1}]"
+    assert lines_of(kernel)[(0, 1)] == "M : v"
+    assert lines_of(kernel)[(0, 1, 0)] == "m[{0}] max= x[{0}, {1}]"
     assert shape_at(kernel, (0,)) == (1, 2, 2, 1, 0)
     assert shape_at(kernel, (0, 1, 0)) == (3, 0, 1, 0, 1)
     for name in dojoir.kernels.names():
         loaded = dojoir.kernels.load(name)
-        assert all("=" in line_at(loaded, site.path) for site in loaded.sites)
+        assert all("=" in lines_of(loaded)[site.path] for site in loaded.sites)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import dojoir
@@ -22,8 +22,6 @@ MOST_CALLS = 32
 
 SHORTEST_KEY = 8
 """A shorter key is a word, such as `none` for a server of one's own, and stands in other texts by chance."""
-
-_T = TypeVar("_T")
 
 
 class Connection:
@@ -169,8 +167,3 @@ def each(stream: Any, gathered: Gathered) -> Iterator[Any]:
             yield one
     finally:
         stream.close()
-
-
-def first(values: Sequence[_T] | None) -> _T | None:
-    """The first of some values, if there is one."""
-    return values[0] if values else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from dojoir.llm.models.connection import Connection, Gathered, counted, each, first
+from dojoir.llm.models.connection import Connection, Gathered, counted, each
 from dojoir.llm.models.exchange import (
     CHARACTERS_OF_A_TOKEN,
     Message,
@@ -62,9 +62,9 @@ class OpenAIChat:
             )  # fmt: skip
             for chunk in each(stream, gathered):
                 usage = getattr(chunk, "usage", None) or usage
-                choice = first(chunk.choices)
-                if choice is None:
+                if not chunk.choices:
                     continue
+                choice = chunk.choices[0]
                 reason = choice.finish_reason or reason
                 delta = choice.delta
                 gathered.text(getattr(delta, "content", None))

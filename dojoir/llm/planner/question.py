@@ -3,7 +3,7 @@ by number, the best so far, and what became of the earlier tries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ MOST_TRIES = 16
 """How many tries are told of: the last ones, and the fastest."""
 
 MOST_REFLECTIONS = 6
+"""How many reflections are told again, the last ones."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ class Asked:
         """The question."""
         parts = [self._machine(), *self._states(), self._tries()]
         if self.reflections:
-            parts.append("## Your reflections\n" + "\n".join(f"- {one}" for one in self.reflections))
+            parts.append(
+                "## Your reflections\n" + "\n".join(f"- {one}" for one in self.reflections[-MOST_REFLECTIONS:])
+            )
         parts += [self._listed(), self._wanted()]
         return "\n\n".join(part for part in parts if part)
 
@@ -117,8 +120,3 @@ def listed_at(
     listed = {str(n): text for n, text in enumerate([*texts, *(one["apply"] for one in offered)], 1)}
     estimates = {str(len(texts) + n): one["about_times_as_fast"] for n, one in enumerate(offered, 1)}
     return listed, estimates
-
-
-def recent(reflections: Sequence[str]) -> tuple[str, ...]:
-    """The reflections that are told again."""
-    return tuple(reflections[-MOST_REFLECTIONS:])

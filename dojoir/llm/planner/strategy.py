@@ -16,10 +16,10 @@ from dojoir import runtime
 from dojoir.llm.models.asking import Asker
 from dojoir.llm.models.chat import Exchange
 from dojoir.llm.models.exchange import Message, ModelError, Question, Reply
-from dojoir.llm.planner.answer import ANSWER, Answered, Plan, answered, in_text
+from dojoir.llm.planner.answer import ANSWER, Answered, answered, in_text
 from dojoir.llm.planner.cards import Bound, Cards
 from dojoir.llm.planner.making import made
-from dojoir.llm.planner.question import Asked, listed_at, recent
+from dojoir.llm.planner.question import Asked, listed_at
 from dojoir.llm.planner.settings import Settings
 from dojoir.llm.planner.system import SYSTEM
 from dojoir.llm.planner.tools import TOOLS, Tools
@@ -54,7 +54,8 @@ class Planner:
         self.stopped = ""
         for trace in starts:
             speed = play.speed(trace)
-            self._add(Try(len(self.tries), trace, status="ok" if speed else "", speed=speed or None))
+            number = len(self.tries)
+            self.tries[number] = Try(number, trace, status="ok" if speed else "", speed=speed or None)
 
     # -- what tune calls ---------------------------------------------------------------------------------------
     def ask(self, n: int) -> list[dojoir.Trace]:
@@ -163,7 +164,7 @@ class Planner:
                 **self._last_bounds(),
             }
         asked = Asked(
-            state, best, tuple(self.tries.values()), listed, estimates, self.bounds, recent(self.reflections),
+            state, best, tuple(self.tries.values()), listed, estimates, self.bounds, tuple(self.reflections),
             plans, self.play.target, self.play.threads, self.play.sizes,
         )  # fmt: skip
         return self._conversed(state, asked)
@@ -251,16 +252,8 @@ class Planner:
                 leads = f"it leads to #{known[hash]}, which is known"
                 said.append(f"plan {number}: {'; '.join((*found.refused, leads))}")
                 continue
-            known[hash] = self._planned_try(plan, of, found.trace, found.steps, found.refused)
+            one = Try(len(self.tries), found.trace, of, found.steps, plan.expect, plan.why, found.refused)
+            known[hash] = one.number
+            self.tries[one.number] = one
             traces.append(found.trace)
         return traces, said
-
-    def _planned_try(
-        self, plan: Plan, of: int, trace: dojoir.Trace, steps: tuple[str, ...], refused: tuple[str, ...]
-    ) -> int:
-        one = Try(len(self.tries), trace, of, steps, plan.expect, plan.why, refused)
-        self._add(one)
-        return one.number
-
-    def _add(self, one: Try) -> None:
-        self.tries[one.number] = one
