@@ -13,7 +13,7 @@ import torch
 import dojoir
 from dojoir.torch.importer.builder import Builder, Tensor, Unsupported
 from dojoir.torch.importer.in_place import write_in_place
-from dojoir.torch.importer.index import Index, Size
+from dojoir.torch.importer.index import Index
 from dojoir.torch.importer.merging import drop_ones, flatten, merge_loops, part, part_products
 from dojoir.torch.importer.narrow import widen
 from dojoir.torch.importer.nests import Program, read, split_loops, written
@@ -328,8 +328,3 @@ def _order(value: Any) -> tuple[int, ...] | None:
     if not value.permute(order).is_contiguous() or order == sorted(order):
         return None
     return tuple(order)
-
-
-def sizes_in(index: Index) -> set[str]:
-    """The sizes that an index is made of."""
-    return {atom.name for atom in index.atoms if isinstance(atom, Size)}
