@@ -8,13 +8,19 @@ the names in it mean is decided by the rules of the text (`grammar.resolve`), at
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
+import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import count
+from numbers import Integral, Real
 from types import CellType, FunctionType
 from typing import Any, overload
+
+import numpy as np
 
 from dojoir.errors import ArgumentError, Diagnostic, DojoError, ParseError, Source, Span, did_you_mean, repr_of
 from dojoir.grammar import syntax
@@ -22,7 +28,7 @@ from dojoir.grammar.parser import parse_declaration
 from dojoir.grammar.resolve import resolve
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Kernel
-from dojoir.ir.operations import CALLS, CONVERSIONS
+from dojoir.ir.operations import ACCUMULATIONS, CALLS, CONVERSIONS
 
 _SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.LShift: "<<",
@@ -41,6 +47,9 @@ _CURES: dict[type[ast.AST], str] = {
     ast.Starred: "an element has a number for each index",
     ast.Sub: "write `x += -(…)`",
     ast.Div: "write `x *= 1 / (…)`",
+    ast.AugAssign: f"there are {' '.join(one for one in ACCUMULATIONS if one[0] != 'm')}: write an assignment",
+    ast.Assert: "a fact about sizes stands in the body of the function, outside of loops and `if`",
+    ast.AsyncFunctionDef: "write `def`",
     ast.Break: "a loop runs to its end: what holds in some of its iterations stands under `if`",
     ast.Continue: "what holds in some iterations stands under `if`",
     ast.Pass: "a loop or an `if` has a statement in it",
@@ -51,7 +60,7 @@ _CURES: dict[type[ast.AST], str] = {
     ast.In: "write a comparison for each",
     ast.FunctionDef: "write its body where it is called",
 }  # fmt: skip
-"""What is not in the language, and what to write instead."""
+"""The constructs that the language lacks, each with its cure."""
 
 
 @overload
@@ -87,7 +96,8 @@ def kernel(
 
     An annotation is a declaration without its name: `in` is left out, a temporary is declared in the body. Names in
     shapes are sizes; others, and fixed ones (`S=2`), stand behind `*` in the head. Other names are numbers of
-    Python's, as they are when the function is read. `assert M % 16 == 0` is a fact about the sizes.
+    Python's, as they are when the function is read. `assert M % 16 == 0` is a fact about the sizes. A max of pairs
+    keeps the smaller place where values are equal, as the argmax of NumPy; that of Python keeps the larger one.
 
     Raises ParseError and KernelError, at the line of the function, ArgumentError for what has no source.
     """
@@ -97,20 +107,26 @@ def kernel(
 
 
 def _kernel(function: Callable[..., object], fp: str) -> Kernel:
-    if not isinstance(function, FunctionType):
-        raise ArgumentError(f"kernel takes a function of Python, not {repr_of(function)}", "bad-arguments")
+    if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
+        also = ": it stands under all other decorators" if callable(function) else ""
+        raise ArgumentError(f"kernel takes a function of Python, not {repr_of(function)}{also}", "bad-arguments")
     try:
         lines, first = inspect.findsource(function)
         lines = inspect.getblock(lines[first:])
         tree = ast.parse("".join(["if True:\n" if lines[0][:1].isspace() else "True\n", *lines]))
-        head = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+        of_name = (node for node in ast.walk(tree) if getattr(node, "name", "") == function.__code__.co_name)
+        head = next(node for node in of_name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     except (OSError, SyntaxError, StopIteration):
-        message = f"there is no source of {function.__name__}: write it in a file or a cell, or dojoir.parse a text"
-        raise ArgumentError(message, "bad-arguments") from None
+        cure = "write it by `def` in a file or a cell, or dojoir.parse a text"
+        raise ArgumentError(f"there is no source of {function.__name__}: {cure}", "bad-arguments") from None
     ast.increment_lineno(head, first - 1)
     source = Source(function.__code__.co_filename, "\n" * first + "".join(lines))
+    reader = _Function(function, source)
     try:
-        return resolve(_Function(function, source).read(head, fp), source)
+        return resolve(reader.read(head, fp), source)
+    except RecursionError:
+        message = "an expression nests too deep: compute a part of it into a temporary first"
+        raise reader._wrong(head, message, "too-deep") from None
     except DojoError as error:
         raise error.with_traceback(None) from None  # the place is the user's own, told by the error
 
@@ -120,19 +136,23 @@ class _Function:
 
     def __init__(self, function: FunctionType, source: Source) -> None:
         self._source, self._fixed = source, function.__kwdefaults__ or {}
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        self._outside = {**function.__globals__, **{name: _content(cell) for name, cell in cells}}
+        code, named = function.__code__, {"inf": math.inf, "nan": math.nan, **function.__globals__}
+        cells = zip(code.co_freevars, map(_content, function.__closure__ or ()), strict=True)
+        own = {*code.co_varnames, *code.co_cellvars}
+        self._outside = {name: value for name, value in {**named, **dict(cells)}.items() if name not in own}
         self._header: list[syntax.Where | syntax.Fp | syntax.Buffer] = []
         self._sizes: dict[str, syntax.Size] = {}
         self._loops: dict[str, str] = {}  # the labels of the loops around, by their names
         self._labels: set[str] = set()
 
-    def read(self, head: ast.FunctionDef, fp: str) -> syntax.Kernel:
+    def read(self, head: ast.FunctionDef | ast.AsyncFunctionDef, fp: str) -> syntax.Kernel:
         """The function as a text as written. Raises ParseError for what is not in the language."""
+        if isinstance(head, ast.AsyncFunctionDef):
+            raise self._wrong(head)
         given = head.args
         for more in (one for one in (given.vararg, given.kwarg, *given.defaults) if one is not None):
             raise self._wrong(more, 'a parameter is an array or a scalar, `x: "f32[N]"`, and has no default')
-        name = syntax.Word(head.name, self._at(head, "def "))
+        name = syntax.Word(head.name, self._at(head, width=len("def")))
         self._header.append(syntax.Fp(syntax.Word(str(fp), name.span)))
         for parameter in (*given.posonlyargs, *given.args):
             if parameter.annotation is None:
@@ -141,23 +161,29 @@ class _Function:
                 )
             self._declare(parameter.arg, parameter, parameter.annotation, "in")
         for parameter in given.kwonlyargs:
-            word = syntax.Word(parameter.arg, self._at(parameter))
-            value = self._fixed.get(parameter.arg)
-            fixed = None if value is None else syntax.Word(repr(value), word.span)
+            word, value = syntax.Word(parameter.arg, self._at(parameter)), self._fixed.get(parameter.arg)
+            if parameter.annotation is not None and self._segment(parameter.annotation) != "int":
+                raise self._wrong(parameter, "what stands behind `*` is a size: arrays and scalars stand before it")
+            text = str(value) if isinstance(value, Integral) else repr(value)
+            fixed = syntax.Word(text, word.span) if parameter.arg in self._fixed else None
             self._sizes.pop(word.text, None)  # those that are listed stand in the order of the list
             self._sizes[word.text] = syntax.Size(word, fixed)
         body = head.body
         if ast.get_docstring(head) is not None:
             body = body[1:]
-        nodes = self._inside(body)
+        nodes = tuple(node for statement in body for node in self._fact_or_nodes(statement))
         return syntax.Kernel(name, tuple(self._sizes.values()), tuple(self._header), nodes)
 
     # -- declarations ------------------------------------------------------------------------------------
     def _declare(self, name: str, place: ast.AST, annotation: ast.expr, role: str) -> None:
-        span, text = self._at(annotation), ast.get_source_segment(self._source.text, annotation) or ""
+        span, text = self._at(annotation), self._segment(annotation)
+        if name in self._loops:
+            raise self._wrong(place, f"a loop around counts by '{name}': call this otherwise", "duplicate-name")
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-            text = annotation.value
-            span = replace(span, column=span.column + self._segment(annotation).index(text[:1] or '"'))
+            text, quoted = annotation.value, text
+            span = replace(span, column=span.column + max(quoted.find(text or '"'), 1))
+        if not text.strip():
+            raise self._wrong(annotation, 'nothing is declared here: write `"f32[N]"`')
         found = parse_declaration(text, span, self._source)
         if (found.role or role) != role and (role == "tmp" or found.role == "tmp"):
             raise self._wrong(annotation, "a parameter is in, out or inout, and a tmp is declared in the body")
@@ -180,25 +206,30 @@ class _Function:
     def _inside(self, body: list[ast.stmt]) -> tuple[syntax.Node, ...]:
         return tuple(node for statement in body for node in self._nodes(statement))
 
+    def _fact_or_nodes(self, node: ast.stmt) -> Iterator[syntax.Node]:
+        if not isinstance(node, ast.Assert):
+            yield from self._nodes(node)
+        else:
+            self._header.append(syntax.Where(tuple(_facts(self._expr(node.test)))))
+
     def _nodes(self, node: ast.stmt) -> Iterator[syntax.Node]:
         match node:
-            case ast.Assert(test, None) if not self._loops:
-                facts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-                self._header.append(syntax.Where(self._all(facts)))
             case ast.AnnAssign(ast.Name(name) as target, annotation, value):
                 self._declare(name, target, annotation, "tmp")
                 if value is not None:
                     yield self._statement(node, target, "=", value)
             case ast.Assign([target], value):
                 match value:
-                    case ast.Call(ast.Name("max" | "min" as name), [first, second], []) if _is_same(first, target):
+                    case ast.Call(ast.Name("max" | "min" as name) as called, [first, second], []) if _is_same(
+                        first, target
+                    ) and self._is_the_languages(called, name):
                         yield self._statement(node, target, f"{name}=", second)
                     case _:
                         yield self._statement(node, target, "=", value)
-            case ast.AugAssign(target, ast.Sub() | ast.Div() as sign):
+            case ast.AugAssign(target, sign, value) if (word := f"{_SIGNS.get(type(sign))}=") in ACCUMULATIONS:
+                yield self._statement(node, target, word, value)
+            case ast.AugAssign(_, ast.Sub() | ast.Div() as sign):
                 raise self._wrong(node, f"there is no '{_SIGNS[type(sign)]}=': {_CURES[type(sign)]}")
-            case ast.AugAssign(target, sign, value) if type(sign) in _SIGNS:
-                yield self._statement(node, target, f"{_SIGNS[type(sign)]}=", value)
             case ast.For(ast.Name(name), ast.Call(ast.Name("range"), [extent], []), body, []):
                 yield self._scope(node, name, extent, body)
             case ast.For(iter=ast.Call(ast.Name("range"), [_, _, *_])):
@@ -229,8 +260,9 @@ class _Function:
         return self._expr(node)
 
     def _scope(self, node: ast.For, name: str, extent: ast.expr, body: list[ast.stmt]) -> syntax.Scope:
-        if name in self._loops:
-            raise self._wrong(node.target, f"a loop around this one counts by '{name}': call this one otherwise")
+        if name in self._loops or self._is_declared(name):
+            has = f"a loop around this one counts by '{name}'" if name in self._loops else f"'{name}' is declared"
+            raise self._wrong(node.target, f"{has}: call the counter otherwise", "duplicate-name")
         around = self._expr(extent)
         label = next(one for n in count(1) if (one := name if n == 1 else f"{name}{n}") not in self._labels)
         self._labels.add(label)
@@ -262,10 +294,8 @@ class _Function:
                 return syntax.Iterator(self._loops[name], span)
             case ast.Name(name) if self._is_declared(name) or name in DTYPES:
                 return syntax.Name(name, span)
-            case ast.Name("inf" | "nan" as name):
-                return syntax.Number(name, span)
-            case ast.Call(ast.Name("float"), [ast.Constant("inf" | "nan" as name)], []):
-                return syntax.Number(name, span)
+            case ast.Call(ast.Name("float"), [ast.Constant("inf" | "-inf" | "nan" as name)], []):
+                return _constant_of(float(name), span)
             case ast.Name() | ast.Attribute():
                 return self._constant(node, span)
             case ast.Subscript(ast.Name(name) as array, index):
@@ -281,6 +311,9 @@ class _Function:
             case ast.Subscript():
                 raise self._wrong(node, "an element is `x[i, j]`, an array with all of its indices")
             case ast.Call(ast.Name(name) | ast.Attribute(attr=name) as called, args, []):
+                if not self._is_the_languages(called, name):
+                    message = f"this is no {name} of the language, of math, NumPy or PyTorch: write its body here"
+                    raise self._wrong(called, message, "unknown-function")
                 return syntax.Call(syntax.Word(name, self._at(called)), self._all(args), span)
             case ast.BinOp(left, ast.Pow(), right):
                 return syntax.Call(syntax.Word("pow", span), self._all([left, right]), span)
@@ -311,24 +344,36 @@ class _Function:
 
     def _constant(self, node: ast.Name | ast.Attribute, span: Span) -> syntax.Expr:
         """A number of Python's by its name, such as `math.pi` or a constant of the module."""
-        names: list[str] = []
-        inner: ast.expr = node
-        while isinstance(inner, ast.Attribute):
-            names.insert(0, inner.attr)
-            inner = inner.value
-        if isinstance(inner, ast.Name):
-            value = self._outside.get(inner.id)
-            for name in names:
-                value = getattr(value, name, None)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return _constant_of(value, span)
-            if not names:
-                known = [*self._sizes, *self._buffers(), *self._loops]
-                hint = did_you_mean(inner.id, known) or ': declare it, as a parameter or by `t: "f32"`'
-                if inner.id in CALLS or inner.id in CONVERSIONS:
-                    hint = f": write {inner.id}(…)"
-                raise self._wrong(node, f"there is no size, scalar or number '{inner.id}'{hint}", "unknown-name")
-        raise self._wrong(node, "this is no number")
+        value = self._value_outside(node)
+        value = None if isinstance(value, bool) else value
+        if isinstance(value, Real):
+            if isinstance(value, Integral) and int(value).bit_length() > 64:
+                raise self._wrong(node, "this integer has more than 64 bits", "number-too-large")
+            return _constant_of(value, span)
+        if isinstance(node, ast.Attribute):
+            raise self._wrong(node, 'this is no number: a size has a name in a shape, `x: "f32[N]"`')
+        known = [*self._sizes, *self._buffers(), *self._loops]
+        hint = did_you_mean(node.id, known) or ': declare it, as a parameter or by `t: "f32"`'
+        if node.id in CALLS or node.id in CONVERSIONS:
+            hint = f": write {node.id}(…)"
+        raise self._wrong(node, f"there is no size, scalar or number '{node.id}'{hint}", "unknown-name")
+
+    def _value_outside(self, node: ast.expr) -> object:
+        """The value of a name outside of the function; None where it has none."""
+        match node:
+            case ast.Name(name):
+                return self._outside.get(name)
+            case ast.Attribute(inner, name):
+                return getattr(self._value_outside(inner), name, None)
+        return None
+
+    def _is_the_languages(self, called: ast.expr, name: str) -> bool:
+        """Whether a call means what the language has by that name: nobody else has taken it."""
+        value = self._value_outside(called)
+        if value is None:
+            return isinstance(called, ast.Name)
+        modules = (builtins, math, np, sys.modules.get("torch"))
+        return any(getattr(module, name, None) is value for module in modules)
 
     # -- places ------------------------------------------------------------------------------------------
     def _segment(self, node: ast.expr) -> str:
@@ -359,14 +404,22 @@ def _content(cell: CellType) -> object:
         return None
 
 
+def _facts(condition: syntax.Expr) -> Iterator[syntax.Expr]:
+    if isinstance(condition, syntax.Binary) and condition.sign == "and":
+        yield from _facts(condition.left)
+        yield from _facts(condition.right)
+    else:
+        yield condition
+
+
 def _is_same(one: ast.expr, other: ast.expr) -> bool:
     """Whether two expressions read alike; one of them is written to."""
     return ast.unparse(one) == ast.unparse(other)
 
 
-def _constant_of(value: float, span: Span) -> syntax.Expr:
+def _constant_of(value: Real | float, span: Span) -> syntax.Expr:
     """A number, behind its sign where it is below 0."""
-    text = str(int(value)) if isinstance(value, int) else repr(float(value))
+    text = str(int(value)) if isinstance(value, Integral) else repr(float(value))
     number = syntax.Number(text.removeprefix("-"), span)
     return syntax.Unary("-", number, span) if text.startswith("-") else number
 

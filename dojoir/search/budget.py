@@ -103,7 +103,7 @@ class Ledger:
         return self._spent(OF_MODELS)
 
     def used(self) -> dict[str, Any]:
-        """What was used of each limit but of that of seconds."""
+        """The use of each limit but that of seconds."""
         return {one.name: getattr(self, one.name) for one in fields(Budget) if one.name != "seconds"}
 
     def left(self) -> Budget:

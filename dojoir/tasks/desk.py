@@ -20,7 +20,7 @@ NO_LIMIT = dojoir.Budget()
 
 
 class Asking:
-    """What a desk has, wherever its work is done."""
+    """The base of a desk, wherever its work is done."""
 
     task: Task
     best: dojoir.Trace

@@ -34,7 +34,7 @@ eight that share a `forward`."""
 
 @dataclass(frozen=True)
 class Options:
-    """What a module was imported with."""
+    """The settings that a module was imported with."""
 
     optimize: bool
     threads: int | None
@@ -43,7 +43,7 @@ class Options:
 
 
 _SHARED = ("training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
-"""What an imported module has in common with the one that it was made of."""
+"""The attributes that an imported module shares with the one that it was made of."""
 
 _transforming: Any = torch._C._are_functorch_transforms_active
 

@@ -30,7 +30,7 @@ class Spending:
 
     @property
     def rest(self) -> float | None:
-        """What a further plan may take."""
+        """The seconds that a further plan may take."""
         return None if self.left is None else max(self.left, 0)
 
     @contextmanager

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import math
 import re
 from itertools import count
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from strategies import syntactic_kernels
 
 import dojoir
@@ -37,7 +41,7 @@ def around():
         x: "f32[N, M]", p: "i32[N] distinct", c: "f32", y: "out f32[N] align 64", z: "inout i64[N, S]", *, S=2, K
     ):
         """What is said of it."""
-        assert M % 16 == 0 and K >= 2
+        assert M % 16 == 0 and 1 < K <= 9, "as the tiles are"
         m: "f32[N~] reg"
         at: "i64[N~] reg"
         for i in range(N):
@@ -71,7 +75,7 @@ def test_every_construct() -> None:
     assert everything == parse(
         f"""
 kernel everything(N, M, S = 2, K)
-where M % 16 == 0, K >= 2
+where M % 16 == 0, 1 < K, K <= 9
 fp strict
 in x: f32[N, M]
 in p: i32[N] distinct
@@ -146,7 +150,7 @@ def as_function(text: str) -> str:
     return "\n".join([decorator, f"def {name}({', '.join(parameters)}):", '    """."""', *body, ""])
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(syntactic_kernels())
 def test_any_kernel_can_be_a_function(kernel: Kernel) -> None:
     """All but marks, which moves set, the condition of a statement, which stands under `if`, and an assignment of
@@ -155,6 +159,45 @@ def test_any_kernel_can_be_a_function(kernel: Kernel) -> None:
     text = re.sub(r" : [\w, ]+$", "", canonical_text(kernel.evolve(buffers=tuple(order))), flags=re.MULTILINE)
     if not re.search(r"= .* if |(?:^|\| )(\S.*) = (max|min)\(\1,", text):
         assert read(as_function(text)) == parse(text), as_function(text)
+
+
+# -- the same function, run by Python ------------------------------------------------------------------------
+PLAIN = """@dojoir.kernel(fp="strict")
+def k(x: "f64[N, M]", z: "i64[N]", c: "f64", y: "inout f64[N]", w: "inout i64[N]"):
+    t: "f64" = 0
+    for i in range(N):
+        {}
+"""
+MEANT = [
+    "w[i] = z[i] // 3 + z[i] % 3 * 10 + z[i] // -3 * 100 + z[i] % -3 * 1000 + -7 // 2 + -z[i] // 2",
+    "w[i] = (i - 5) // 2 * 100 + (i - 5) % 3 - (i * 3 - 7) // 4 * 10 + (-i) // 2 - (-9 >> 1)",
+    "w[i] = (z[i] >> 1) + (z[i] << 2) ^ (z[i] & 6 | 1) + ~z[i]",
+    "w[i] ^= 5; w[i] |= 8; w[i] &= 13; w[i] += 2; w[i] *= 3",
+    "w[i] = i64(x[i, 0] * 5) + i64(f64(z[i]) / 2)",
+    "y[i] = -x[i, 0] ** 2 + 2 * c - c / 2 / 3 - (1 - c - 3) + 2 ** 3 ** 0.5 + c ** -1 + 7 / 2 - 7 // 2",
+    "y[i] = 1 if -1 < x[i, 0] <= c < 5 else 2 if x[i, 0] > c and i > 2 or not z[i] > 0 else 3",
+    "y[i] = max(c, min(x[i, 0], 0.25)) + max(i, 2) - round(f64(z[i]) / 2) + math.fmod(x[i, 0], 0.3)",
+    "if i < 1: y[i] = 1\n        elif i == 3: y[i] = 3\n        else: y[i] = 4",
+    "if x[i, 0] > 0: t = x[i, 0]\n    y[0] = t",
+    "t += x[i, 0]\n        y[i] += y[i] * 2 + t\n        y[i] *= y[i]",
+    "for j in range(min(i, M)):\n            y[i] = max(y[i], x[i, j])",
+    "if i < N - 1: y[i + 1] = y[i] + x[abs(z[i]) % N, 0]",
+]
+
+
+@pytest.mark.parametrize("body", MEANT)
+def test_it_means_what_python_means(body: str) -> None:
+    text, draw = PLAIN.format(body), np.random.default_rng(0)
+    decorator = SimpleNamespace(kernel=lambda fp: lambda function: function)
+    scope: dict[str, Any] = {"dojoir": decorator, "math": math, "N": 6, "M": 4, "f64": float, "i64": int}
+    exec(text, scope)
+    for _ in range(4):
+        given = {"x": draw.normal(size=(6, 4)), "z": draw.integers(-9, 9, 6), "c": float(draw.normal())}
+        results = {"y": draw.normal(size=6), "w": draw.integers(-9, 9, 6)}
+        found = dojoir.interpret(read(text), given | {name: one.copy() for name, one in results.items()})
+        scope["k"](**given, **results)
+        for name, one in results.items():
+            np.testing.assert_allclose(found[name], one, rtol=1e-14)
 
 
 # -- errors --------------------------------------------------------------------------------------------------
@@ -174,7 +217,7 @@ WRONG = {
     LOOP + "y[i] = sum(x[i, :])": (4, ":", "unexpected", "for each dimension"),
     LOOP + "y[i] = (c +\n    w)": (5, "w", "unknown-name", "declare it"),
     LOOP + "pass": (4, "pass", "unexpected", "has a statement in it"),
-    LOOP + "for i in range(M):\n            y[i] = 1": (4, "i", "unexpected", "call this one otherwise"),
+    LOOP + "for i in range(M):\n            y[i] = 1": (4, "i", "duplicate-name", "call the counter otherwise"),
     LOOP + "if c > 0:\n            y[i] = 1\n        else:\n            y[i] = 2":
         (7, "y[i] = 2", "unexpected", "write `if` with the opposite"),
     "for i in range(1, N):\n        y[i] = 0": (3, "range(1, N)", "unexpected", "write `range(b - a)`"),
@@ -191,6 +234,19 @@ WRONG = {
     "t: 'f23[N]'\n    y[0] = 0": (3, "f23", "unknown-dtype", "did you mean 'f32'"),
     "t: 'out f32[N]'\n    y[0] = 0": (3, "'out f32[N]'", "unexpected", "in, out or inout"),
     "assert c > 0\n    y[0] = 1": (3, "c", "not-affine", "is data"),
+    "if N > 3:\n        assert M % 16 == 0": (4, "assert M % 16 == 0", "unexpected", "outside of loops and `if`"),
+    LOOP + "y[i] //= 2": (4, "y[i] //= 2", "unexpected", "write an assignment"),
+    LOOP + "y[i] <<= 2": (4, "y[i] <<= 2", "unexpected", "write an assignment"),
+    "for at in range(N):\n        y[at] = 1\n    y[0] = at": (5, "at", "unknown-name", "declare it"),
+    LOOP + "y[i] = t\n        t: 'f32' = 1": (4, "t", "unknown-name", "declare it"),
+    LOOP + "i: 'f32' = 1": (4, "i", "duplicate-name", "call this otherwise"),
+    "for c in range(N):\n        y[c] = c": (3, "c", "duplicate-name", "call the counter otherwise"),
+    "for N in range(N):\n        y[N] = 1": (3, "N", "duplicate-name", "call the counter otherwise"),
+    LOOP + "y[i] = erf(c)": (4, "erf", "unknown-function", "write its body here"),
+    LOOP + "y[i] = own.exp(c)": (4, "own.exp", "unknown-function", "write its body here"),
+    LOOP + "y[i] = min(y[i], c)": (4, "min", "unknown-function", "write its body here"),
+    "y[0] = BIG": (3, "BIG", "number-too-large", "64 bits"),
+    "t: '' = 1": (3, "''", "unexpected", "write `\"f32[N]\"`"),
 }  # fmt: skip
 
 
@@ -198,7 +254,7 @@ WRONG = {
 def test_an_error_is_at_the_users_own_line(body: str) -> None:
     line, culprit, code, cure = WRONG[body]
     with pytest.raises(DojoError) as raised:
-        read(f"{HEAD}    {body}\n")
+        read(f"{HEAD}    {body}\n", at=5, t=5, erf=lambda v: v, own=SimpleNamespace(exp=abs), min=max, BIG=10**5000)
     found = raised.value.diagnostic
     assert found.span is not None and found.source is not None
     shown = found.source.line(found.span.line)[found.span.column - 1 : found.span.end - 1]
@@ -207,7 +263,10 @@ def test_an_error_is_at_the_users_own_line(body: str) -> None:
     assert found.render().splitlines()[2].strip() == "^" + "~" * (len(culprit) - 1)
 
 
-@pytest.mark.parametrize("head", ["x", "x: 'f32' = 1", "*x", "x: 'tmp f32'", "x: 'f32[N'", "*, N='a'"])
+@pytest.mark.parametrize(
+    "head",
+    ["x", "x: 'f32' = 1", "*x", "x: 'tmp f32'", "x: 'f32[N'", "*, N='a'", "*, N=None", "x: ''", "*, x: 'f32'"],
+)
 def test_so_is_one_of_the_head(head: str) -> None:
     with pytest.raises(DojoError) as raised:
         read(f"@dojoir.kernel\ndef k({head}):\n    'nothing'\n")
@@ -218,6 +277,15 @@ def test_what_the_checker_says_later_is_there_too() -> None:
     kernel = read(f"{HEAD}    {LOOP}y[i] = x[i, i]\n")
     with pytest.raises(dojoir.KernelError, match=r"^<cell \d+>:4:16: error\[out-of-bounds\]"):
         dojoir.prove(kernel)
+
+
+@pytest.mark.parametrize("above", ["", "@around\n"])
+def test_another_function_is_not_read_for_it(above: str) -> None:
+    """One that is inside, or that another decorator made."""
+    inner = '    def k(y: "out f32"):\n        y = 1\n'
+    text = f'@dojoir.kernel\n{above}{"" if above else "async "}def k(y: "out f32"):\n{inner}'
+    with pytest.raises(DojoError, match="under all other decorators" if above else "write `def`"):
+        read(text, around=lambda function: functools.wraps(function)(lambda y: y))
 
 
 def test_what_has_no_source_is_told() -> None:

@@ -23,7 +23,7 @@ from dojoir.evidence.bundle import GATES, RUN
 from dojoir.evidence.reading import Bundle, read
 from dojoir.evidence.replay import replay
 from dojoir.evidence.writing import recorded
-from dojoir.records.forms import from_text
+from dojoir.records.forms import from_text, to_text
 from dojoir.verbs import main
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
@@ -295,6 +295,21 @@ def test_values_that_nothing_can_hold_or_print_are_refused(given: str) -> None:
     assert from_text(Values, '{"values": {"x": 1}}', "a file") == Values({"x": 1.0})
 
 
+def test_what_is_read_of_any_kind_is_spelled_out() -> None:
+    """Names and texts at any depth; lines, tabs, letters and numbers stay."""
+    given = {"deep": ["a\x07b", {"\x1b[2J": "\x9b1m"}], "line": "é\n\t\u4e2d", "count": 3, "none": None}
+    found = from_text(Given, json.dumps({"given": given}), "a file").given
+    assert found == {"deep": ["a\\x07b", {"\\x1b[2J": "\\x9b1m"}], "line": "é\n\t\u4e2d", "count": 3, "none": None}
+    assert from_text(Given, to_text(Given(found)), "a file").given == found
+    nested = from_text(Given, '{"given": {"x": "\\ud800"}}', "a file")
+    str(nested).encode()
+
+
 @dataclass(frozen=True)
 class Values:
     values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Given:
+    given: Mapping[str, Any]

@@ -140,6 +140,23 @@ def test_a_call_that_is_stopped_says_how_far_it_came(table: Table) -> None:
     assert Stop(-1.0)
 
 
+class Later(Stop):
+    """One that comes while the call is at work: it is asked for the third time."""
+
+    asked = 0
+
+    def __bool__(self) -> bool:
+        self.asked += 1
+        return self.asked > 2
+
+
+def test_a_call_that_is_cancelled_at_work_ends(table: Table) -> None:
+    moves = "; ".join(["split(0, 16)"] + ["label(0, rows)", "unlabel(0)"] * 3)
+    assert table.moves("g1", stop=Later(1e9))["left"] and table.plan("g1", stop=Later(1e9))["left"]
+    done = table.apply("g1", moves, Later(1e9))
+    assert (done["status"], done["made"]) == ("limit", 2)
+
+
 def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(dojoir.ToolchainError) as error:

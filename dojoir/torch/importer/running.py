@@ -130,7 +130,7 @@ class _Call:
 
 
 _OF_CALLS = frozenset({"_threads", "_calls", "_plans", "_launches"})
-"""What a runner keeps of its calls."""
+"""The attributes of a runner that hold its calls."""
 
 
 class Runner:
@@ -159,7 +159,7 @@ class Runner:
         self._may_launch = not any(role == "inout" and buffer in given for buffer, role in self._arguments)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What it was made of and scheduled to: copies and pickles compile it again."""
+        """The program and its schedules: copies and pickles compile it again."""
         return {name: value for name, value in vars(self).items() if name not in _OF_CALLS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
