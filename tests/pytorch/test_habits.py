@@ -185,6 +185,27 @@ def test_what_has_no_text_is_left_and_the_rest_are_kernels(dynamic: Any, caplog:
         dojoir.torch.from_module(module, (x,), whole=True)
 
 
+class OfData(nn.Module):  # type: ignore[misc,name-defined]
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: torch.nonzero(x > 0) * 2 - 7, lambda x: torch.relu(x) * x.sum().item()]
+)
+def test_numbers_and_sizes_that_depend_on_data_are_left(function: Any) -> None:
+    module, x = OfData(function), torch.randn(5, 6)
+    given = dojoir.torch.from_module(module, (x,))
+    with torch.no_grad():
+        for one in (x, x + 1, x - 1, torch.ones(5, 6)):
+            same(given(one), module(one))
+    assert given.left and given.kernels
+
+
 def test_one_line_of_the_log_for_each_graph(caplog: pytest.LogCaptureFixture) -> None:
     torch._dynamo.reset()
     with torch.no_grad():

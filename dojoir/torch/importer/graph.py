@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 import dojoir
 from dojoir.torch.importer.builder import Builder, Tensor, Unsupported
@@ -88,6 +89,8 @@ def lower(
             reader.read(node)
         except Unsupported as error:
             raise Refused(node, str(error)) from None
+        except GuardOnDataDependentSymNode:
+            raise Refused(node, "it has a number or a size that depends on data") from None
     return reader.finish(changed or {})
 
 
@@ -318,13 +321,12 @@ def _prune(program: Program, results: Sequence[Result]) -> None:
 
 def _order(value: Any) -> tuple[int, ...] | None:
     """The dimensions from outermost to innermost in memory, of a tensor that is dense in another order."""
-    if value.is_contiguous() or value.dim() < 2:
-        return None
     strides = value.stride()
     try:
+        if value.is_contiguous() or value.dim() < 2:
+            return None
         order = sorted(range(value.dim()), key=lambda d: (-int(strides[d]), d))
-    except Exception:  # a stride that is an expression of sizes: PyTorch says it has no number
+        is_dense = value.permute(order).is_contiguous()
+    except Exception:  # a stride that is an expression of sizes, or a size of data: PyTorch says it has no number
         return None
-    if not value.permute(order).is_contiguous() or order == sorted(order):
-        return None
-    return tuple(order)
+    return tuple(order) if is_dense and order != sorted(order) else None
