@@ -31,8 +31,8 @@ from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.recomputing import Recompute
 from dojoir.support.frozen import dataclass
 
-HEIGHT, WIDTH = 64, 64
-"""The rows of a block, and how many columns of a row it has at a time."""
+WIDTH = 64
+"""How many columns of a row a block has at a time."""
 
 
 MOST_TIMES = 8
@@ -234,8 +234,8 @@ def _of_each_row(trace: Trace, rows: Spot, name: str) -> None:
     act(trace, MaterializeDims, name, 0)
 
 
-def tiled(trace: Trace, rows: Spot, names: Names) -> list[Spot]:
-    """Gives blocks of rows, and of columns, loops of their own, one for each pass. Returns these loops."""
+def tiled(trace: Trace, rows: Spot, names: Names, height: int) -> list[Spot]:
+    """Gives blocks of `height` rows, and of columns, loops of their own, one for each pass. Returns these loops."""
     groups = _passes(rows, names)
     passes = [columns_of(group[0], names) is not None for group in groups]
     inner = [
@@ -244,7 +244,7 @@ def tiled(trace: Trace, rows: Spot, names: Names) -> list[Spot]:
     for group in groups:
         for nest in group[1:]:
             act(trace, JoinScopes, group[0].node, nest.node)
-    act(trace, Split, rows, HEIGHT)
+    act(trace, Split, rows, height)
     rest, loops = rows.child(0), list[Spot]()
     for number, is_pass in enumerate(passes):
         own = rest

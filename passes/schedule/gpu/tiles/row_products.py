@@ -11,6 +11,8 @@ Source: Dao et al., "FlashAttention" (2022), arXiv:2205.14135, for the tiles. No
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
 
 from dojoir.backends.machine import Machine
 from dojoir.grammar.instructions import find_instruction
@@ -25,7 +27,7 @@ from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.once import AddScope, RemoveScope
 from dojoir.passes.loops.sinking import LiftScope
 from dojoir.passes.schedule.facts.strides import sites_in
-from dojoir.passes.schedule.forms.nests import known
+from dojoir.passes.schedule.forms.nests import known, trips
 from dojoir.passes.schedule.gpu.sharing.copies import mark_all, without_ones
 from dojoir.passes.schedule.gpu.sharing.padded import (
     computed_whole,
@@ -45,7 +47,6 @@ from dojoir.passes.schedule.gpu.tiles.matrix_units import (
 )
 from dojoir.passes.schedule.gpu.tiles.operands import COLUMNS, PAD, ROWS, Copied, Operand, Unit, WarpTiles, copied
 from dojoir.passes.schedule.gpu.tiles.row_passes import (
-    HEIGHT,
     WIDTH,
     Names,
     Nest,
@@ -69,6 +70,24 @@ from dojoir.support.frozen import dataclass
 MOST = 256
 """The most terms of a score, and columns of a result."""
 
+WARPS = 4
+"""The warps of a block."""
+
+
+class Rows(NamedTuple):
+    """The rows of a block, and those of a warp: what a warp reads of a column serves all of its rows."""
+
+    height: int
+    own: int
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """By what rows are split: those of a warp with several tiles, of an instruction, and of half of one."""
+        return (*((self.own,) if self.own > ROWS else ()), ROWS, 8)
+
+
+FEW, MANY = (Rows(WARPS * own, own) for own in (ROWS, 2 * ROWS))
+
 
 def row_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Two products in a row on matrix units."""
@@ -79,21 +98,30 @@ def row_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     held(trace, rows)
     ordered(trace, rows, names_of(trace, rows))
     names = computed_again(trace, rows)
-    passes = tiled(trace, rows, names)
-    _on_units(trace, rows, passes, names, machine)
+    tile = _rows_of(trace, rows, others, machine)
+    passes = tiled(trace, rows, names, tile.height)
+    _on_units(trace, rows, passes, names, machine, tile)
     for scope, mark in zip((rows, *reversed(others)), GRID, strict=False):
         act(trace, Bind, scope, mark)
     return []
 
 
+def _rows_of(trace: Trace, rows: Spot, others: Sequence[Spot], machine: Machine) -> Rows:
+    """The rows of a block: many, where there are blocks enough, and each row has all columns."""
+    blocks = (rows.scope.constant_bound or 0) // MANY.height * prod(trips(scope) for scope in others)
+    inside = (scope for site in sites_in(trace.kernel, rows.path) for scope in site.scopes[rows.depth + 1 :])
+    grows = any(rows.depth in bound.iterators for scope in inside for bound in scope.extent.bounds)
+    return MANY if blocks >= machine.multiprocessors and not grows else FEW
+
+
 @dataclass(frozen=True)
 class _Multiplied:
-    """A product on units: its warps, the scopes of its terms, those over columns and of the instruction, and the
-    copies that it loads."""
+    """A product on units: its warps, the scopes of its terms, those over a warp's tiles and of the instruction, and
+    the copies that it loads."""
 
     warps: Spot
     terms: Sequence[Spot]
-    columns: Spot
+    tiles: Sequence[Spot]
     spelled: Spot
     copies: Sequence[Copied]
 
@@ -103,36 +131,36 @@ class _Shared:
     """A nest that threads run on their own elements of a tile: its scopes over warps, rows and columns."""
 
     warps: Spot
-    rows: Spot
+    rows: Sequence[Spot]
     lanes: Sequence[Spot]
     columns: Sequence[Spot]
 
 
-def _on_units(trace: Trace, rows: Spot, passes: Sequence[Spot], names: Names, machine: Machine) -> None:
+def _on_units(trace: Trace, rows: Spot, passes: Sequence[Spot], names: Names, machine: Machine, tile: Rows) -> None:
     unit = _unit_of(trace, _tile_nests(rows, passes), machine)
     for buffer in [b.name for b in trace.kernel.buffers if b.role == "tmp"]:
-        _in_tiles(trace, rows, buffer)
+        _in_tiles(trace, rows, buffer, tile)
     nests = _tile_nests(rows, passes)
-    lefts = _lefts(trace, rows, nests, names, unit)
-    wholes = [one for nest in nests for one in _whole(trace, nest, names, lefts, unit)]
-    threads = 32 * HEIGHT // ROWS
+    lefts = _lefts(trace, rows, nests, names, unit, tile)
+    wholes = [one for nest in nests for one in _whole(trace, nest, names, lefts, unit, tile)]
+    threads = 32 * WARPS
     filled = [*lefts.values(), *(one.copies[-1] for one in wholes if one.copies)]
     for copy in filled:
         copy.padded(trace)
     marks = [mark for copy in filled for mark in copy.spread(trace, [copy.nest], threads)]
-    multiplied = [_multiplied(trace, one, unit) for one in wholes if one.summed is not None]
-    owned = [_shared(trace, one) for one in wholes if one.summed is None]
+    multiplied = [_multiplied(trace, one, unit, tile) for one in wholes if one.summed is not None]
+    owned = [_shared(trace, one, tile) for one in wholes if one.summed is None]
     for buffer in [b.name for b in trace.kernel.buffers if b.role == "tmp" and b.storage == "heap"]:
-        _in_registers(trace, buffer, names)
+        _in_registers(trace, buffer, names, tile)
     used = [(one.spelled, unit.product) for one in multiplied]
     for one in multiplied:
-        used += [use for copy in one.copies for use in fragments(trace, one.columns, copy, unit)]
+        used += [use for copy in one.copies for use in fragments(trace, one.tiles[0], copy, unit)]
     for scope, word in used:
         act(trace, UseInstr, scope, word)
     mark_all(trace, marks)
     for one in multiplied:
         act(trace, Bind, one.warps, "by")
-        for scope in (one.columns, one.terms[0]):
+        for scope in (*one.tiles, one.terms[0]):
             act(trace, Unroll, scope)
     for scope, _ in used[len(multiplied) :]:
         act(trace, Unroll, scope.around())
@@ -177,7 +205,7 @@ def _unit_of(trace: Trace, nests: Sequence[Nest], machine: Machine) -> Unit:
     return unit
 
 
-def _in_tiles(trace: Trace, rows: Spot, name: str) -> None:
+def _in_tiles(trace: Trace, rows: Spot, name: str, tile: Rows) -> None:
     """Gives a temporary of the rows storage for what a block has of it at a time."""
     sites = [site for site in trace.kernel.sites if name in site.statement.buffers]
     if not any(is_inside(site.path, rows.path) for site in sites):
@@ -193,7 +221,7 @@ def _in_tiles(trace: Trace, rows: Spot, name: str) -> None:
         if dim.collapsed or dim.extent == Affine.constant(1):
             continue
         if own in index.iterators:
-            _folded(trace, name, d, HEIGHT)
+            _folded(trace, name, d, tile.height)
         elif _is_blocked(index, own + 1):
             _folded(trace, name, d, WIDTH)
         elif all(depth < own for depth in index.iterators):
@@ -210,7 +238,9 @@ def _folded(trace: Trace, name: str, dim: int, size: int) -> None:
     act(trace, ReuseDims, name, dim)
 
 
-def _lefts(trace: Trace, rows: Spot, nests: Sequence[Nest], names: Names, unit: Unit) -> dict[str, Copied]:
+def _lefts(
+    trace: Trace, rows: Spot, nests: Sequence[Nest], names: Names, unit: Unit, tile: Rows
+) -> dict[str, Copied]:
     """Copies of what rows multiply, which all passes have."""
     found: dict[str, Copied] = {}
     outer: dict[str, list[tuple[Nest, Product]]] = {}
@@ -224,7 +254,7 @@ def _lefts(trace: Trace, rows: Spot, nests: Sequence[Nest], names: Names, unit: 
         first, last = (nest.node.path[len(rows.path)] for nest in (uses[0][0], uses[-1][0]))
         act(trace, AddScope, rows.child(first), last - first + 1)
         around = rows.child(first)
-        copy = copied(trace, around, operand, WarpTiles(HEIGHT, WIDTH, ROWS, WIDTH, depth), unit)
+        copy = copied(trace, around, operand, WarpTiles(tile.height, WIDTH, tile.own, WIDTH, depth), unit)
         found[copy.name] = copy
         act(trace, RemoveScope, around)
     return found
@@ -249,7 +279,9 @@ class _Whole:
     terms: Spot | None = None
 
 
-def _whole(trace: Trace, nest: Nest, names: Names, lefts: dict[str, Copied], unit: Unit) -> list[_Whole]:
+def _whole(
+    trace: Trace, nest: Nest, names: Names, lefts: dict[str, Copied], unit: Unit, rows: Rows
+) -> list[_Whole]:
     """Makes a nest one over whole tiles, in shared memory what a product takes from there. Returns it, and what
     comes before it."""
     row, *others = nested(nest.node)
@@ -257,7 +289,7 @@ def _whole(trace: Trace, nest: Nest, names: Names, lefts: dict[str, Copied], uni
     known(len(others) == len(nest.loops) and len(others) < 3, "nests with no guards")
     if product is None:
         is_along = columns_of(nest, names) is not None
-        sizes = [HEIGHT, *(WIDTH if is_along else _extent(nest, depth) for depth in nest.loops)]
+        sizes = [rows.height, *(WIDTH if is_along else _extent(nest, depth) for depth in nest.loops)]
         guard = whole_nest(trace, [row, *others], sizes)
         if guard is not None and trace.kernel.buffer(statement.target.buffer).role == "tmp" and statement.op == "=":
             (zeros_beside if statement.target.buffer in names.factors else computed_whole)(trace, guard)
@@ -267,11 +299,12 @@ def _whole(trace: Trace, nest: Nest, names: Names, lefts: dict[str, Copied], uni
     depth = _extent(nest, product.summed) if is_outer else WIDTH
     width = WIDTH if is_outer else _extent(nest, product.kept)
     along, terms = (dim_along(product.right, d) for d in (product.kept, product.summed))
-    right, tile = Operand(product.right.buffer, along, terms, False), WarpTiles(HEIGHT, width, ROWS, width, depth)
+    right = Operand(product.right.buffer, along, terms, False)
+    tile = WarpTiles(rows.height, width, rows.own, width, depth)
     grows = any(row.depth in bound.iterators for bound in summed.scope.extent.bounds)
     if grows and trace.kernel.fp != "fast":
-        return _each_by_itself(trace, nest, product, copied(trace, nest.node, right, tile, unit))
-    guard = whole_nest(trace, (row, kept, summed), (HEIGHT, width, depth))
+        return _each_by_itself(trace, nest, product, copied(trace, nest.node, right, tile, unit), rows)
+    guard = whole_nest(trace, (row, kept, summed), (rows.height, width, depth))
     act(trace, LiftScope, summed, len(summed.path) - len(row.path))
     copy = copied(trace, summed, right, tile, unit)
     computed_whole(trace, guard)
@@ -279,7 +312,7 @@ def _whole(trace: Trace, nest: Nest, names: Names, lefts: dict[str, Copied], uni
     return [_Whole(row, kept, summed, (*left, copy))]
 
 
-def _each_by_itself(trace: Trace, nest: Nest, product: Product, right: Copied) -> list[_Whole]:
+def _each_by_itself(trace: Trace, nest: Nest, product: Product, right: Copied, rows: Rows) -> list[_Whole]:
     """A product whose sums end at the row: of what is past the end, zeros times what is there may be no number.
     Each thread adds up its results by itself, of scores that lie in shared memory."""
     row, summed, kept = nested(nest.node)
@@ -288,46 +321,50 @@ def _each_by_itself(trace: Trace, nest: Nest, product: Product, right: Copied) -
     act(trace, PlaceBuffer, own, "shared")
     act(trace, PadDims, own, len(trace.kernel.buffer(own).dims) - 1, PAD)
     before = nested(without_ones(trace, row.beside(-1)))
-    computed_whole(trace, whole_nest(trace, before, (HEIGHT, WIDTH)))
-    whole_nest(trace, (row, kept), (HEIGHT, _extent(nest, kept.depth)))
+    computed_whole(trace, whole_nest(trace, before, (rows.height, WIDTH)))
+    whole_nest(trace, (row, kept), (rows.height, _extent(nest, kept.depth)))
     return [_Whole(before[0], before[1]), _Whole(row, kept, None, (right,), summed)]
 
 
-def _multiplied(trace: Trace, one: _Whole, unit: Unit) -> _Multiplied:
+def _multiplied(trace: Trace, one: _Whole, unit: Unit, tile: Rows) -> _Multiplied:
     """A product on units."""
     assert one.column is not None and one.summed is not None
-    warps, i1, i0 = parts(trace, one.row, ROWS, 8)
+    warps, *rows, i1, i0 = parts(trace, one.row, *tile.parts)
     columns, j1, j0 = parts(trace, one.column, COLUMNS, 2)
     terms = parts(trace, one.summed, unit.terms, *unit.parts)
-    arranged(trace, [warps, terms[0], columns, i1, i0, j1, j0, *terms[1:]])
-    return _Multiplied(warps, terms, columns, i1, one.copies)
+    arranged(trace, [warps, terms[0], *rows, columns, i1, i0, j1, j0, *terms[1:]])
+    return _Multiplied(warps, terms, (*rows, columns), i1, one.copies)
 
 
-def _shared(trace: Trace, one: _Whole) -> _Shared:
+def _shared(trace: Trace, one: _Whole, tile: Rows) -> _Shared:
     """A nest of each element of a tile, or of each row, run by the thread that has it."""
-    warps, i1, i0 = parts(trace, one.row, ROWS, 8)
+    warps, *rows, i1, i0 = parts(trace, one.row, *tile.parts)
     if one.column is None:
-        arranged(trace, [warps, i1, i0])
-        return _Shared(warps, i1, (i0,), ())
+        arranged(trace, [warps, *rows, i1, i0])
+        return _Shared(warps, (*rows, i1), (i0,), ())
     columns, j1, j0 = parts(trace, one.column, COLUMNS, 2)
-    arranged(trace, [warps, i1, i0, j1, *([one.terms] if one.terms is not None else []), columns, j0])
-    return _Shared(warps, i1, (i0, j1), (columns, j0))
+    arranged(trace, [warps, *rows, i1, i0, j1, *([one.terms] if one.terms is not None else []), columns, j0])
+    return _Shared(warps, (*rows, i1), (i0, j1), (columns, j0))
 
 
-_RESULT = ("w", "i1", "i0"), ("c", "j1", "j0"), ("w", "c", "i0", "j1", "i1", "j0")
-_FACTOR = ("w", "i1", "i0"), ("k", "k1", "kq", "k0"), ("w", "k", "i0", "kq", "k1", "i1", "k0")
+_RESULT = ("w", "r", "i1", "i0"), ("c", "j1", "j0"), ("w", "r", "c", "i0", "j1", "i1", "j0")
+_FACTOR = ("w", "r", "i1", "i0"), ("k", "k1", "kq", "k0"), ("w", "r", "k", "i0", "kq", "k1", "i1", "k0")
+"""The parts of rows and of columns of a tile, and their order, of what products give and of what they take."""
 
 
-def _in_registers(trace: Trace, name: str, names: Names) -> None:
+def _in_registers(trace: Trace, name: str, names: Names, tile: Rows) -> None:
     """Lays a temporary of a tile out as the instructions have it, and keeps it in registers."""
     dims = [d for d, dim in enumerate(trace.kernel.buffer(name).dims) if _is_stored(dim)]
     if len(dims) == 2:
         is_factor = name in names.factors
         across = (ROWS, 8, 2) if is_factor else (COLUMNS, 2)
-        lay_out(trace, name, dims[0], (ROWS, 8), dims[1], across, _FACTOR if is_factor else _RESULT)
+        rows, columns, order = _FACTOR if is_factor else _RESULT
+        rows = rows if len(tile.parts) + 1 == len(rows) else tuple(part for part in rows if part != "r")
+        order = tuple(part for part in order if part in (*rows, *columns))
+        lay_out(trace, name, dims[0], tile.parts, dims[1], across, (rows, columns, order))
     else:
         known(len(dims) == 1, "temporaries of rows and columns")
-        for n, size in enumerate((ROWS, 8)):
+        for n, size in enumerate(tile.parts):
             act(trace, SplitDim, name, dims[0] + n, size)
     act(trace, PlaceBuffer, name, "reg")
 
@@ -338,7 +375,8 @@ def _is_stored(dim: Dim) -> bool:
 
 def _marked(trace: Trace, own: _Shared) -> None:
     act(trace, Bind, own.warps, "by")
-    act(trace, Unroll, own.rows)
+    for rows in own.rows:
+        act(trace, Unroll, rows)
     for lane in own.lanes:
         act(trace, Bind, lane, "lane")
     if own.columns:
