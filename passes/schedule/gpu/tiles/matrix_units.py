@@ -110,7 +110,7 @@ def matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles, un
     instruction = find_instruction(unit.product)
     known(instruction.needs <= machine.features and machine.warp == 32, "for this machine's units")
     for scope, size in ((row, tile.height), (column, tile.width)):
-        known(not _bound(scope).is_constant or _bound(scope).offset > size // 2, "a result of tiles")
+        known(not _bound(scope).is_constant or _bound(scope).offset > size // 8, "a result of tiles")
     for scope in (row, column):
         order = [s.path for s in sorted(found.kept, key=lambda s: len(s.path))]
         levels = len(order) - 1 - order.index(scope.path)
