@@ -87,6 +87,8 @@ KERNELS |= {
         ("", "f16", "f32", (65, 72, 100), True),  # 16 bytes at once, 8 of the left rows
         ("", "bf16", "bf16", (70, 67, 77), True),  # odd rows: an element at a time
         ("b", "f16", "f16", (33, 130, 40), True),
+        ("b", "bf16", "bf16", (9, 130, 72), True),  # few rows
+        ("a", "f16", "f32", (70, 12, 80), True),  # few columns
         ("a", "bf16", "f32", (66, 33, 9), True),
         ("ab", "f16", "bf16", (36, 65, 130), True),
         ("b", "bf16", "f32", (90, 50, 64), False),

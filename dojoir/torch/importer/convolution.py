@@ -1,12 +1,13 @@
 """Convolutions of one to three dimensions: strides, padding, dilation, groups, transposed ones; their gradients.
 
-Borders are guards of the sums, so that a padded input is never stored.
+Borders are guards of the sums, so that a padded input is not stored. Of halves it is: matrix units multiply all
+terms of a sum, and 0 times a weight is what PyTorch adds there too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,6 +18,11 @@ from dojoir.torch.importer.nests import Node, Store, When, loops
 from dojoir.torch.importer.values import apply, cast, number
 
 aten: Any = torch.ops.aten
+
+HALVES = ("bf16", "f16")
+
+FEWEST = 16
+"""The channels of a group, at least, that matrix units are used for."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,9 @@ def convolve(
 ) -> Tensor:
     """`y[n, o, i] = sum_(c, k) x[n, c, stride i + dilation k - pad] w[o, c, k]`."""
     dtype = x.dtype
-    carried = "f32" if dtype in ("bf16", "f16") else dtype
+    carried = "f32" if dtype in HALVES else dtype
+    if dtype in HALVES and any(window.pad) and (w.shape[1].constant or 0) >= FEWEST:
+        x, window = _padded(b, x, window)
     buffer = b.declare(shape, carried, name)
     batch, (n,) = b.iterate(shape[:1])
     outputs, group, _, o = _grouped(b, groups, divide(shape[1], as_index(groups))[0])
@@ -112,6 +120,18 @@ def convolve(
     made = b.tensor(buffer, shape, dtype)
     _part_groups(b, groups, (x, 1), (w, 0), (made, 1))
     return made
+
+
+def _padded(b: Builder, x: Tensor, window: Window) -> tuple[Tensor, Window]:
+    """The input with zeros around it, and the windows in that."""
+    shape = (*x.shape[:2], *(extent + 2 * pad for extent, pad in zip(x.shape[2:], window.pad, strict=True)))
+    buffer = b.declare(shape, x.dtype)
+    around, at = b.iterate(shape)
+    b.emit(around, Store(element(buffer, at), "=", number(0, x.dtype)))
+    within, at = b.iterate(x.shape)
+    moved = (*at[:2], *(index + pad for index, pad in zip(at[2:], window.pad, strict=True)))
+    b.emit(within, Store(element(buffer, moved), "=", x.at(at)))
+    return b.tensor(buffer, shape, x.dtype), replace(window, pad=(0,) * len(window.pad))
 
 
 def _under_guards(
@@ -135,7 +155,7 @@ def spread(
     """The transposed convolution: `y[n, o, stride i + dilation k - pad] += x[n, c, i] w[c, o, k]`, as a sum for
     each element of the result."""
     dtype = x.dtype
-    carried = "f32" if dtype in ("bf16", "f16") else dtype
+    carried = "f32" if dtype in HALVES else dtype
     buffer = b.declare(shape, carried, name)
     each = w.shape[1]
     batch, (n,) = b.iterate(shape[:1])
@@ -177,7 +197,7 @@ def _of_weights(
 ) -> Tensor:
     """`w[o, c, k] = sum_(n, i) grad[n, o, i] x[n, c, stride i + dilation k - pad]`."""
     dtype = x.dtype
-    carried = "f32" if dtype in ("bf16", "f16") else dtype
+    carried = "f32" if dtype in HALVES else dtype
     buffer = b.declare(shape, carried, name)
     outputs, group, _, o = _grouped(b, groups, divide(shape[0], as_index(groups))[0])
     channels, (c,) = b.iterate(shape[1:2])

@@ -73,6 +73,10 @@ LARGE, SMALL = WarpTiles(128, 128, 64, 64, 0), WarpTiles(64, 64, 32, 32, 0)
 """Tiles for results of which there are many, and of which there are few: more blocks."""
 
 
+FEW = 8
+"""A small tile may have so many times the rows or columns of the result: the other operand is read once all the
+same."""
+
 NEAR = 32
 """The columns of a warp, at most, where copies do not land later: more threads have more room to read ahead."""
 
@@ -110,7 +114,8 @@ def matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles, un
     instruction = find_instruction(unit.product)
     known(instruction.needs <= machine.features and machine.warp == 32, "for this machine's units")
     for scope, size in ((row, tile.height), (column, tile.width)):
-        known(not _bound(scope).is_constant or _bound(scope).offset > size // 8, "a result of tiles")
+        least = size // (2 if tile.height > SMALL.height else FEW)
+        known(not _bound(scope).is_constant or _bound(scope).offset > least, "a result of tiles")
     for scope in (row, column):
         order = [s.path for s in sorted(found.kept, key=lambda s: len(s.path))]
         levels = len(order) - 1 - order.index(scope.path)
