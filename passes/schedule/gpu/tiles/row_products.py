@@ -359,9 +359,9 @@ def _in_registers(trace: Trace, name: str, names: Names, tile: Rows) -> None:
         is_factor = name in names.factors
         across = (ROWS, 8, 2) if is_factor else (COLUMNS, 2)
         rows, columns, order = _FACTOR if is_factor else _RESULT
-        rows = rows if len(tile.parts) + 1 == len(rows) else tuple(part for part in rows if part != "r")
-        order = tuple(part for part in order if part in (*rows, *columns))
-        lay_out(trace, name, dims[0], tile.parts, dims[1], across, (rows, columns, order))
+        named = [part for part in rows if part != "r" or tile.own > ROWS]
+        laid = [part for part in order if part in (*named, *columns)]
+        lay_out(trace, name, dims[0], tile.parts, dims[1], across, (tuple(named), columns, tuple(laid)))
     else:
         known(len(dims) == 1, "temporaries of rows and columns")
         for n, size in enumerate(tile.parts):
