@@ -13,7 +13,7 @@ parallelism awareness" (2009), of which this keeps the two parallelisms and drop
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import combinations_with_replacement, product
 from math import ceil, prod
 
 from dojoir.backends.machine import Machine
@@ -37,6 +37,9 @@ from dojoir.types.quads import QUAD, multiplies_bytes
 
 LARGE = 24
 """The exponent of the size that stands for unknown ones: their product is two to this power."""
+
+MANY, FEW = 1 << 20, 64
+"""Open sizes at which the memory of temporaries is asked for."""
 
 REGISTERS, OWN_REGISTERS = 1 << 16, 32
 """The registers of a multiprocessor, of 4 bytes, and those that a thread has beside its arrays."""
@@ -75,8 +78,14 @@ def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], pa
 
 
 def temporary_share(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
-    """How many times the memory of its arguments the temporaries of a kernel take that lie in memory."""
-    arrays = Arrays(kernel, machine, _known(kernel, sizes))
+    """How many times the memory of its arguments the temporaries of a kernel take that lie in memory: the most of
+    it at given sizes, and where any two of the open ones are large."""
+    some = combinations_with_replacement(kernel.runtime_sizes, 2)
+    large = [{name: MANY if name in two else FEW for name in kernel.runtime_sizes} for two in some]
+    return max(_share(kernel, Arrays(kernel, machine, _known(kernel, each))) for each in (sizes, *large))
+
+
+def _share(kernel: Kernel, arrays: Arrays) -> float:
     own = sum(arrays.bytes[b.name] for b in kernel.buffers if b.role == "tmp" and b.storage == "heap")
     return own / max(1, sum(arrays.bytes[b.name] for b in kernel.arguments))
 

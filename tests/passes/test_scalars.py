@@ -100,10 +100,38 @@ def test_a_plan_has_the_tiles_of_a_product(target: str) -> None:
     rows = HIDDEN[HIDDEN.index("| s = 0") : HIDDEN.index("| M @j")]
     text = HIDDEN.replace(rows, "").replace("out r: f32[N]\n", "").replace("row[{k}] *", "a[{i}, {k}] *")
     kernel = dojoir.parse(text).specialize(N=256, M=256, K=256)
-    assert "_tile" in dojoir.to_text(dojoir.optimize(kernel, target).kernel)
+    planned = dojoir.to_text(dojoir.optimize(kernel, target).kernel)
+    assert "_tile" in planned and "tmp t: " not in planned  # the tile has the sums; nothing reads the array
 
 
 def test_no_product_needs_no_arrays() -> None:
     trace = dojoir.Trace(dojoir.parse(TEXT))
     expand_sums(trace)
     assert not trace.moves
+
+
+SCORES = """kernel scores(T, D)
+in  q: f32[T, D]
+in  k: f32[T, D]
+out y: f32[T]
+tmp s: f32[T]
+tmp m: f32
+
+T @i
+| m = -inf
+| T @j
+| | s[{j}] = 0
+| | D @d
+| | | s[{j}] += q[{i}, {d}] * k[{j}, {d}]
+| | m max= s[{j}]
+| y[{i}] = 0
+| T @u
+| | y[{i}] += exp(s[{u}] - m)
+"""
+
+
+@pytest.mark.parametrize("sizes", [{}, {"T": 512, "D": 64}])
+def test_an_array_beyond_all_arguments_is_not_of_open_sizes(sizes: dict[str, int]) -> None:
+    kernel = dojoir.parse(SCORES).specialize(**sizes)
+    scores = dojoir.optimize(kernel, "cuda").kernel.buffer("s")
+    assert scores.storage == "heap" and len(scores.dims) == 1 + bool(sizes)

@@ -50,7 +50,7 @@ from dojoir.passes.schedule.gpu.tiles.scaled import scaled_tiles
 from dojoir.passes.schedule.gpu.tiles.warp_groups import large_group_tiles, small_group_tiles
 from dojoir.passes.schedule.plan.sized import version_for, version_for_others
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.simplify import join_all
+from dojoir.passes.schedule.steps.simplify import delete_dead, join_all
 from dojoir.passes.schedule.steps.spots import Spot, spot
 from dojoir.support.frozen import dataclass
 from dojoir.support.memo import Tables
@@ -267,6 +267,7 @@ class Planner:
             for nest in [spot(other, (n,)) for n in _order(other.kernel)]:
                 if (path := _where(nest)) is not None:
                     self.nest(other, path, name)
+            delete_dead(other)  # as a sum that a tile keeps in registers, and nothing else reads
             return Scheduled(name, other, self.cost(other), None if self.supposed is None else len(trace.steps))
 
     def nest(self, trace: Trace, path: Path, form: str = "", depth: int = 0) -> None:
