@@ -29,6 +29,7 @@ from dojoir.grammar.resolve import resolve
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.operations import ACCUMULATIONS, CALLS, CONVERSIONS
+from dojoir.support.public import public
 
 _SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.LShift: "<<",
@@ -67,6 +68,7 @@ _CURES: dict[type[ast.AST], str] = {
 def kernel(function: Callable[..., object], /) -> Kernel: ...
 @overload
 def kernel(*, fp: str = "reassoc") -> Callable[[Callable[..., object]], Kernel]: ...
+@public
 def kernel(
     function: Callable[..., object] | None = None, /, *, fp: str = "reassoc"
 ) -> Kernel | Callable[[Callable[..., object]], Kernel]:
