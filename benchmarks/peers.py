@@ -195,17 +195,30 @@ def as_results(found: Any) -> tuple[Any, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-def _tensors(inputs: Inputs, numbers: bool = True) -> list[Any]:
+def _tensors(text: Text, inputs: Inputs, numbers: bool = True) -> list[Any]:
     """The inputs as tensors, which share their memory; numbers as numbers, or as tensors."""
     import torch
 
-    return [torch.from_numpy(one) if one.shape or not numbers else one.item() for one in inputs.values()]
+    of_bits = {b.name for b in text.kernel.arguments if str(b.dtype) == "bf16"}
+    tensors = {name: torch.from_numpy(one) for name, one in inputs.items()}
+    tensors |= {name: tensors[name].view(torch.bfloat16) for name in of_bits & tensors.keys()}
+    return [one if one.shape or not numbers else one.item() for one in tensors.values()]
+
+
+def _of_torch(function: Callable[..., Any], text: Text, inputs: Inputs) -> Contestant:
+    """A call of a function of tensors. Raises Lacking where PyTorch refuses it."""
+    given = _tensors(text, inputs)
+    try:
+        found = as_results(function(*given))
+    except Exception as error:
+        raise Lacking(_line(error)) from None
+    arrays = tuple((one.float() if one.itemsize == 2 else one).numpy() for one in found)
+    return Contestant(lambda: function(*given), lambda: arrays)
 
 
 def eager(text: Text, inputs: Inputs) -> Contestant:
     """By PyTorch, as the expression says."""
-    function, given = function_of(text), _tensors(inputs)
-    return Contestant(lambda: function(*given), lambda: tuple(r.numpy() for r in as_results(function(*given))))
+    return _of_torch(function_of(text), text, inputs)
 
 
 def compiled(text: Text, inputs: Inputs) -> Contestant:
@@ -213,12 +226,7 @@ def compiled(text: Text, inputs: Inputs) -> Contestant:
     import torch
 
     torch._dynamo.reset()
-    function, given = torch.compile(function_of(text), dynamic=False, fullgraph=True), _tensors(inputs)
-    try:
-        function(*given)
-    except Exception as error:
-        raise Lacking(_line(error)) from None
-    return Contestant(lambda: function(*given), lambda: tuple(r.numpy() for r in as_results(function(*given))))
+    return _of_torch(torch.compile(function_of(text), dynamic=False, fullgraph=True), text, inputs)
 
 
 def onnx(text: Text, inputs: Inputs) -> Contestant:
@@ -231,7 +239,7 @@ def onnx(text: Text, inputs: Inputs) -> Contestant:
     except ImportError as error:
         raise Lacking(_line(error)) from None
 
-    given = tuple(_tensors(inputs, numbers=False))
+    given = tuple(_tensors(text, inputs, numbers=False))
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
@@ -265,7 +273,7 @@ def in_jax(text: Text, inputs: Inputs) -> Contestant:
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            call, results = call_of(_module(text), tuple(_tensors(inputs, numbers=False)))
+            call, results = call_of(_module(text), tuple(_tensors(text, inputs, numbers=False)))
     except Exception as error:
         raise Lacking(_line(error)) from None
     return Contestant(call, lambda: tuple(map(np.array, results())))
