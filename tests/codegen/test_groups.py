@@ -21,7 +21,7 @@ from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.waits.barrier_proof import unseparated
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.grammar.instructions import read_instruction
-from dojoir.passes.schedule.gpu.tiles.matrix_units import BYTES, EIGHT_BITS
+from dojoir.passes.schedule.facts.products import BYTES, FP8
 from dojoir.passes.schedule.gpu.tiles.warp_groups import large_group_tiles, small_group_tiles
 
 KERNELS = {
@@ -84,7 +84,7 @@ def test_all_of_these_instructions_are_used() -> None:
     halves = {f"wgmma_m64n128k64_{turned}{dtype}" for turned in TURNED for dtype in ("bf16", "f16")}
     bits = {
         f"wgmma_m64n128k128_{kind}{left}_{right}"
-        for kind, types in (("byte_", BYTES), ("", EIGHT_BITS))
+        for kind, types in (("byte_", BYTES), ("", FP8))
         for left in types
         for right in types
     }

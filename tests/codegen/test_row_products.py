@@ -110,6 +110,12 @@ def test_one_launch_with_the_scores_in_registers(name: str) -> None:
     assert not nvrtc_error(dojoir.emit(after, "cuda"), "sm_90a")
 
 
+def test_a_warp_has_two_tiles_of_rows_where_blocks_are_enough() -> None:
+    for machine, wanted in ((CUDA, ["4", "2", "8"]), (SMALL, ["4", "2", "2", "8"])):
+        dims = [str(dim.extent) for dim in scheduled("full", machine).kernel.buffer("o").dims if not dim.collapsed]
+        assert [size for size in dims if size != "1"][: len(wanted)] == wanted
+
+
 @pytest.mark.parametrize(
     "name, machine", [*((n, CUDA) for n in CASES), *((n, SMALL) for n in CASES if CASES[n][4][1] >= 128)]
 )

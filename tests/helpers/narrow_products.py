@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import dojoir
 from dojoir.ir.dtypes import DTYPES
 from dojoir.meaning.bits import coded
-from dojoir.passes.schedule.gpu.tiles.matrix_units import EIGHT_BITS
+from dojoir.passes.schedule.facts.products import FP8
 
 
 def drawn(kernel: dojoir.Kernel, seed: int = 0) -> dict[str, NDArray[Any]]:
@@ -23,7 +23,7 @@ def drawn(kernel: dojoir.Kernel, seed: int = 0) -> dict[str, NDArray[Any]]:
 
 def _drawn(draw: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
     stored: np.dtype[Any] = np.dtype(DTYPES[dtype].stored)
-    if dtype in EIGHT_BITS:
+    if dtype in FP8:
         return draw.integers(0, 0x60, shape, stored) | draw.integers(0, 2, shape, stored) << 7  # up to 32, or 128
     if DTYPES[dtype].is_float:
         values = draw.standard_normal(shape)
@@ -40,7 +40,7 @@ def bf16(values: NDArray[Any]) -> NDArray[Any]:
 def numbers(values: NDArray[Any], dtype: str) -> NDArray[Any]:
     if dtype == "bf16":
         return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    if dtype in EIGHT_BITS:
+    if dtype in FP8:
         return np.array([coded(DTYPES[dtype], code) for code in range(256)])[values]
     return values.astype(np.float64)
 

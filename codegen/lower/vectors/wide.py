@@ -237,7 +237,7 @@ class _Merge:
                 self.packed[position] = width
 
     def _read_as_stored(self, position: int) -> bool:
-        """Whether what reads the array of a store behind it then reads what it wrote, in each iteration."""
+        """Whether later loads from the array of a store are all of the element that it wrote, in each iteration."""
         for body in self.lanes:
             store = body[position]
             assert isinstance(store, Store)

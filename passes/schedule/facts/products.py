@@ -9,6 +9,9 @@ from dojoir.ir.nodes import Access, Kernel, Path, Scope, Site, Statement
 from dojoir.passes.schedule.facts.strides import depends, step_of
 from dojoir.support.frozen import dataclass
 
+HALVES, BYTES, FP8 = ("bf16", "f16"), ("i8", "u8"), ("f8e4m3", "f8e5m2")
+"""The narrow types that matrix units multiply: a half by its own type, and either of two of eight bits."""
+
 
 @dataclass(frozen=True)
 class Product:

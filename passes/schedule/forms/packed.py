@@ -24,7 +24,9 @@ from dojoir.passes.base.move import Formula, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.sinking import LiftScope
+from dojoir.passes.schedule.facts.products import BYTES, FP8, HALVES
 from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
+from dojoir.passes.schedule.forms.contractions import take_units_away
 from dojoir.passes.schedule.forms.nests import known
 from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.steps.combinators import tried
@@ -35,13 +37,11 @@ from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.hoisting import Hoist
 
-HALVES, EIGHT_BITS = ("bf16", "f16"), ("i8", "u8", "f8e4m3", "f8e5m2")
-"""The types of factors that are packed: those of matrix units. Of eight bits these want terms side by side."""
-
 
 def pack_factors(trace: Trace) -> bool:
-    """Makes matrices of the factors of each contraction that has others. Where a move is refused, it stays as it
-    was. Returns whether there was one."""
+    """Copies the factors of contractions that are no matrices into arrays that are, where matrix units have their
+    types. A contraction for which a move is refused stays as it was. Returns whether a factor was copied."""
+    take_units_away(trace)
     left: set[Statement] = set()
     before = len(trace.steps)
     while True:
@@ -62,10 +62,10 @@ def _to_pack(kernel: Kernel, site: Site) -> list[tuple[int, Expr]]:
         case _:
             return []
     types = [_type_of(kernel, factor) for factor in factors]
-    if not all(name in (*HALVES, *EIGHT_BITS) for name in types):
+    if not all(name in (*HALVES, *BYTES, *FP8) for name in types):
         return []
     others = [
-        one for one, name in zip(factors, types, strict=True) if not _is_matrix(site, one, name in EIGHT_BITS)
+        one for one, name in zip(factors, types, strict=True) if not _is_matrix(site, one, name not in HALVES)
     ]
     numbers = list(parts(site.statement.value))
     return [(numbers.index(factor), factor) for factor in others]
@@ -80,9 +80,10 @@ def _type_of(kernel: Kernel, factor: Expr) -> str:
     return ""
 
 
-def _is_matrix(site: Site, factor: Expr, in_rows: bool) -> bool:
+def _is_matrix(site: Site, factor: Expr, terms_last: bool) -> bool:
     """Whether a factor is an element: in one dimension at the number that the iterators of the sum are together, in
-    each other one at an iterator of a result, or a number. With `in_rows` the sum must be along the last one."""
+    each other one at an iterator of a result, or a number. With `terms_last` the sum must be along the last one, as
+    matrix units want elements of eight bits."""
     if not isinstance(factor, Access):
         return False
     summed = [d for d in range(len(site.scopes)) if not depends(site.statement.target, d)]
@@ -92,12 +93,16 @@ def _is_matrix(site: Site, factor: Expr, in_rows: bool) -> bool:
         number = number * (inner or 0) + Affine.iterator(d)
     found: list[int] = []
     for index in factor.indices:
-        if not isinstance(index, Affine) or (len(index.iterators) > 1 and index != number):
+        if index == number:
+            found.append(-1)
+        elif isinstance(index, Affine) and index.iterators:
+            (d, *others) = index.iterators
+            if others or d in summed or not (index - Affine.iterator(d)).is_constant:
+                return False
+            found.append(d)
+        elif not isinstance(index, Affine):
             return False
-        found += [d for d in index.iterators if d not in summed] or ([-1] if index == number else [])
-        if index != number and any(d in summed for d in index.iterators):
-            return False
-    return len({*found}) == len(found) and (not in_rows or factor.indices[-1] == number)
+    return len({*found}) == len(found) and (not terms_last or factor.indices[-1] == number)
 
 
 def _packed(trace: Trace, site: Site) -> None:

@@ -30,9 +30,9 @@ def own_scalars(trace: Trace) -> None:
 
 
 def expand_temporaries(trace: Trace) -> bool:
-    """Gives each temporary that loops inside of the scopes around all its uses compute an element, or a row of its
-    own, for each iteration of these. Returns whether that shows contractions that were hidden: a product whose sum
-    is a scalar is one sum after the other."""
+    """Scalar expansion, of scalars and rows: a temporary that inner loops compute gets a dimension for each scope
+    around all of its uses. Returns whether more statements are contractions then: where the sum of a product is a
+    scalar, none of its statements is one."""
     before = _contractions(trace)
     for buffer in trace.kernel.buffers:
         if buffer.role == "tmp" and buffer.storage == "heap":
@@ -41,7 +41,7 @@ def expand_temporaries(trace: Trace) -> bool:
 
 
 def expand_sums(trace: Trace) -> None:
-    """Gives each scalar in which a product adds up an element for each of its results."""
+    """Expands the scalars in which contractions accumulate, and no others: each becomes an array of results."""
     for buffer in trace.kernel.buffers:
         if buffer.role == "tmp" and not buffer.dims and buffer.storage == "heap":
             other = trace.copy()

@@ -29,6 +29,7 @@ from dojoir.passes.loops.deletion import DeleteNode
 from dojoir.passes.loops.sinking import LiftScope, SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.tiling import Tile
+from dojoir.passes.schedule.facts.products import BYTES, HALVES
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.forms.nests import Sum, known, sum_at
 from dojoir.passes.schedule.gpu.sharing.copies import mark_all, without_ones
@@ -58,8 +59,6 @@ from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
-
-HALVES, BYTES, EIGHT_BITS = ("bf16", "f16"), ("i8", "u8"), ("f8e4m3", "f8e5m2")
 
 UNITS: Mapping[tuple[str, str], Unit] = {
     **{(one, one): Unit(f"mma_m16n8k16_{one}", "ldmatrix_{}", 16, 8, 2) for one in HALVES},

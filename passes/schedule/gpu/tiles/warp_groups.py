@@ -6,7 +6,8 @@ from __future__ import annotations
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Path
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.gpu.tiles.matrix_units import BYTES, EIGHT_BITS, HALVES, matrix_tiles
+from dojoir.passes.schedule.facts.products import BYTES, FP8, HALVES
+from dojoir.passes.schedule.gpu.tiles.matrix_units import matrix_tiles
 from dojoir.passes.schedule.gpu.tiles.operands import Unit, WarpTiles
 from dojoir.passes.schedule.steps.spots import Spot
 
@@ -32,7 +33,7 @@ def unit_of_groups(left: str, right: str, in_rows: tuple[bool, ...]) -> Unit | N
     if left == right and left in HALVES:
         turned = "".join(name for name, is_turned in zip("ab", in_rows, strict=True) if is_turned)
         return Unit(f"wgmma_m64n128k64_{f'trans_{turned}_' if turned else ''}{left}", "", 64, 1, 1)
-    for kind, types in (("", EIGHT_BITS), ("byte_", BYTES)):
+    for kind, types in (("", FP8), ("byte_", BYTES)):
         if {left, right} <= {*types} and not any(in_rows):
             return Unit(f"wgmma_m64n128k128_{kind}{left}_{right}", "", 128, 1, 1, False)
     return None
