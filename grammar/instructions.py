@@ -61,18 +61,17 @@ _CALL = re.compile(r"\{(\w+)\}\s*=\s*((?:(?:reassoc|nsz|nnan|ninf|contract|fast)
 
 def instruction_names() -> list[str]:
     """The names of all instructions that can be found here, in alphabetical order."""
-    return sorted({name for folder in _folders() for path in folder.glob("*.dojo") for name in _names_in(path)})
+    return sorted({*_of_package(), *(name for folder in _own_folders() for name in _paths_in(folder))})
 
 
 def find_instruction(name: str) -> Instruction:
     """The instruction of that name. Raises ArgumentError if there is none, and as `read_instruction`."""
-    for folder in _folders():
-        path = folder / f"{name}.dojo"
-        if path.is_file():
-            return load_instruction(path)
-        for family in folder.glob("*[A-Z]*.dojo"):
-            if name in _names_in(family):
-                return _load(family, name)
+    if name in _of_package():
+        return _loaded_of_package(name)
+    for folder in _own_folders():
+        path = _paths_in(folder).get(name)
+        if path is not None:
+            return _load(path, name)
     known = instruction_names()
     cure = f"dojoir.instructions.names() lists them, and directories in {VARIABLE} add to them"
     raise ArgumentError(
@@ -138,9 +137,25 @@ def _with(text: str, meant: Mapping[str, str]) -> str:
     return text
 
 
-def _folders() -> list[Path]:
-    own = [Path(folder) for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
-    return [Path(str(files("dojoir").joinpath("instructions"))), *own]
+def _own_folders() -> list[Path]:
+    return [Path(folder) for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
+
+
+def _paths_in(folder: Path) -> dict[str, Path]:
+    """The files of the instructions in a folder, by name; a file of the name itself is before a family."""
+    paths = sorted(folder.glob("*.dojo"), key=lambda path: path.stem == path.stem.lower())
+    return {name: path for path in paths for name in _names_in(path)}
+
+
+@lru_cache(maxsize=1)
+def _of_package() -> Mapping[str, Path]:
+    """The files of the package's own instructions, which do not change while it runs."""
+    return _paths_in(Path(str(files("dojoir").joinpath("instructions"))))
+
+
+@lru_cache(maxsize=512)
+def _loaded_of_package(name: str) -> Instruction:
+    return _load(_of_package()[name], name)
 
 
 @lru_cache(maxsize=512)
