@@ -12,7 +12,9 @@ from math import ceil, prod
 
 from dojoir.backends.host import machine_for
 from dojoir.backends.machine import Machine
+from dojoir.costs.cost import cost
 from dojoir.costs.features import SLOW, Around, Counted, counted_at
+from dojoir.costs.launches import floor_seconds
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import Op, expr_accesses, parts
 from dojoir.ir.nodes import Access, Guard, Kernel, Node, Scope, Statement
@@ -259,6 +261,22 @@ def estimate(kernel: Kernel, sizes: Mapping[str, int], target: str = "llvm", thr
     is built and nothing runs. Raises ArgumentError for sizes that do not fit the kernel, or an unknown target."""
     machine = machine_for(target)
     return seconds_of(kernel, sizes, machine if threads is None else replace(machine, cores=threads))
+
+
+@public
+def floor(kernel: Kernel, sizes: Mapping[str, int], target: str = "llvm", threads: int | None = None) -> float:
+    """About the seconds that no schedule of a kernel takes less than on the machine of a target, by the constants
+    of `estimate`: the operations on floats in whole vectors, two a cycle, their loads and stores, or the bytes that
+    have to come through the caches that do not hold them, whichever is longest. Raises as `estimate`."""
+    machine = machine_for(target)
+    if machine.kind == "gpu":
+        return floor_seconds(kernel, machine, sizes)
+    counts = cost(kernel).at(**sizes)
+    cores = max(1, machine.cores if threads is None else threads)
+    computing = max(counts.flops / (machine.vector_bytes / 4) / 2, counts.bytes / machine.vector_bytes) / 2 / cores
+    held = (*machine.caches[:2], machine.held)
+    passed = (cycles for size, cycles in zip(held, LINE_CYCLES, strict=False) if counts.bytes > size)
+    return max(computing, counts.bytes / machine.line * sum(passed), 1.0) / HERTZ
 
 
 def seconds_of(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> float:

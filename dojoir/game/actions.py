@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 import dojoir
-from dojoir.game.choices import Choice, choices
+from dojoir.game.chances import chance
+from dojoir.game.choices import Choice, absent, choices
 from dojoir.game.encoders import MOVE_SIZE, Rows, move_row, pass_row
 from dojoir.ir.text import canonical_text
 from dojoir.search import WEIGHTS
@@ -34,18 +35,22 @@ NOT_COUNTED = -1
 """`left_out` of a draw: how many others there are is not found out."""
 
 Action = dojoir.Move | Choice
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class Actions:
     """The actions of a state. Number 0 stops; with `undo`, number 1 takes the last action back, where there is one;
     then come the `moves` in their stable order. Where they are more than fit, they are a sample by the seed, and
-    `left_out` says how many are not in it (NOT_COUNTED for a draw)."""
+    `left_out` says how many are not in it (NOT_COUNTED for a draw). `absent` says of the numbers of those that
+    cannot be made why not; unless they are `proved`, of the others nobody knows."""
 
     moves: tuple[Action, ...]
     left_out: int
     first: int
     can_undo: bool
+    proved: bool = True
+    absent: Mapping[int, str] = field(default_factory=dict)
 
     def mask(self, capacity: int, refused: Collection[int] = ()) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
         """1 for each action that there is, but for those that were `refused` in this state."""
@@ -57,13 +62,13 @@ class Actions:
         mask[[*refused]] = 0
         return mask
 
-    def absent(self, kernel: dojoir.Kernel) -> set[int]:
-        """The choices that are about a nest that is not there."""
-        return {
-            self.first + i
-            for i, move in enumerate(self.moves)
-            if isinstance(move, Choice) and not move.is_about(kernel)
-        }
+    def chances(self, mask: np.ndarray[tuple[int], np.dtype[np.int8]]) -> np.ndarray[tuple[int], Any]:
+        """How likely each action of a mask is to be made: 1 for what was asked, else by `chance`."""
+        found = mask.astype(np.float32)
+        if not self.proved:
+            for number, move in enumerate(self.moves, self.first):
+                found[number] *= chance(str(move) if move.name == "simple" else move.name)
+        return found
 
     def move(self, action: int) -> Action | None:
         """The move or choice of an action; None for one that is neither here."""
@@ -72,18 +77,28 @@ class Actions:
 
 
 class Lists(Protocol):
-    """A way of actions."""
+    """A way of actions. `proved` says that what it offers was asked."""
+
+    proved: bool
+
+    def absent(self, trace: dojoir.Trace, moves: tuple[Action, ...]) -> Mapping[int, str]:
+        """Why some of the actions that it found cannot be made, by their numbers."""
 
     def found(self, kernel: dojoir.Kernel, room: int, seed: int) -> tuple[tuple[Action, ...], int]:
         """At most `room` actions of a state, in stable order, and how many others there are."""
 
 
-class _Keeps:
+class _Keeps(Generic[Found]):
     """Keeps what it found, but not in a copy by pickle."""
 
-    _kept: OrderedDict[Any, tuple[dojoir.Move, ...]]
+    proved = True
+    _kept: OrderedDict[Any, Found]
 
-    def _keep(self, key: Any, found: tuple[dojoir.Move, ...]) -> tuple[dojoir.Move, ...]:
+    def absent(self, trace: dojoir.Trace, moves: tuple[Action, ...]) -> Mapping[int, str]:
+        """None: what there is can be made, or is asked when it is made."""
+        return {}
+
+    def _keep(self, key: Any, found: Found) -> Found:
         self._kept[key] = found
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
@@ -93,7 +108,7 @@ class _Keeps:
         return {**vars(self), "_kept": OrderedDict()}
 
 
-class Legal(_Keeps):
+class Legal(_Keeps[tuple[dojoir.Move, ...]]):
     """Every legal move, in stable order: each list is proved once, which takes most of a step."""
 
     def __init__(self, target: str) -> None:
@@ -117,11 +132,13 @@ class Candidates(Legal):
     """Every move that the shape of the tree allows, legal or not, in stable order: none is proved before it is
     made."""
 
+    proved = False
+
     def _listed(self, kernel: dojoir.Kernel) -> list[dojoir.Move]:
         return dojoir.candidates(kernel, self.target)
 
 
-class Drawn(_Keeps):
+class Drawn(_Keeps[tuple[dojoir.Move, ...]]):
     """As many legal moves as fit, drawn from the candidates by the seed and the state, families as often as a
     search draws them (`dojoir.search.WEIGHTS`): no more are proved than that takes."""
 
@@ -140,15 +157,23 @@ class Drawn(_Keeps):
         return moves, NOT_COUNTED if len(moves) == room else 0
 
 
-class Choices:
+class Choices(_Keeps[Mapping[int, str]]):
     """Structures and passes by name: the same in every state, each under the same number."""
 
+    proved = False
+
     def __init__(self, target: str, threads: int) -> None:
-        self.all = choices(target, threads)
+        self.all, self.target = choices(target, threads), target
+        self._kept = OrderedDict()
 
     def found(self, kernel: dojoir.Kernel, room: int, seed: int) -> tuple[tuple[Action, ...], int]:
         """The first that fit."""
         return self.all[:room], max(0, len(self.all) - room)
+
+    def absent(self, trace: dojoir.Trace, moves: tuple[Action, ...]) -> Mapping[int, str]:
+        key = (trace.start.hash, trace.kernel.hash, len(moves))
+        known = self._kept.get(key)
+        return known if known is not None else self._keep(key, absent(trace, self.all[: len(moves)], self.target))
 
 
 def listing(way: str, target: str, threads: int) -> Lists:
@@ -166,12 +191,13 @@ def listing(way: str, target: str, threads: int) -> Lists:
 
 
 def actions_of(
-    lists: Lists, kernel: dojoir.Kernel, capacity: int, seed: int, *, undo: bool, can_undo: bool
+    lists: Lists, trace: dojoir.Trace, capacity: int, seed: int, *, undo: bool, can_undo: bool
 ) -> Actions:
     """The actions of a state, at most `capacity`."""
     first = 2 if undo else 1
-    moves, left_out = lists.found(kernel, capacity - first, seed)
-    return Actions(moves, left_out, first, can_undo)
+    moves, left_out = lists.found(trace.kernel, capacity - first, seed)
+    missing = {first + number: why for number, why in lists.absent(trace, moves).items()}
+    return Actions(moves, left_out, first, can_undo, lists.proved, missing)
 
 
 def sample(

@@ -7,9 +7,12 @@ parameters that a search draws.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import dojoir
+from dojoir.passes.schedule.plan.parts import asked_for
 from dojoir.search.actions import FORMS, NESTS, STRUCTURES, make, spread
 
 EACH = 12
@@ -54,3 +57,49 @@ def made(trace: dojoir.Trace, choice: Choice, target: str) -> dojoir.Trace | str
     except dojoir.DojoError as error:
         return f"{choice}: {error.diagnostic.message}"
     return longer if longer.kernel != trace.kernel else f"{choice} changes nothing here"
+
+
+ALIKE = ("register_tile", "blocks")
+"""Families that fit a kernel or do not, whatever their parameters: the first of one speaks for all."""
+
+
+def absent(trace: dojoir.Trace, could: Sequence[Choice], target: str) -> dict[int, str]:
+    """The choices that are not offered at a state, by number, with the reason: those about a nest that is not
+    there, those of ALIKE families whose first changes nothing, and to leave out a structure that does not fit the
+    start. Others may turn out to change nothing as well, when they are made."""
+    kernel, start = trace.kernel, dojoir.Trace(trace.kernel)
+    fits = _asked_for(trace.start, target)
+    found, alike = dict[int, str](), dict[str, str]()
+    for number, choice in enumerate(could):
+        if not choice.is_about(kernel):
+            found[number] = f"{choice}: there is no nest {choice.nest} without a mark"
+        elif choice.name == "without" and choice.text.partition("(")[2][:-1] not in fits:
+            found[number] = f"{choice}: it does not fit the start, there is nothing to leave out"
+        elif choice.name in ALIKE:
+            if choice.name not in alike:
+                first = made(start, choice, target)
+                alike[choice.name] = first if isinstance(first, str) else ""
+            if alike[choice.name]:
+                found[number] = f"{choice}: as {alike[choice.name]}"
+    return found
+
+
+@lru_cache(maxsize=256)
+def _asked_for(kernel: dojoir.Kernel, target: str) -> frozenset[str]:
+    machine = dojoir.machine_for(target)
+    return asked_for(kernel, machine) if machine.kind == "cpu" else frozenset()
+
+
+def outcomes(
+    trace: dojoir.Trace, could: Sequence[Choice], target: str, stop: object = False
+) -> Iterator[tuple[int, Choice, dojoir.Trace]]:
+    """What choices make of a state, those that lead to a kernel which none before them leads to, with their
+    numbers; until `stop`."""
+    known, left_out = {trace.kernel.hash}, absent(trace, could, target)
+    for number, choice in enumerate(could):
+        if stop:
+            return
+        longer = left_out.get(number) or made(trace, choice, target)
+        if not isinstance(longer, str) and longer.kernel.hash not in known:
+            known.add(longer.kernel.hash)
+            yield number, choice, longer

@@ -23,6 +23,7 @@ from dojoir.game.episodes import (
     Reward,
     Validation,
     reward_of,
+    share_of,
     validated,
     value_of,
 )
@@ -54,9 +55,10 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
     many as fit in `capacity` (`info["left_out"]` counts the others). `actions` says which these are: `legal`, every
     legal move; `drawn`, as many legal ones as fit, drawn by the seed; `candidates`, every move that the shape of
     the tree allows, proved when it is made; `choices`, structures and passes, each made as its moves and under the
-    same number in every state. `action_masks()` and `info["action_mask"]` say which actions there are: of
-    candidates and choices what is structurally possible, but for those refused in this state. One that is none, or
-    is refused, changes nothing, costs a step, and `info["verdict"]` says why.
+    same number in every state. `action_masks()` and `info["action_mask"]` say which actions there are, and
+    `info["action_chance"]` how likely each can be made: 1 where that was asked; candidates and the choices for a
+    GPU have the share of their family. One that is refused changes nothing, costs no step, and is in the mask of
+    this state no more. One that was not in the mask costs a step. `info["verdict"]` says why.
 
     `kernel` is a Kernel, its text, a path or `library:NAME`; `suite` several with their sizes, one of which an
     episode takes by its seed. `sizes` are the runtime sizes, chosen where they are not given. `observation` is
@@ -168,7 +170,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         self.evaluation = self.scorer.score(self.trace, self.sizes)
         if not self.evaluation.seconds:
             raise dojoir.RunError(f"the start cannot be timed: {self.evaluation.reason}", "no-start")
-        self.first = self.evaluation.seconds
+        self.first, self.bound = self.evaluation.seconds, 0.0
         self.value = self.best = 0.0
         self.over = False
         self._look()
@@ -189,11 +191,12 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         if self.trace is None or self.over:
             raise _no_episode()
         number = _action(action)
-        self.ledger.moves += 1
+        offered = bool(self._mask()[number]) if 0 <= number < self.capacity else False
         name, count = self.meaning(number), len(self.trace.moves)
         told: dict[str, Any] = {}
         reward = 0.0
         refusal = "" if number == 0 else self._act(number)
+        self.ledger.moves += not (refusal and offered)
         if number == 0:
             reward = self.value if self.reward in ("state", "last") else 0.0
         elif refusal:
@@ -203,7 +206,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         else:
             self._evaluate()
             before, self.value = self.value, value_of(self.evaluation, self.first)
-            reward = reward_of(self.reward, before, self.value, self.best)
+            reward = reward_of(self.reward, before, self.value, self.best, share_of(self._bound(), self.first))
             self.best = max(self.best, self.value)
             self._look()
         texts = tuple(str(move) for move in self.trace.moves[count:])
@@ -231,6 +234,8 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
             return f"there is no action {number}: they are 0 to {self.capacity - 1}"
         if move is None:
             return f"action {number} is no move here: there are {len(self.actions.moves)}"
+        if number in self.actions.absent:
+            return self.actions.absent[number]
         if isinstance(move, Choice):
             longer = made(self.trace, move, self.target)
             if isinstance(longer, str):
@@ -244,6 +249,13 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
             self.trace.apply(move)
         self.lengths.append(len(self.trace.moves))
         return ""
+
+    def _bound(self) -> float:
+        """The seconds of the bound, asked once in an episode where the reward is counted from it."""
+        if self.reward == "sol" and not self.bound:
+            assert self.trace is not None
+            self.bound = self.scorer.least(self.trace.start, self.sizes)
+        return self.bound
 
     def _evaluate(self) -> None:
         """Asks for the time of the state, and counts it."""
@@ -259,20 +271,25 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         """Finds the actions of the state."""
         assert self.trace is not None
         self.actions: Actions = actions_of(
-            self.lists, self.trace.kernel, self.capacity, self.seed_of_actions, undo=self.undo,
+            self.lists, self.trace, self.capacity, self.seed_of_actions, undo=self.undo,
             can_undo=len(self.lengths) > 1,
         )  # fmt: skip
-        self.refused: set[int] = self.actions.absent(self.trace.kernel)
+        self.refused: set[int] = {*self.actions.absent}
 
     # -- what is seen ------------------------------------------------------------------------------------------
     def _observation(self) -> Any:
         assert self.trace is not None
         return self.observer.observe(self.trace.kernel, self.sizes, self.actions)
 
+    def _mask(self) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+        return self.actions.mask(self.capacity, self.refused)
+
     def _info(self) -> dict[str, Any]:
         assert self.trace is not None
+        mask = self._mask()
         return {
-            "action_mask": self.actions.mask(self.capacity, self.refused),
+            "action_mask": mask,
+            "action_chance": self.actions.chances(mask),
             "left_out": self.actions.left_out,
             "hash": self.trace.kernel.hash,
             "moves": len(self.trace.moves),
@@ -286,7 +303,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         reset."""
         if self.trace is None:
             raise _no_episode()
-        return self.actions.mask(self.capacity, self.refused).astype(np.bool_)
+        return self._mask().astype(np.bool_)
 
     def meaning(self, action: SupportsInt) -> str:
         """An action in words: `stop`, `undo`, the text of its move, or `none`. Raises ArgumentError, `no-episode`,
@@ -318,7 +335,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         moves = tuple(str(move) for move in self.begun.moves)
         text = dojoir.to_text(self.begun.start)
         return Episode(
-            text, dict(self.sizes), self.target, self.scorer.timer, moves, self.first, tuple(self.made)
+            text, dict(self.sizes), self.target, self.scorer.timer, moves, self.first, tuple(self.made), self.bound
         )  # fmt: skip
 
     @public

@@ -16,11 +16,12 @@ from dojoir.support.public import Count, Within
 WORST = -10.0
 """The logarithm that stands for a state that cannot be run: as slow as 22,000 times the start."""
 
-Reward = Literal["each", "state", "last", "max"]
+Reward = Literal["each", "state", "last", "max", "sol"]
 REWARDS: tuple[str, ...] = get_args(Reward)
 Time = Annotated[float, Within(above=True)]
 """each: what this step gained. state: how much faster this state is than the start. last: the same, only at stop.
-max: what the best so far gained. All are logarithms of ratios of times."""
+max: what the best so far gained. All these are logarithms of ratios of times. sol: how much of what was left to the
+bound of the machine at the start this step closed; a whole episode that reaches the bound comes to 1."""
 
 STOP, UNDO = "stop", "undo"
 
@@ -32,10 +33,22 @@ def value_of(evaluation: runtime.Evaluation, first: float) -> float:
     return max(WORST, math.log(first / evaluation.seconds))
 
 
-def reward_of(way: str, before: float, value: float, best: float) -> float:
+NEAREST = 0.99
+"""The share of its bound that a start is taken to reach at most: something is always left."""
+
+
+def reward_of(way: str, before: float, value: float, best: float, share: float = 0.0) -> float:
     """The reward, in one of REWARDS, of a step from a state of value `before` to one of `value`, where the best so
-    far was `best`."""
-    return {"each": value - before, "state": value, "last": 0.0, "max": max(best, value) - best}[way]
+    far was `best`, and the start at this `share` of its bound."""
+    reached, left = (min(1.0, share * math.exp(value)) - min(1.0, share * math.exp(before))), 1 - share
+    return {
+        "each": value - before, "state": value, "last": 0.0, "max": max(best, value) - best, "sol": reached / left,
+    }[way]  # fmt: skip
+
+
+def share_of(bound: float, first: float) -> float:
+    """The share of its bound, in seconds, that a start of `first` seconds reaches; 0 where no bound is known."""
+    return min(NEAREST, bound / first)
 
 
 @dataclass(frozen=True)
@@ -56,7 +69,7 @@ class Made:
 @dataclass(frozen=True)
 class Episode:
     """An episode: the text of the kernel, the sizes, the moves before the first step, the seconds of the state
-    after these, and the steps."""
+    after these, the steps, and the seconds of the bound of the machine (0 where it was not asked)."""
 
     kernel: str
     sizes: Mapping[str, Count]
@@ -65,6 +78,7 @@ class Episode:
     start: tuple[str, ...]
     seconds: Time
     steps: tuple[Made, ...]
+    bound: Annotated[float, Within()] = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; `from_json` makes an equal one of it, also after it was a text."""
@@ -134,7 +148,7 @@ def validated(episode: Episode, score: Score, tolerance: float) -> Validation:
         elif step.verdict:
             reward = value if step.way == "state" else 0.0
         else:
-            reward = reward_of(step.way, before, value, best)
+            reward = reward_of(step.way, before, value, best, share_of(episode.bound, first))
         if not abs(reward - step.reward) <= tolerance + 1e-9:
             found.append(f"{where}: the reward is {reward:.4f}, not {step.reward:.4f}")
         best = max(best, value)

@@ -81,6 +81,16 @@ class Scorer:
                 )  # fmt: skip
         return found
 
+    def least(self, kernel: dojoir.Kernel, sizes: Sizes) -> float:
+        """The seconds that no schedule of a kernel takes less than: by the ceilings that this machine was measured
+        to have, or, where nothing is timed and on a GPU, by the model of the machine (`dojoir.search.floor`)."""
+        machine = dojoir.machine_for(self.target)
+        if self.timer == "static" or machine.kind == "gpu":
+            return dojoir.search.floor(kernel, sizes, self.target, self.threads)
+        counts, top = dojoir.cost(kernel).at(**sizes), runtime.ceilings().at(self.threads)
+        streamed = counts.bytes / top.memory if counts.bytes > machine.held else 0.0
+        return max(counts.flops / top.fma_f32, streamed, 1.0) / 1e9
+
     def evaluated(self, trace: dojoir.Trace, sizes: Sizes) -> runtime.Evaluation:
         """The evaluation of the last kernel of a trace, asked anew."""
         found = [*self._evaluator(trace.start, trace.kernel, sizes).evaluate([trace.kernel])]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import dojoir
-from dojoir.game.choices import choices, made
+from dojoir.game.choices import choices, outcomes
 from dojoir.know import exact
 
 
@@ -32,14 +32,10 @@ def planned(
     found: list[tuple[float, str]] = []
     could = choices(target, threads)
     tried = 0
-    for choice in could:
-        if stop:
-            break
-        tried += 1
-        longer = made(trace, choice, target) if choice.is_about(trace.kernel) else ""
-        if not isinstance(longer, str):
-            seconds = dojoir.search.estimate(longer.kernel, dict(sizes), target, threads)
-            found.append((now / seconds if seconds else 1.0, str(choice)))
+    for number, choice, longer in outcomes(trace, could, target, stop):
+        tried = number + 1
+        seconds = dojoir.search.estimate(longer.kernel, dict(sizes), target, threads)
+        found.append((now / seconds if seconds else 1.0, str(choice)))
     found.sort(key=lambda one: (-one[0], one[1]))
     chosen = [{"apply": text, "about_times_as_fast": round(ratio, 4)} for ratio, text in found[:most]]
-    return {"choices": chosen, "left": len(could) - tried}
+    return {"choices": chosen, "left": len(could) - tried if stop else 0}

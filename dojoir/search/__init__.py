@@ -5,7 +5,7 @@ left to find is speed. A strategy is a class with `ask(n)`, which gives up to `n
 `tell(evaluations)`, which takes what became of them; it is made with a `Play`.
 """
 
-from dojoir.costs.cycles import estimate
+from dojoir.costs.cycles import estimate, floor
 from dojoir.costs.features import features
 from dojoir.passes.engine.drawing import draw
 from dojoir.search.budget import Budget
@@ -17,5 +17,5 @@ from dojoir.search.tuning import tune
 
 __all__ = [
     "STRATEGIES", "WEIGHTS", "Budget", "Gain", "Play", "Static", "Strategy", "Tuned", "draw", "estimate",
-    "features", "tune",
+    "features", "floor", "tune",
 ]  # fmt: skip

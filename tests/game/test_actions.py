@@ -17,7 +17,8 @@ from gymnasium.utils.env_checker import check_env
 
 from dojoir.game import KernelEnv
 from dojoir.game.actions import NOT_COUNTED, WAYS
-from dojoir.game.choices import choices
+from dojoir.game.chances import OTHERS
+from dojoir.game.choices import absent, choices, made, outcomes
 from dojoir.game.observing import WAYS as SEEN
 from dojoir.passes.schedule.plan import parts
 from dojoir.search.actions import ACTIONS, FORMS, STRUCTURES, after
@@ -77,8 +78,9 @@ def test_candidates_are_proved_when_they_are_made() -> None:
     before = info["hash"]
     _, reward, stop, cut, info = one.step(refused)
     assert (info["hash"], reward, stop, cut) == (before, 0.0, False, False)
-    assert one.meaning(refused) in info["verdict"] and one.ledger.moves == 1
+    assert one.meaning(refused) in info["verdict"] and one.ledger.moves == 0, "it was offered, and costs no step"
     assert not info["action_mask"][refused], "it was refused in this state"
+    assert "verdict" in one.step(refused)[4] and one.ledger.moves == 1, "it was not offered any more"
     _, _, _, _, info = one.step(offered.index(next(iter(sorted(legal)))) + 2)
     assert info["hash"] != before and "verdict" not in info
     one.step(1)
@@ -121,6 +123,49 @@ def test_choices_have_the_same_numbers_in_every_state_and_are_made_as_moves() ->
     _, _, _, _, info = one.step(1)
     assert info["moves"] == 1, "all moves of a choice are taken back together"
     assert one.validate(one.episode)
+
+
+@pytest.mark.parametrize("actions", WAYS)
+def test_a_chance_is_stated_for_all_that_is_offered(actions: str) -> None:
+    one = env(actions=actions)
+    _, info = one.reset(seed=0)
+    mask, chances = info["action_mask"].astype(bool), info["action_chance"]
+    assert (chances[~mask] == 0).all() and (chances[mask] > 0).all() and (chances <= 1).all()
+    assert (chances[mask] == 1).all() == (actions in ("legal", "drawn"))
+
+
+def test_what_is_offered_with_a_chance_holds_it() -> None:
+    """On kernels of which no share was taken: the squares of what the chances are off by are below those of one
+    number for all, and refusals leave the mask without an end."""
+    squares, base = list[float](), list[float]()
+    for name in ("log_softmax", "maxpool2d", "groupnorm"):
+        one = KernelEnv(name, timer="static", actions="candidates", budget=dojoir.Budget(moves=8))
+        _, info = one.reset(seed=0)
+        rng = np.random.default_rng(0)
+        for _ in range(40):
+            action = int(rng.choice(np.flatnonzero(info["action_mask"])[1:]))
+            offered = float(info["action_chance"][action])
+            _, _, _, cut, info = one.step(action)
+            made = "verdict" not in info
+            squares.append((offered - made) ** 2)
+            base.append((OTHERS - made) ** 2)
+            if cut:
+                _, info = one.reset(seed=1)
+    assert sum(squares) < 0.85 * sum(base)
+
+
+@pytest.mark.parametrize("name", ["softmax", "matmul", "gemv", "conv2d"])
+def test_choices_that_are_not_offered_cannot_be_made(name: str) -> None:
+    """The cheap test of a choice is no stricter than making it, and what `outcomes` has are different kernels."""
+    could, trace = choices("llvm", 1), dojoir.Trace(dojoir.kernels.load(name))
+    for _ in range(2):
+        gone = absent(trace, could, "llvm")
+        assert gone and all(isinstance(made(trace, could[number], "llvm"), str) for number in gone)
+        found = [longer for _, _, longer in outcomes(trace, could, "llvm")]
+        hashes = {longer.kernel.hash for longer in found}
+        assert len(hashes) == len(found) and trace.kernel.hash not in hashes
+        assert all(longer.is_safe for longer in found)
+        trace = dojoir.Trace(found[-1].kernel)
 
 
 def test_the_choices_for_a_gpu_are_those_of_its_planner() -> None:

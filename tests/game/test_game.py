@@ -122,11 +122,13 @@ def test_rewards_are_logarithms_of_ratios_of_times(reward: str) -> None:
     rewards.append(one.step(0)[1])
     values = [math.log(times[0] / after) for after in times]
     best = np.maximum.accumulate(values)
+    share = dojoir.search.floor(kernel, SIZES, "llvm", 1) / times[0]
     expected = {
         "each": [*np.diff(values), 0.0],
         "state": [*values[1:], values[-1]],
         "last": [0.0, 0.0, 0.0, values[-1]],
         "max": [*np.diff(best), 0.0],
+        "sol": [*np.diff(np.minimum(1, share * np.exp(values))) / (1 - share), 0.0],
     }[reward]
     np.testing.assert_allclose(np.array(rewards, float), expected, atol=1e-9)
 

@@ -120,7 +120,7 @@ def test_observation_and_reward_can_be_chosen_after_making() -> None:
 
 
 # -- episodes ---------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("reward", ["each", "max", "state"])
+@pytest.mark.parametrize("reward", ["each", "max", "state", "sol"])
 def test_an_episode_is_data_that_validates(reward: str) -> None:
     one = env(reward=reward, undo=True)
     episode = played(one, 1, 12)

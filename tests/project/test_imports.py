@@ -32,6 +32,7 @@ PRINTERS = {
     "numba_text.py": {"ir", "meaning", "types"},
     "sources.py": {"codes", "passes"},
     "choice.py": {"passes"},
+    "choices.py": {"passes"},
     "planning.py": {"passes", "ir"},
     "structures.py": {"passes"},
     "ordering.py": {"costs", "passes"},

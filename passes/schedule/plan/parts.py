@@ -10,7 +10,7 @@ from typing import TypeVar
 from dojoir.backends.host import machine_named
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError, did_you_mean
-from dojoir.ir.nodes import Path, format_path, parse_path
+from dojoir.ir.nodes import Kernel, Path, format_path, parse_path
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.cpu.structures import CPU_STRUCTURES, schedule_nests, use
@@ -161,6 +161,19 @@ def default_without(
         at, others = f" at {place}" if place else "", f"; it fits at {places}" if places else ""
         message = f"{name} does not fit{at}: there is nothing to leave out{others}"
         raise ArgumentError(message, "bad-arguments")
+
+
+def asked_for(kernel: Kernel, machine: Machine) -> frozenset[str]:
+    """The structures that `default_without` can leave out of a kernel: those that `default_schedule` asks for."""
+    trace, found = Trace(kernel), set[str]()
+
+    def noted(one: str, path: Path) -> bool:
+        found.add(one)
+        return False
+
+    settle(trace)
+    schedule_nests(trace, machine, {}, noted)
+    return frozenset(found)
 
 
 def _named(name: str, what: str, known: Mapping[str, _T]) -> _T:
