@@ -341,11 +341,9 @@ def _cover_error(body: Kernel) -> str | None:
     touched: dict[str, set[tuple[int, ...]]] = {buffer.name: set() for buffer in body.buffers}
     for site in body.sites:
         for access in (*site.statement.reads, site.statement.target):
-            indices = [index for index in access.indices if isinstance(index, Affine)]
-            moved = frozenset[int]().union(*(index.iterators for index in indices))
-            extents = (scope.extent.constant or 0 for scope in site.scopes)
-            runs = product(*(range(extent) if depth in moved else (0,) for depth, extent in enumerate(extents)))
-            touched[access.buffer] |= {tuple(index.evaluate({}, run) for index in indices) for run in runs}
+            indices = tuple(index for index in access.indices if isinstance(index, Affine))
+            extents = tuple(scope.extent.constant or 0 for scope in site.scopes)
+            touched[access.buffer] |= _elements(indices, extents)
     for buffer in body.buffers:
         elements = 1
         for dim in buffer.dims:
@@ -353,3 +351,11 @@ def _cover_error(body: Kernel) -> str | None:
         if len(touched[buffer.name]) != elements:
             return f"the body does not use all elements of `{buffer.name}`, and the instruction may"
     return None
+
+
+@lru_cache(maxsize=256)
+def _elements(indices: tuple[Affine, ...], extents: tuple[int, ...]) -> frozenset[tuple[int, ...]]:
+    """The elements that indices name in all iterations of scopes of these extents."""
+    moved = frozenset[int]().union(*(index.iterators for index in indices))
+    runs = product(*(range(extent) if depth in moved else (0,) for depth, extent in enumerate(extents)))
+    return frozenset(tuple(index.evaluate({}, run) for index in indices) for run in runs)

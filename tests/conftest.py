@@ -29,8 +29,14 @@ QUICK = {
 """The files of which every test is quick, without `test_`."""
 
 
+FIRST = 10.0
+"""A test that takes more seconds begins before the others, so that no worker is left with it alone."""
+
 SKIPPED = "dojoir/skipped"
 """Where pytest's cache has the tests and files that the last run skipped."""
+
+
+BEGAN = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,12 +86,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = tiers.families_that_take_long()
     names = tiers.chosen(cases, long, tiers.parsed_seed(config.option.seed), _share(config))
     named = _named(config)
-    names |= {item.nodeid for item in items if item.path in named}
+    if config.option.share in (None, "1"):
+        names |= {item.nodeid for item in items if item.path in named}
     if config.option.last_skipped:
         before = set(config.cache.get(SKIPPED, [])) if hasattr(config, "cache") else set()
         names = before | {name for name in names if name.partition("::")[0] in before}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in names])
     items[:] = [item for item in items if item.nodeid in names]
+    items.sort(key=lambda item: long.get(item.nodeid, 0) < FIRST)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Each worker has neighbours in files, which share what they compile, and takes of the others' in the end."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.option.dist == "load" else None
 
 
 def pytest_collection_finish() -> None:
@@ -95,7 +111,7 @@ def pytest_collection_finish() -> None:
 
 
 def _named(config: pytest.Config) -> set[Path]:
-    """The files that the command line names, or of which it names a test: all of their cases run."""
+    """The files that the command line names, or of which it names a test: they run whole, if no share is given."""
     return {(config.invocation_params.dir / word.partition("::")[0]).resolve() for word in config.args}
 
 
@@ -112,12 +128,19 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, p
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    before = tiers.cpu_seconds()
+    item.stash[BEGAN] = before = tiers.cpu_seconds()
     done = yield
     if item.config.option.costs is not None:
         with open(item.config.option.costs, "a", encoding="utf-8") as file:
             file.write(f"{tiers.cpu_seconds() - before:.3f} {item.nodeid}\n")
     return done
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    vars(report)["cpu_seconds"] = tiers.cpu_seconds() - item.stash[BEGAN]
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
@@ -144,6 +167,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     skipped = {report.nodeid for report in terminalreporter.getreports("skipped")}
     if hasattr(config, "cache"):
         config.cache.set(SKIPPED, sorted(skipped))
+    passed = terminalreporter.getreports("passed")
+    taken = [(report.nodeid, vars(report).get("cpu_seconds", 0.0)) for report in passed if report.when == "call"]
+    behind = tiers.behind(taken)
+    if behind:
+        said = ", ".join(f"{family} ({seconds:.0f} s)" for family, seconds in behind.items())
+        terminalreporter.write_line(f"tests/helpers/long.txt is behind (tiers.py): {said}")
     if share < 1:
         of = getattr(config.option, "seed_of", "")
         said = f"--seed {seed}{f' ({of})' if of else ''} --share {share}; -m thorough runs all"

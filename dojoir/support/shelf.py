@@ -2,18 +2,28 @@
 
 An entry's key holds the question and which dojoir answered it (`identity`), so an answer is never found for another
 question or by another version. Its checksum holds key and content, so a damaged or foreign entry counts as absent
-(`Cache`). What stands in an entry had been proved when it was kept.
+(`Cache`). What stands in an entry had been proved when it was kept. That the files are still those of `identity`
+takes a look at each of them, so answers are written some at a time.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import time
+from contextlib import suppress
 
 from dojoir.support.cache import Cache, content_key
 from dojoir.support.identity import identity, is_unchanged
 
 OWN_FILES = ("DOJOIR_INSTRUCTIONS",)
 """The variables that name files of the user's: where one is set, answers may be others the next time."""
+
+LATER = 0.5
+"""Seconds. Answers that come sooner after some were written wait for the next, or for the end of the process."""
+
+_waiting: dict[tuple[Cache, str], bytes] = {}
+_last_written = [float("-inf")]
 
 
 def shelf_key(kind: str, *parts: str) -> str | None:
@@ -26,10 +36,31 @@ def shelf_key(kind: str, *parts: str) -> str | None:
 
 def taken(key: str | None) -> bytes | None:
     """The value that was stored under a key, if there is one."""
-    return None if key is None else Cache.default().get(key)
+    if key is None:
+        return None
+    cache = Cache.default()
+    return _waiting.get((cache, key)) or cache.get(key)
 
 
 def keep(key: str | None, content: bytes) -> None:
     """Keeps an answer for later processes, if that is possible."""
-    if key is not None and is_unchanged():
-        Cache.default().put(key, content)
+    cache = Cache.default()
+    if key is not None and cache.folder is not None:
+        with suppress(OSError):
+            cache.folder.mkdir(parents=True, exist_ok=True)
+        _waiting[cache, key] = content
+        if time.monotonic() - _last_written[0] > LATER:
+            write()
+
+
+@atexit.register
+def write() -> None:
+    """Writes the answers that wait, unless a file of dojoir is another than when they were found."""
+    found = [*_waiting.items()]
+    if found:
+        unchanged = is_unchanged()
+        for (cache, key), content in found:
+            if unchanged and cache.folder is not None and cache.folder.is_dir():
+                cache.put(key, content)
+            _waiting.pop((cache, key), None)
+        _last_written[0] = time.monotonic()

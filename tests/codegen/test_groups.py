@@ -11,7 +11,7 @@ import pytest
 from gpu_compile import nvrtc_error
 from narrow_products import agrees, drawn
 from on_harness import run
-from test_matrix_units import CUDA, GROUPS, product, with_text
+from test_matrix_units import CUDA, product, shared_by, with_text
 
 import dojoir
 from dojoir import instructions
@@ -80,7 +80,7 @@ def test_arrays_may_be_called_as_operands_are() -> None:
 
 def test_all_of_these_instructions_are_used() -> None:
     texts = "".join(dojoir.to_text(tiled(name)) for name in KERNELS)
-    own = {name for name in GROUPS if instructions.load(name).group == 128}
+    own = shared_by(128)
     halves = {f"wgmma_m64n128k64_{turned}{dtype}" for turned in TURNED for dtype in ("bf16", "f16")}
     bits = {
         f"wgmma_m64n128k128_{kind}{left}_{right}"

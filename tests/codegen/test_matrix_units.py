@@ -28,7 +28,10 @@ from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, sm
 
 CUDA = MACHINES["cuda"]
 
-GROUPS = [name for name in instructions.names() if instructions.load(name).group > 1]
+
+def shared_by(threads: int) -> set[str]:
+    """The instructions that as many threads execute together."""
+    return {name for name in instructions.names() if instructions.load(name).group == threads}
 
 
 def product(
@@ -129,7 +132,7 @@ def test_a_gpu_without_the_instruction_is_told_so() -> None:
 
 def test_all_instructions_are_used() -> None:
     texts = "".join(dojoir.to_text(tiled(kernel)) for kernel in KERNELS.values())
-    of_warps = {name for name in GROUPS if instructions.load(name).group == 32}
+    of_warps = shared_by(32)
     assert of_warps
     assert {name for name in of_warps if f"use({name})" not in texts} == set()
 

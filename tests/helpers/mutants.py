@@ -4,10 +4,11 @@
     python tests/helpers/mutants.py --results mutants.jsonl --table tests/helpers/MUTANTS.md
 
 A mutant is one edit: a comparison turned, a bound off by one, a branch left out, two arguments exchanged, `and` for
-`or`, a `not` lost. They are drawn from the rooms that hold what is right (`ROOMS`), as many of each kind. The tests
-of the room that was edited run first, then those of the others, the drawn tier or, with `--share 1`, all; not those
-that fail on this machine without an edit. Mutants that the file of results has are done: a run may be stopped and
-goes on. What is alive after `--each` seconds is listed, to be judged: it may be no fault at all.
+`or`, a `not` lost. They are drawn from the rooms that hold what is right (`ROOMS`), as many of each kind. The files
+of tests that name the module run first, then those of the rooms nearest to it, then the others: the drawn tier or,
+with `--share 1`, all; not those that fail on this machine without an edit. Mutants that the file of results has are
+done: a run may be stopped and goes on. What is alive after `--each` seconds is listed, to be judged: it may be no
+fault at all.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -41,7 +43,8 @@ ROOMS = {
 }
 """Where mutants are drawn, and the rooms of the tests that are asked first. The others follow, all at once."""
 
-PYTEST = (sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider")
+QUIETLY = ("-q", "--tb=no", "--continue-on-collection-errors", "-p", "no:cacheprovider")
+PYTEST = (sys.executable, "-m", "pytest", *QUIETLY)
 FAILED = ("FAILED", "ERROR")
 
 TURNED: dict[type[ast.cmpop], str] = {
@@ -177,11 +180,12 @@ def environment_of(folder: str) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
-def failing(seed: str, share: str, jobs: int) -> list[str]:
-    """The tests that fail on this machine without an edit."""
+def failing(seed: str, share: str, jobs: int, costs: Path | None = None) -> list[str]:
+    """The tests that fail on this machine without an edit; `costs` gets what each takes (`tiers.py`)."""
     with tempfile.TemporaryDirectory(prefix="dojoir-mutant-") as folder:
         plant(None, Path(folder))
         command = [*PYTEST, "--seed", seed, "--share", share, "-n", str(jobs), "tests"]
+        command += [] if costs is None else ["--costs", str(costs.resolve())]
         done = subprocess.run(
             command, cwd=ROOT, env=environment_of(folder), capture_output=True, text=True, check=False
         )
@@ -196,11 +200,22 @@ def failed_in(said: str) -> list[str]:
     return [rest.split(" - ")[0] for word, rest in (pair for pair in words if len(pair) == 2) if word in FAILED]
 
 
+def naming(path: str) -> list[str]:
+    """The files of tests that have the name of a module of the product, or import it."""
+    inside = path.removeprefix("dojoir/").removesuffix(".py").removesuffix("/__init__")
+    module = f"dojoir/{inside}".replace("/", ".")
+    package, _, name = module.rpartition(".")
+    words = re.compile(rf"(from|import) {re.escape(module)}\b|from {re.escape(package)} import [^\n]*\b{name}\b")
+    files = sorted((ROOT / "tests").glob("*/test_*.py"))
+    asked = [file for file in files if name.rstrip("s") in file.stem or words.search(file.read_text("utf-8"))]
+    return [str(file.relative_to(ROOT)) for file in asked]
+
+
 def tried(mutant: Mutant, seed: str, share: str, limit: float, left_out: Sequence[str] = ()) -> Outcome:
     """Gives a mutant to the tests of the rooms nearest to it, then to all, until one fails or the time is up."""
     began = time.monotonic()
     room = next(room for room in ROOMS if mutant.path.startswith(f"{room}/"))
-    asked = [[f"tests/{name}"] for name in ROOMS[room]]
+    asked = [naming(mutant.path), *([f"tests/{name}"] for name in ROOMS[room])]
     asked.append([str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").iterdir())
                   if [f"tests/{path.name}"] not in asked and any(path.glob("test_*.py"))])  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="dojoir-mutant-") as folder:
@@ -210,6 +225,8 @@ def tried(mutant: Mutant, seed: str, share: str, limit: float, left_out: Sequenc
             left = limit - (time.monotonic() - began)
             if left <= 0:
                 break
+            if not tests:
+                continue
             command = [*PYTEST, "-x", "--seed", seed, "--share", share, *tests]
             command += [f"--deselect={name}" for name in ("tests/project/test_style.py", *left_out)]
             try:
@@ -237,6 +254,8 @@ def table(outcomes: list[Outcome]) -> str:
     names = dict.fromkeys(name for name, _ in counts)
     lines += [f"| {name} | {counts[name, True]} | {counts[name, False]} |" for name in names]
     lines += ["\n## Alive, to be judged\n", *(f"- `{o.mutant}`" for o in outcomes if not o.killed_by)]
+    lines += ["\n## Killed, by the first test that fails\n"]
+    lines += [f"- `{o.mutant}`: {o.killed_by.removeprefix('tests/')}" for o in outcomes if o.killed_by]
     return "\n".join(lines) + "\n"
 
 
@@ -251,6 +270,7 @@ def main() -> None:
     options.add_argument("--each", type=float, default=150.0, help="seconds that a mutant may live (%(default)s)")
     options.add_argument("--results", type=Path, required=True)
     options.add_argument("--table", type=Path)
+    options.add_argument("--costs", type=Path, help="the file that gets the seconds of each test without an edit")
     given = options.parse_args()
     done = []
     if given.results.exists():
@@ -259,7 +279,7 @@ def main() -> None:
         given.table.write_text(table(done), encoding="utf-8")
         return
     began, known = time.monotonic(), {outcome.mutant for outcome in done}
-    left_out = failing(given.seed, given.share, given.jobs)
+    left_out = failing(given.seed, given.share, given.jobs, given.costs)
     print(f"{len(left_out)} tests fail without an edit: {' '.join(left_out)}", flush=True)
     waiting = [mutant for mutant in draw(given.count, given.draw) if mutant.name not in known]
 

@@ -7,7 +7,7 @@ families: an eighth of those that take up to a second, a sixteenth of those up t
 always runs (WHOLE), blocks of a campaign that takes long are drawn too, at least one. Which ones hangs on the seed
 alone: the number of commits of the checkout, so that an unchanged tree runs the same cases, and eight commits one
 after another run all that takes no more than a second, 48 the rest. A test or a file that is named on the command
-line runs whole.
+line runs whole, unless a share is given.
 
     python -m pytest -n 2 -m thorough --costs costs.txt && python tests/helpers/tiers.py costs.txt
 
@@ -186,6 +186,17 @@ def cpu_seconds() -> float:
     """The CPU time of this process and of those of its children that have ended."""
     own, children = (getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def behind(taken: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """The families that took more than two seconds a case, and three times as many as the table says: they are
+    drawn too often. By name, with the seconds of a case."""
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for name, cpu in taken:
+        seconds[name.partition("[")[0]].append(cpu)
+    means = {family: sum(its) / len(its) for family, its in sorted(seconds.items())}
+    long = families_that_take_long()
+    return {family: mean for family, mean in means.items() if mean > max(2, 3 * long.get(family, 0))}
 
 
 def main(costs: Path) -> None:

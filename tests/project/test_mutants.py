@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from folders import ROOT
-from mutants import ROOMS, Mutant, Outcome, draw, environment_of, failed_in, mutants_of, plant, table
+from mutants import ROOMS, Mutant, Outcome, draw, environment_of, failed_in, mutants_of, naming, plant, table
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +43,14 @@ def test_one_that_is_planted_is_what_runs(tmp_path: Path) -> None:
 
 def test_the_table_counts_and_lists_what_is_alive() -> None:
     names = ["dojoir/sets/flow.py:3 bound: 1 -> 2", "dojoir/sets/flow.py:9 branch: x -> False"]
-    page = table([Outcome(names[0], "FAILED tests/a.py::b", 1.0), Outcome(names[1], "", 2.0)])
+    page = table([Outcome(names[0], "tests/a.py::b", 1.0), Outcome(names[1], "", 2.0)])
     assert "| dojoir/sets | 1 | 1 |\n| bound | 1 | 0 |\n| all | 1 | 1 |\n| branch | 0 | 1 |" in page
-    assert f"- `{names[1]}`" in page and names[0] not in page
+    assert f"- `{names[1]}`" in page and f"- `{names[0]}`: a.py::b" in page
+
+
+def test_files_that_name_a_module_are_asked_first() -> None:
+    named = naming("dojoir/support/shelf.py")
+    assert "tests/support/test_shelf.py" in named and "tests/proof/test_core.py" not in named
 
 
 def test_what_failed_is_read_from_the_summary() -> None:

@@ -183,3 +183,5 @@ def test_costs_of_a_run_bring_the_table_up_to_date(tmp_path: Path, monkeypatch: 
     costs.write_text("0.100 t.py::a\n2.000 t.py::c[x]\n1.000 t.py::c[y z]\n0.400 t.py::d\n")
     tiers.main(costs)
     assert table.read_text() == "0.50? t.py::b\n1.50 t.py::c\n0.40 t.py::d\n"
+    assert tiers.behind([("t.py::b", 3.0), ("t.py::c", 4.0), ("t.py::e[1]", 1.0), ("t.py::e[2]", 4.0)]) == {
+        "t.py::b": 3.0, "t.py::e": 2.5}  # fmt: skip
