@@ -37,7 +37,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import blocks, buffers, operands, parts, values
+from dojoir.codegen.lir.walk import blocks, buffers, operands, values
 from dojoir.support.frozen import dataclass
 
 
@@ -146,7 +146,11 @@ class _Scope:
         return replace(self, names={var.name: var for var in captures}, mutable=frozenset(), arrays=arrays)
 
     def value(self, whole: Value) -> Iterator[str]:
-        for value in parts(whole):
+        waiting = [whole]
+        while waiting:
+            value = waiting.pop()
+            given = operands(value)
+            waiting += given
             if self.nodes is not None and type(value) not in self.nodes:
                 yield f"there is a {type(value).__name__}"
             match value:
@@ -163,18 +167,19 @@ class _Scope:
                     elif function is not None and not _same(function.result.type, kind):
                         yield f"{name} gives a {function.result.type}, no {kind}"
                 case _:
-                    yield from _typed(value)
+                    yield from _typed(value, [operand.type for operand in given])
 
 
 def _same(*types: Type) -> bool:
     """Whether some types are one. Of masks, an instruction set has several, and a comparison gives any of them."""
+    if types.count(types[0]) == len(types):
+        return True
     masks = all(type.dtype.kind == "b" for type in types)
     return len({type.lanes if masks else type for type in types}) == 1
 
 
-def _typed(value: Value) -> Iterator[str]:
-    """Operands that an operation does not take."""
-    given = [operand.type for operand in operands(value)]
+def _typed(value: Value, given: Sequence[Type]) -> Iterator[str]:
+    """Operands, whose types are given, that an operation does not take."""
     match value:
         case Binary(kind, op):
             if not _same(kind, *given):
