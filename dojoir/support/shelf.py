@@ -39,7 +39,9 @@ def taken(key: str | None) -> bytes | None:
     if key is None:
         return None
     cache = Cache.default()
-    return _waiting.get((cache, key)) or cache.get(key)
+    if (cache, key) in _waiting:
+        write()
+    return cache.get(key)
 
 
 def keep(key: str | None, content: bytes) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from dojoir.backends.host import architecture, native
 from dojoir.errors import Diagnostic, Note, RunError, ToolchainError
+from dojoir.runtime.build.headers import folder_for
 from dojoir.support.frozen import dataclass
 from dojoir.support.temporary import no_room, temporary_folder
 
@@ -162,8 +163,20 @@ def build_shared(source: str, out: Path, *, toolchain: Toolchain, limit: float =
     with tempfile.TemporaryDirectory(prefix=".build-", dir=out.parent) as folder:
         text, library = Path(folder, "kernel.c"), Path(folder, "kernel.so")
         text.write_text(source, encoding="utf-8")
-        link_shared([text], library, toolchain=toolchain, limit=limit)
+        read_ahead = () if "clang" in toolchain.version else _read_ahead(source, toolchain)
+        if not read_ahead or _run_to_end((*toolchain.compilation(library, text), *read_ahead), limit).returncode:
+            link_shared([text], library, toolchain=toolchain, limit=limit)
         os.replace(library, out)
+
+
+def _read_ahead(source: str, toolchain: Toolchain) -> Sequence[str]:
+    """The options under which GCC finds the first header of a source as it has read it before."""
+
+    def compiled(header: Path, made: Path) -> bool:
+        command = (*toolchain.command, *toolchain.options, *_SHARED, "-x", "c-header", "-o", str(made), str(header))
+        return _run_to_end(command, PROBE_LIMIT).returncode == 0
+
+    return folder_for(source, toolchain.identity, compiled)
 
 
 def link_shared(sources: Sequence[Path], out: Path, *, toolchain: Toolchain, limit: float = COMPILE_LIMIT) -> None:

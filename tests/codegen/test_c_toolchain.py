@@ -14,7 +14,7 @@ import pytest
 from able import can_run
 
 import dojoir
-from dojoir.backends.host import native
+from dojoir.backends.host import architecture, native
 from dojoir.errors import ToolchainError
 from dojoir.runtime.build import c_toolchain
 from dojoir.runtime.build.c_toolchain import Toolchain, build_shared, find, probe
@@ -213,3 +213,21 @@ def test_no_thread_writes_back_what_another_one_wrote(target: str) -> None:
         y[:] = -7
         call()
         assert np.array_equal(y, want)
+
+
+def test_a_header_that_is_asked_for_again_is_read_ahead(
+    real: Toolchain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The code is the same; one that is damaged is read as it stands."""
+    if "clang" in real.version or architecture() != "x86_64":
+        pytest.skip("GCC reads the header of x86")
+    monkeypatch.setenv("DOJOIR_CACHE", str(tmp_path / "kept"))
+    source = "// a kernel\n\n#include <immintrin.h>\n__m128 f(__m128 x) { return _mm_add_ps(x, x); }\n"
+    found = []
+    for _ in range(3):
+        build_shared(source, tmp_path / "f.so", toolchain=real)
+        found.append((tmp_path / "f.so").read_bytes())
+    (header,) = (tmp_path / "kept" / "headers").rglob("*.gch")
+    header.write_bytes(header.read_bytes()[:5000])
+    build_shared(source, tmp_path / "f.so", toolchain=real)
+    assert {(tmp_path / "f.so").read_bytes(), *found} == {found[0]}
