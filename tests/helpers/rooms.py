@@ -26,7 +26,7 @@ ROWS = (
     "codegen.lower.plans codegen.lower.gpu codegen.lower.waits codegen.lower.texts codegen.lower.access",
     "codegen.lower.sums codegen.lower.vectors codegen.lower.nests codegen.lower",
     "codegen.c codegen.simd codegen.gpu codegen.llvm",
-    "codegen.emission codegen runtime.call runtime.build.c_toolchain runtime.simt",
+    "codegen.emission codegen runtime.call runtime.build.headers runtime.build.c_toolchain runtime.simt",
     "runtime.gpu runtime.build runtime.process runtime.verification runtime.measurement runtime.evaluation",
     "runtime.library runtime.diagnosis runtime testing torch schedules records cli",
     "search game evidence tasks data know llm editor verbs",

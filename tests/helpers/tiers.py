@@ -3,10 +3,10 @@
 A family is a test function with its cases. The drawn tier runs as many of them as meet every value of every axis,
 and every pair of values where there are three axes or more, and a share of the rest, an eighth. Of what takes long
 (`long.txt`) it runs a share alone, of all cases that take as many seconds together, spread evenly over their
-families: an eighth of those that take up to a second, a sixteenth of those up to two, and so on to a 48th. Of what
+families: an eighth of those that take up to a second, a sixteenth of those up to two, and so on to a 96th. Of what
 always runs (WHOLE), blocks of a campaign that takes long are drawn too, at least one. Which ones hangs on the seed
 alone: the number of commits of the checkout, so that an unchanged tree runs the same cases, and eight commits one
-after another run all that takes no more than a second, 48 the rest. A test or a file that is named on the command
+after another run all that takes no more than a second, 96 the rest. A test or a file that is named on the command
 line runs whole, unless a share is given.
 
     python -m pytest -n 2 -m thorough --costs costs.txt && python tests/helpers/tiers.py costs.txt
@@ -45,7 +45,7 @@ SHARE = Fraction(1, 8)
 SECONDS = 0.12
 """A family takes long if a case of it takes more CPU time than this."""
 
-MOST_SECONDS = 6
+MOST_SECONDS = 12
 """What takes longer is drawn as often as what takes this long."""
 
 TABLE = HELPERS / "long.txt"
