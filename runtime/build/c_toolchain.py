@@ -22,7 +22,7 @@ from pathlib import Path
 
 from dojoir.backends.host import architecture, native
 from dojoir.errors import Diagnostic, Note, RunError, ToolchainError
-from dojoir.runtime.build.headers import folder_for
+from dojoir.runtime.build.headers import read_ahead
 from dojoir.support.frozen import dataclass
 from dojoir.support.temporary import no_room, temporary_folder
 
@@ -94,6 +94,17 @@ class Toolchain:
         """The command that compiles `sources` into the shared library `out`."""
         return (*self.command, *self.options, *_SHARED, "-o", str(out), *map(str, sources), "-lm")
 
+    def read_ahead(self, source: str) -> list[str]:
+        """The options under which the compiler finds the first header of a source as it has read it before."""
+
+        def compiled(header: Path, made: Path) -> bool:
+            options = (*self.options, *_SHARED) if "-static" not in self.options else self.options
+            command = (*self.command, *options, "-x", "c-header", "-o", str(made), str(header))
+            return _run_to_end(command, PROBE_LIMIT).returncode == 0
+
+        clang = "clang" in self.version or "zig" in self.version
+        return read_ahead(source, self.identity, clang, compiled)
+
 
 def find() -> Toolchain:
     """The compiler that the variable CC names, else the first of cc, gcc and clang on the path that works. Each is
@@ -163,20 +174,10 @@ def build_shared(source: str, out: Path, *, toolchain: Toolchain, limit: float =
     with tempfile.TemporaryDirectory(prefix=".build-", dir=out.parent) as folder:
         text, library = Path(folder, "kernel.c"), Path(folder, "kernel.so")
         text.write_text(source, encoding="utf-8")
-        read_ahead = () if "clang" in toolchain.version else _read_ahead(source, toolchain)
-        if not read_ahead or _run_to_end((*toolchain.compilation(library, text), *read_ahead), limit).returncode:
+        more = toolchain.read_ahead(source)
+        if not more or _run_to_end((*toolchain.compilation(library, text), *more), limit).returncode != 0:
             link_shared([text], library, toolchain=toolchain, limit=limit)
         os.replace(library, out)
-
-
-def _read_ahead(source: str, toolchain: Toolchain) -> Sequence[str]:
-    """The options under which GCC finds the first header of a source as it has read it before."""
-
-    def compiled(header: Path, made: Path) -> bool:
-        command = (*toolchain.command, *toolchain.options, *_SHARED, "-x", "c-header", "-o", str(made), str(header))
-        return _run_to_end(command, PROBE_LIMIT).returncode == 0
-
-    return folder_for(source, toolchain.identity, compiled)
 
 
 def link_shared(sources: Sequence[Path], out: Path, *, toolchain: Toolchain, limit: float = COMPILE_LIMIT) -> None:
@@ -198,7 +199,10 @@ def build_program(sources: Sequence[str], out: Path, *, toolchain: Toolchain, li
             file.write_text(source, encoding="utf-8")
         program = Path(folder, "program")
         command = (*toolchain.command, *toolchain.options, "-o", str(program), *map(str, files))
-        done = _run_to_end(command, limit)
+        more = toolchain.read_ahead(sources[0])
+        done = _run_to_end((*command, *more), limit)
+        if more and done.returncode != 0:
+            done = _run_to_end(command, limit)
         if done.returncode != 0 or not program.exists():
             raise _failed(
                 command, done.stderr, "this is a bug in dojoir, please send us the kernel and these lines"
