@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import dojoir
+from dojoir.game.actions import listing
 from dojoir.game.choices import choices, outcomes
 from dojoir.know import exact
 
@@ -21,6 +23,31 @@ def explained(kernel: dojoir.Kernel, move: str) -> dict[str, Any]:
     verdict = dojoir.suggest(kernel, move)
     means = [hit.document.text for hit in exact(verdict.code, kind="code")]
     return {**of_verdict(verdict), "words": str(verdict), "means": means[0] if means else ""}
+
+
+LOOKED, OF_A_FAMILY = 2, 4
+"""How many times as many moves are looked at as are listed, and how many of a family are listed at most, unless
+there are no others."""
+
+
+def moved(
+    trace: dojoir.Trace, sizes: Mapping[str, int], target: str, threads: int, most: int
+) -> list[tuple[str, float]]:
+    """Legal moves at a state, at most `most`, each with how many times as fast the state after it is by
+    `dojoir.search.estimate`: of a draw those that gain most, of no family more than OF_A_FAMILY while there are
+    others; then those that make way for others."""
+    now = dojoir.search.estimate(trace.kernel, dict(sizes), target, threads)
+    drawn, _ = listing("drawn", target, threads).found(trace.kernel, LOOKED * most, 0)
+    found: list[tuple[int, float, str]] = []
+    counts = Counter[str]()
+    after = [(str(one), one.name, trace.then(one).kernel) for one in drawn if isinstance(one, dojoir.Move)]
+    rated = [
+        (now / dojoir.search.estimate(one, dict(sizes), target, threads), text, name) for text, name, one in after
+    ]
+    for ratio, text, name in sorted(rated, key=lambda one: (-one[0], one[1])):
+        found.append((counts[name] // OF_A_FAMILY, -ratio, text))
+        counts[name] += 1
+    return [(text, round(-ratio, 4)) for _, ratio, text in sorted(sorted(found)[:most], key=lambda one: one[1:])]
 
 
 def planned(

@@ -19,6 +19,7 @@ from dojoir.game.given import sizes_of
 from dojoir.game.scoring import Scorer, Timer
 from dojoir.know import Document, known, like
 from dojoir.llm.answers import explained, of_verdict, planned
+from dojoir.llm.families import FAMILIES, LANGUAGE
 from dojoir.llm.folder import Folder
 from dojoir.llm.limits import Limits, Spent, Stop, reached
 from dojoir.llm.playing import Game
@@ -144,6 +145,12 @@ class Table:
         for _ in range(count):
             one.trace.undo()
         return one.state()
+
+    @_tool
+    def syntax(self) -> Answer:
+        """How a kernel and its moves are written: the words of the language, and every family of moves by what it
+        does for speed, with its arguments."""
+        return {"language": LANGUAGE, "moves": FAMILIES}
 
     # -- the tools: how good it is -----------------------------------------------------------------------------
     @_tool

@@ -71,7 +71,21 @@ class Raw:
     data: bytes
 
 
-Does = Say | Status | Cut | Silence | Raw
+@dataclass(frozen=True)
+class Whole:
+    """What is said in one piece of JSON, by a server that ignores `stream`."""
+
+    say: Say
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A stream as some servers send it: an empty call, and no reason at its end."""
+
+    say: Say
+
+
+Does = Say | Status | Cut | Silence | Raw | Whole | Odd
 Brain = Callable[[Request], Does]
 
 
@@ -150,7 +164,8 @@ def _request(body: Mapping[str, Any], path: str, headers: Mapping[str, str]) -> 
         tools = [one["function"]["name"] for one in body.get("tools", ())]
         must = choice["function"]["name"] if isinstance(choice, dict) and "function" in choice else ""
     else:
-        system, texts = body["system"], []
+        (kept,), texts = body["system"], list[str]()
+        system = kept["text"]
         for one in messages:
             blocks = one["content"] if isinstance(one["content"], list) else [{"text": one["content"]}]
             texts += [str(block.get("content") or block.get("text") or "") for block in blocks]
@@ -175,12 +190,20 @@ def _do(handler: BaseHTTPRequestHandler, does: Does, protocol: str) -> None:
             time.sleep(seconds)
             return
     handler.send_response(200)
-    handler.send_header("Content-Type", "text/event-stream")
+    kind = "application/json; charset=utf-8" if isinstance(does, Whole) else "text/event-stream"
+    handler.send_header("Content-Type", kind)
     handler.send_header("Connection", "close")
     handler.end_headers()
     match does:
         case Raw(data):
             handler.wfile.write(data)
+        case Whole(say):
+            handler.wfile.write(json.dumps(whole(say, protocol)).encode())
+        case Odd(say):
+            odd = Say(say.text, (*say.calls, ("", "")))
+            for event in events(odd, protocol):
+                if b'finish_reason": "' not in event and b"message_delta" not in event:
+                    handler.wfile.write(event)
         case Cut(say, count):
             for event in list(events(say, protocol))[:count]:
                 handler.wfile.write(event)
@@ -196,6 +219,27 @@ def events(say: Say, protocol: str) -> Iterator[bytes]:
     for name, data in made:
         line = f"event: {name}\n" if name else ""
         yield f"{line}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
+
+
+def whole(say: Say, protocol: str) -> dict[str, Any]:
+    """What is said as one object."""
+    if protocol == "openai":
+        calls = [{"id": f"c{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+                 for n, (name, given) in enumerate(say.calls)]  # fmt: skip
+        message = {"role": "assistant", "content": say.text or None, "tool_calls": calls or None}
+        choices = [{"index": 0, "message": message, "finish_reason": "eos"}]
+        return {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": choices}
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": say.text}]
+    blocks += [{"type": "tool_use", "id": f"t{n}", "name": name, "input": given}
+               for n, (name, given) in enumerate(say.calls)]  # fmt: skip
+    return {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": blocks,
+        "stop_reason": "eos",
+    }
 
 
 def _openai(say: Say, calls: list[tuple[str, str]]) -> Iterator[tuple[str, Any]]:

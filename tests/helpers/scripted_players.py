@@ -13,7 +13,7 @@ _TRY = re.compile(
     r"^#(\d+) from #(\d+): (.*): (?:([\d.e+]+)x \(([\d.e+-]+) to ([\d.e+-]+)\) as fast as #\d+, .*|.*)$", re.M
 )
 _CARD = re.compile(r"^legal moves that address it: (.*)$", re.M)
-_MOVE = re.compile(r"^(\d+) (\w+)\((.*)\)$", re.M)
+_MOVE = re.compile(r"^(\d+) (\w+)\((.*)\): about ", re.M)
 
 SURE = 1.02
 """A gain that is more than noise."""
@@ -74,7 +74,6 @@ class Reader(Player):
         shown = text.partition("## Tries so far")[0].partition(", the best so far")[0]
         by_card = [move for found in _CARD.findall(shown) for move in found.split("; ")]
         fresh = [*dict.fromkeys([*by_card, *(move for _, move in moves)])]
-        self.rng.shuffle(fresh)
 
         def worth(move: str) -> tuple[bool, bool, float]:
             known = gains.get(_family(move), [])
@@ -89,3 +88,18 @@ class Reader(Player):
 
     def reflection(self, text: str) -> str:
         return f"{text.count(': confirmed')} confirmed, {text.count(': falsified')} falsified"
+
+
+class Follower(Player):
+    """Takes what the question says is fastest by the estimates, from whatever state it is about, and reads nothing
+    else. With `stop` where nothing is said to gain."""
+
+    def ask(self, question: Question, seconds: float) -> Reply:
+        facts = question.facts
+        best = sorted(facts["estimates"].items(), key=lambda one: -one[1])[: facts["plans"]]
+        plans = [
+            {"from": facts["state"], "steps": [number], "expect": min(ratio, 1.05), "why": "it is estimated"}
+            for number, ratio in best
+        ]
+        said = json.dumps({"plans": plans, "reflection": "", "stop": not plans})
+        return Reply("", (Call("c", "answer", said),), "tools", 10, 10)

@@ -21,7 +21,7 @@ from dojoir.llm import Limits, Table, mcp_server, server
 
 mcp = pytest.importorskip("mcp", reason="needs the extra llm")
 
-_TOOLS = "new_game moves check explain suggest apply undo measure verify profile plan know emit best save"
+_TOOLS = "new_game syntax moves check explain suggest apply undo measure verify profile plan know emit best save"
 TOOLS = _TOOLS.split()
 
 

@@ -10,7 +10,23 @@ from typing import Any
 
 import pytest
 from able import needs
-from fake_models import KEY, STOP, Brain, Cut, Does, Raw, Request, Say, Silence, Status, events, plans, serving
+from fake_models import (
+    KEY,
+    STOP,
+    Brain,
+    Cut,
+    Does,
+    Odd,
+    Raw,
+    Request,
+    Say,
+    Silence,
+    Status,
+    Whole,
+    events,
+    plans,
+    serving,
+)  # fmt: skip
 
 import dojoir
 from dojoir.llm.models import asking
@@ -93,7 +109,7 @@ def test_a_model_plans_is_told_what_came_of_it_and_gets_tools(provider: str, tmp
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_an_answer_may_stand_in_the_text_and_name_moves_by_number(provider: str) -> None:
     def brain(request: Request) -> Does:
-        number = next(line.split()[0] for line in request.texts[0].splitlines() if line.endswith("vectorize(0.1)"))
+        number = next(line.split()[0] for line in request.texts[0].splitlines() if " vectorize(0.1): " in line)
         said = {"plans": [{"from": 0, "steps": [int(number)], "expect": 1.1, "why": ""}], "reflection": ""}
         return Say(f"Here is my answer:\n```json\n{json.dumps(said)}\n```\n", usage=False)
 
@@ -156,6 +172,15 @@ def test_a_server_that_recovers_is_asked_again(provider: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("how", [Whole, Odd])
+def test_servers_that_stream_otherwise_play_too(provider: str, how: type[Whole | Odd]) -> None:
+    """One sends its reply in one piece, another an empty call and no reason for its end."""
+    tuned, requests = played(in_turn(how(GOOD), how(STOP)), provider)
+    assert tuned.stopped.startswith("the model has nothing more to try") and len(tuned.states) == 4
+    assert len(requests) == 2
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_silent_server_is_left(provider: str) -> None:
     tuned, _ = played(in_turn(GOOD, Silence(5.0)), provider, options={"timeout": 0.2, "attempts": 1})
     assert tuned.stopped == "the model failed 1 times, at last: the server was silent"
@@ -205,9 +230,9 @@ def test_instructions_in_a_kernel_are_data() -> None:
     ("budget", "options", "reason", "asked"),
     [
         (dojoir.Budget(calls=1), {}, "the budget is spent: calls (1)", 1),
-        (dojoir.Budget(tokens=2500), {}, "too little is left of it", 1),
+        (dojoir.Budget(tokens=4000), {}, "too little is left of it", 1),
         (dojoir.Budget(tokens=1000), {}, "too little is left of it", 0),
-        (dojoir.Budget(money=0.005), {"prices": (1.0, 10.0)}, "too little is left of it", 1),
+        (dojoir.Budget(money=0.006), {"prices": (1.0, 10.0)}, "too little is left of it", 1),
     ],
 )
 def test_what_is_spent_on_models_is_bounded(

@@ -4,18 +4,24 @@ gone on with, and tasks are played."""
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_models import KEY, STOP, Does, Request, Say, plans, serving
-from scripted_players import Deaf, Reader
+from scripted_players import Deaf, Follower, Reader
 
 import dojoir
+from dojoir.llm.families import FAMILIES
+from dojoir.llm.models.exchange import CHARACTERS_OF_A_TOKEN, Question, Reply
 from dojoir.llm.planner.cards import Bound, Cards
 from dojoir.llm.planner.making import made
+from dojoir.llm.planner.system import SYSTEM
 from dojoir.llm.planner.tries import Try, interval_of
+from dojoir.passes.engine.catalogue import MOVES
 from dojoir.runtime import Evaluation
+from dojoir.search.actions import make
 from dojoir.verbs import main
 
 pytest.importorskip("openai", reason="needs the extra llm")
@@ -52,6 +58,56 @@ def test_a_player_that_reads_feedback_beats_one_that_does_not(name: str) -> None
         assert len(found.states) == 16
         seconds.append(dojoir.search.estimate(found.trace.kernel, sizes, target, 1))
     assert seconds[1] < seconds[0]
+
+
+@pytest.mark.parametrize("name", ["softmax", "rmsnorm", "gemv", "swiglu"])
+def test_a_player_that_follows_the_estimates_needs_a_tenth_of_the_states_of_beam(name: str) -> None:
+    kernel, target = dojoir.kernels.load(name), "llvm@znver4"
+    sizes = dict.fromkeys(kernel.runtime_sizes, 128)
+    seconds = []
+    for strategy, states, options in (("beam", 80, {}), ("llm:random", 8, {"model": Follower, "patience": 9})):
+        found = dojoir.tune(
+            kernel, target, sizes=sizes, strategy=strategy, timer="static", start=dojoir.Trace(kernel),
+            budget=dojoir.Budget(states=states), options=options, hints=False,
+        )  # fmt: skip
+        seconds.append(dojoir.search.estimate(found.trace.kernel, sizes, target, 1))
+    assert seconds[1] <= 1.02 * seconds[0]
+
+
+@pytest.mark.parametrize("name", ["softmax", "conv2d", "attention"])
+def test_a_question_is_short_and_what_it_lists_is_apart(name: str) -> None:
+    """At most 2,500 tokens, whatever the kernel; every move with an estimate, the best first, and choices that lead
+    to different kernels."""
+    kernel, asked = dojoir.kernels.load(name), list[Question]()
+
+    class Listens(Follower):
+        def ask(self, question: Question, seconds: float) -> Reply:
+            asked.append(question)
+            return super().ask(question, seconds)
+
+    sizes = dict.fromkeys(kernel.runtime_sizes, 32)
+    budget = dojoir.Budget(states=8)
+    dojoir.tune(
+        kernel, sizes=sizes, strategy="llm:random", timer="static", options={"model": Listens}, budget=budget
+    )
+    assert len(asked) > 1
+    for question in asked:
+        text = question.messages[0].text
+        assert len(text) <= 2500 * CHARACTERS_OF_A_TOKEN
+        moves, _, choices = text.partition("## Some legal moves")[2].partition("## Choices")
+        ratios = [float(one) for one in re.findall(r": about ([\d.e+-]+)x", moves)]
+        assert ratios == sorted(ratios, reverse=True) and len(ratios) > 4
+        assert "Ceilings, " in text and "no schedule is faster than" in text
+        made_of = re.findall(r"(?m)^\d+ (.*): about .*x as fast", choices)
+        start = dojoir.Trace(kernel)
+        if question is asked[0]:
+            hashes = [make(start.copy(), one, "llvm").kernel.hash for one in made_of]
+            assert len(set(hashes)) == len(hashes) > 2
+
+
+def test_every_family_of_moves_is_told_of_once() -> None:
+    words = re.findall(r"\b[a-z]+(?:_[a-z]+)*\b", re.sub(r"\([^)]*\)", "", FAMILIES))
+    assert {kind.name for kind in MOVES} <= set(words) and FAMILIES in SYSTEM
 
 
 def test_a_hypothesis_is_confirmed_falsified_or_open() -> None:

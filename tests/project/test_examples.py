@@ -124,6 +124,14 @@ def test_example_15_language_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert len((EXAMPLES / "15_language_model.py").read_text(encoding="utf-8").splitlines()) < 300
 
 
+def test_example_16_ppo(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch", reason="needs the extra learn")
+    out = run(capsys, "16_ppo.py", steps=20, episodes=1, statements=1 << 12, train=["relu", "bias_relu"],
+              held_out=["gelu"])  # fmt: skip
+    assert "steps: " in out and "on kernels that it never saw PPO is at " in out
+    assert len((EXAMPLES / "16_ppo.py").read_text(encoding="utf-8").splitlines()) <= 150
+
+
 @pytest.mark.parametrize("name", ["12_cost_model", "13_strategy", "14_candidates"])
 def test_what_is_one_s_own_is_short(name: str) -> None:
     assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 30

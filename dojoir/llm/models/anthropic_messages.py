@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import Any
 
@@ -45,16 +46,21 @@ class AnthropicMessages:
                 {"name": one.name, "description": one.about, "input_schema": one.schema} for one in question.tools
             ]
             more["tool_choice"] = {"type": "tool", "name": question.must} if question.must else {"type": "auto"}
+        # the same in each question: the server keeps what is sent up to the mark, tools and system prompt
+        kept = {"type": "text", "text": question.system, "cache_control": {"type": "ephemeral"}}
         gathered, reason, read, written = Gathered(seconds), "", 0, 0
         with self.connection.told(self.client_module):
             stream = self.client.messages.create(
-                model=self.model, system=question.system, messages=_messages(question.messages), stream=True,
+                model=self.model, system=[kept], messages=_messages(question.messages), stream=True,
                 max_tokens=question.most_tokens, timeout=seconds, **more,
             )  # fmt: skip
             for event in each(stream, gathered):
+                if isinstance(event, dict):
+                    reason, read, written = _heard(event, gathered)
+                    break
                 match event.type:
                     case "message_start":
-                        read = counted(event.message.usage.input_tokens)
+                        read = _read(event.message.usage.model_dump())
                     case "content_block_start" if event.content_block.type == "tool_use":
                         gathered.call(event.index, event.content_block.id, event.content_block.name, None)
                     case "content_block_delta" if event.delta.type == "text_delta":
@@ -64,13 +70,30 @@ class AnthropicMessages:
                     case "message_delta":
                         reason = event.delta.stop_reason or reason
                         written = counted(event.usage.output_tokens) or written
-        if not reason:
+        if not reason and not gathered.is_whole:
             raise ModelError("the answer of the server was cut off", again=True)
         text, calls = gathered.said(self.connection.clean)
         return Reply(
             text, calls, STOPPED.get(reason, "end"), read or question.about_tokens,
             written or gathered.length // CHARACTERS_OF_A_TOKEN,
         )  # fmt: skip
+
+
+def _read(usage: dict[str, Any]) -> int:
+    """The tokens that were read, also those from what the server kept, and into it."""
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    return sum(counted(usage.get(name)) for name in names)
+
+
+def _heard(whole: dict[str, Any], gathered: Gathered) -> tuple[str, int, int]:
+    """A reply that came in one piece: why it ended, and the tokens that were read and written."""
+    for number, block in enumerate(whole.get("content") or ()):
+        if block.get("type") == "tool_use":
+            gathered.call(number, block.get("id"), block.get("name"), json.dumps(block.get("input") or {}))
+        else:
+            gathered.text(block.get("text"))
+    usage = whole.get("usage") or {}
+    return str(whole.get("stop_reason") or "end_turn"), _read(usage), counted(usage.get("output_tokens"))
 
 
 def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@ limits on a server's response."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import dojoir
-from dojoir.llm.models.exchange import Call, ModelError
+from dojoir.llm.models.exchange import Call, ModelError, object_in
 
 MOST_CHARACTERS = 200_000
 """The most characters of one reply."""
@@ -145,11 +146,19 @@ class Gathered:
         if self.length > MOST_CHARACTERS:
             raise ModelError(f"the model said more than {MOST_CHARACTERS} characters", again=True)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether there are calls, all of which can be read: then nothing is missing that was to be said, whether
+        or not the server gave a reason for its end."""
+        named = [pieces for _, name, pieces in self.calls.values() if name]
+        return bool(named) and all(pieces and object_in("".join(pieces) or "…") is not None for pieces in named)
+
     def said(self, clean: Any) -> tuple[str, tuple[Call, ...]]:
         """The text and the calls, without a key."""
         calls = [
             Call(clean(id)[:200] or f"call_{number}", clean(name)[:200], clean("".join(pieces)))
             for number, (id, name, pieces) in sorted(self.calls.items())
+            if name  # some servers send an empty call with each text
         ]
         return clean("".join(self.texts)), tuple(calls)
 
@@ -160,10 +169,27 @@ def counted(value: object) -> int:
 
 
 def each(stream: Any, gathered: Gathered) -> Iterator[Any]:
-    """The items of a stream, which is closed at the end, whatever ends it."""
+    """The items of a stream, which is closed at the end, whatever ends it; of a server that does not stream, its
+    whole reply as a dict."""
     try:
+        if "json" in str(stream.response.headers.get("content-type", "")).lower():
+            yield _whole(stream.response, gathered)
+            return
         for one in stream:
             gathered.beat()
             yield one
     finally:
         stream.close()
+
+
+def _whole(response: Any, gathered: Gathered) -> dict[str, Any]:
+    pieces = list[bytes]()
+    for piece in response.iter_bytes():
+        gathered.beat()
+        pieces.append(piece)
+        if sum(map(len, pieces)) > 8 * MOST_CHARACTERS:
+            raise ModelError(f"the model said more than {MOST_CHARACTERS} characters", again=True)
+    found = json.loads(b"".join(pieces))
+    if not isinstance(found, dict):
+        raise ModelError("the answer of the server is no object", again=True)
+    return found

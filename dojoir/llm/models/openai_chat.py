@@ -54,35 +54,34 @@ class OpenAIChat:
             ]  # fmt: skip
             chosen = {"type": "function", "function": {"name": question.must}}
             more["tool_choice"] = chosen if question.must else "auto"
-        gathered, refusal, reason, usage = Gathered(seconds), [""], "", None
+        gathered, refusal, reason, usage = Gathered(seconds), [""], "", dict[str, Any]()
         with self.connection.told(self.client_module):
             stream = self.client.chat.completions.create(
                 model=self.model, messages=messages, stream=True, stream_options={"include_usage": True},
                 timeout=seconds, **more,
             )  # fmt: skip
             for chunk in each(stream, gathered):
-                usage = getattr(chunk, "usage", None) or usage
-                if not chunk.choices:
-                    continue
-                choice = chunk.choices[0]
-                reason = choice.finish_reason or reason
-                delta = choice.delta
-                gathered.text(getattr(delta, "content", None))
-                if isinstance(getattr(delta, "refusal", None), str):
-                    refusal.append(delta.refusal)
-                for call in getattr(delta, "tool_calls", None) or ():
-                    function = call.function
-                    gathered.call(
-                        call.index, call.id, getattr(function, "name", None), getattr(function, "arguments", None)
-                    )  # fmt: skip
-        if not reason:
+                one = chunk if isinstance(chunk, dict) else chunk.model_dump()
+                usage = one.get("usage") or usage
+                for choice in (one.get("choices") or ())[:1]:
+                    reason = choice.get("finish_reason") or ("stop" if "message" in choice else reason)
+                    delta = choice.get("message") or choice.get("delta") or {}
+                    gathered.text(delta.get("content"))
+                    if isinstance(delta.get("refusal"), str):
+                        refusal.append(delta["refusal"])
+                    for call in delta.get("tool_calls") or ():
+                        function = call.get("function") or {}
+                        gathered.call(
+                            call.get("index"), call.get("id"), function.get("name"), function.get("arguments")
+                        )
+        if not reason and not gathered.is_whole:
             raise ModelError("the answer of the server was cut off", again=True)
         refused = self.connection.clean("".join(refusal))
         text, calls = gathered.said(self.connection.clean)
         return Reply(
             text or refused[:2000], calls, "refused" if refused else STOPPED.get(reason, "end"),
-            counted(getattr(usage, "prompt_tokens", None)) or question.about_tokens,
-            counted(getattr(usage, "completion_tokens", None)) or gathered.length // CHARACTERS_OF_A_TOKEN,
+            counted(usage.get("prompt_tokens")) or question.about_tokens,
+            counted(usage.get("completion_tokens")) or gathered.length // CHARACTERS_OF_A_TOKEN,
         )  # fmt: skip
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import dojoir
+from dojoir import runtime
 from dojoir.support.seconds import format_seconds
 
 SECONDS = 30.0
@@ -32,6 +34,17 @@ class Cards:
     def __init__(self, target: str, sizes: Mapping[str, int], threads: int, timer: str) -> None:
         self.target, self.sizes, self.threads, self.timer = target, dict(sizes), threads, timer
         self._known: dict[str, Bound] = {}
+
+    @cached_property
+    def ceilings(self) -> str:
+        """What the machine reaches, as it was measured where states are timed; empty where others time."""
+        machine = dojoir.machine_for(self.target)
+        if machine.kind == "gpu" or self.timer == "cluster":
+            return ""
+        if self.timer == "measure":
+            top = runtime.ceilings().at(self.threads)
+            return f"Ceilings, measured: {top.memory:.3g} GB/s of memory, {top.fma_f32:.3g} GFLOP/s of f32."
+        return f"Ceilings, by the model: {peak(machine, self.threads):.3g} GFLOP/s of f32."
 
     def of(self, kernel: dojoir.Kernel) -> Bound:
         """The bound of a kernel."""
@@ -69,4 +82,14 @@ class Cards:
         found = dojoir.search.features(kernel, self.sizes)
         seconds = dojoir.search.estimate(kernel, self.sizes, self.target, self.threads)
         counts = ", ".join(f"{found[name]:.3g} {name}" for name in SHOWN if found.get(name))
-        return Bound(f"not timed; estimated {format_seconds(seconds)} from the text: {counts}")
+        least = dojoir.search.floor(kernel, self.sizes, self.target, self.threads)
+        return Bound(
+            f"not timed; estimated {format_seconds(seconds)} from the text: {counts}\n"
+            f"no schedule is faster than {format_seconds(least)}, by the model; "
+            f"it reaches {least / seconds:.0%} of that"
+        )
+
+
+def peak(machine: dojoir.Machine, threads: int) -> float:
+    """The GFLOP/s of a CPU by the model: two sums and products in f32 a cycle and lane, at 3 GHz."""
+    return 4 * machine.vector_bytes / 4 * 3 * max(1, threads)

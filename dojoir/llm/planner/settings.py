@@ -36,7 +36,7 @@ class Settings:
     near: Annotated[float, Within(0, 10)] = 0.9
     turns: Natural = 6
     repairs: Natural = 2
-    listed: Natural = 40
+    listed: Natural = 24
     choices: Natural = 12
     attempts: Count = 5
     timeout: Seconds = 120.0

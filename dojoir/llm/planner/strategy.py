@@ -165,7 +165,7 @@ class Planner:
             }
         asked = Asked(
             state, best, tuple(self.tries.values()), listed, estimates, self.bounds, tuple(self.reflections),
-            plans, self.play.target, self.play.threads, self.play.sizes,
+            plans, self.play.target, self.play.threads, self.play.sizes, self.cards.ceilings,
         )  # fmt: skip
         return self._conversed(state, asked)
 
