@@ -127,20 +127,19 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, p
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    item.stash[BEGAN] = before = tiers.cpu_seconds()
-    done = yield
-    if item.config.option.costs is not None:
-        with open(item.config.option.costs, "a", encoding="utf-8") as file:
-            file.write(f"{tiers.cpu_seconds() - before:.3f} {item.nodeid}\n")
-    return done
-
-
-@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    vars(report)["cpu_seconds"] = tiers.cpu_seconds() - item.stash[BEGAN]
+    if report.when == "call" and not report.skipped:
+        vars(report)["cpu_seconds"] = taken = tiers.cpu_seconds() - item.stash[BEGAN]
+        if item.config.option.costs is not None:
+            with open(item.config.option.costs, "a", encoding="utf-8") as file:
+                file.write(f"{taken:.3f} {item.nodeid}\n")
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[BEGAN] = tiers.cpu_seconds()
 
 
 @pytest.hookimpl(wrapper=True)
