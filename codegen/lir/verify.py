@@ -1,7 +1,7 @@
 """The verifier of lowered programs: what every pass has to leave, and every printer may believe.
 
-Each name is defined before it is used, once at a place, with the type that it is used with; what is assigned again
-was declared; arrays are there where they are used; operands have the types that an operation asks for; inside of a
+Each name is defined before it is used, once at a place, with the type that it is used with. What is assigned again
+was declared. Arrays are there where they are used. Operands have the types that an operation asks for. Inside of a
 launch or of a scope on the cores, what is from outside is among what it captures.
 """
 

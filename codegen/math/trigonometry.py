@@ -244,9 +244,9 @@ def _small_atan(body: Body, z: Expr, rest: Expr, p: Precision) -> Expr:
 
 
 def atan2(body: Body, y: Expr, x: Expr) -> Expr:
-    """The angle of the point (x, y), with the special cases of C99, annex F.9.1.4: atan of the smaller of |x| and
-    |y| through the larger, turned back by an eighth of the circle where it is over tan(π/8); turned into its own
-    eighth then."""
+    """The angle of the point (x, y), with the special cases of C99, annex F.9.1.4. It is atan of the smaller of
+    |x| and |y| through the larger, turned back by an eighth of the circle where it is over tan(π/8). Then it is
+    turned into its own eighth."""
     p = precision.of(x.dtype)
     a, b = body.let("a", x.abs()), body.let("b", y.abs())
     steep = body.let("steep", b > a)

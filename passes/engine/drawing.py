@@ -98,7 +98,7 @@ def draw(
     soon shown to be legal.
 
     They are drawn from the whole `Move.space` of every family and place, for the machine of `target` (by default
-    that of `llvm`): first the family, by `weights` (of those that it names; each one alike without), then the
+    that of `llvm`). First comes the family, by `weights` (of those that it names; each one alike without), then the
     place, then the values. A family is drawn again where it has nothing left, or what it gave is not legal. Moves
     are checked in the order in which they are drawn, and none that is not needed. With the same `rng` the answer
     is the same. `told` is called with each move that was drawn and whether it was shown to be legal. With `listed`

@@ -31,7 +31,7 @@ class Evaluation:
 
     `cases` were compared with the reference. `compared` says of the elements that have one right code how many
     were compared to the bit (`exact`), how many `near` a tie, where the next code is as right, and how many were
-    `left_out`; it is empty where there are none. `digest` is that of the machine code (of the source, where a C
+    `left_out`. It is empty where there are none. `digest` is that of the machine code (of the source, where a C
     compiler made it). `stages` has the seconds that went into each stage: `build`, `verify`, `lease` (waiting for
     others that time), `time`. `reason` says why the status is not ok, and is empty else."""
 

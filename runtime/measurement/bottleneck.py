@@ -1,10 +1,10 @@
 """The bottleneck of a kernel: read off its share of the ceilings, its sizes, and the machine code of its hottest
 loop.
 
-A kernel that neither reaches the memory nor the arithmetic of the machine waits for something else. For the call
-itself, for the thread that has most to do, or, in the loop that computes most, for values that do not fit into
-registers and go to the stack; or for elements that are gathered one by one, or a chain of additions each of which
-waits for the one before.
+A kernel that neither reaches the memory nor the arithmetic of the machine waits for something else. That may be the
+call itself, or the thread that has most to do. In the loop that computes most it is values that do not fit into
+registers and go to the stack, elements that are gathered one by one, or a chain of additions each of which waits
+for the one before.
 """
 
 from __future__ import annotations

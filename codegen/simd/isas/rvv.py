@@ -25,8 +25,8 @@ def _group(bits: int) -> str:
 
 
 def _words(type: Type) -> Mapping[str, str]:
-    """t: the type in names; m: the group; n: the ratio that names the masks; u: the letter of unsigned operations;
-    e: bits of an element; low, high: the least and greatest number; m64: the group for i64 in these lanes."""
+    """t: the type in names; m: the group; n: the ratio that names the masks; u: the letter of unsigned operations.
+    Also e: bits of an element; low, high: the least and greatest number; m64: the group for i64 in these lanes."""
     dtype = type.dtype
     lanes = 1 << (type.lanes - 1).bit_length()
     words = {"n": str(128 // lanes), "m64": _group(lanes * 64), "m8": _group(lanes * 8)}

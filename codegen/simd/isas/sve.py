@@ -25,10 +25,10 @@ _SMALL = {8: "b", 16: "h", 32: "w", 64: "d"}
 
 
 def _words(type: Type) -> Mapping[str, str]:
-    """c: bits of a container; cc: the letter that counts containers; ct: the unsigned integers in them; fixed: the
-    predicate of so many lanes; t: the type in names; ut: the unsigned integers of its width; bits and e: its width,
-    and the letter of that; u, n: unsigned integers and the type itself in C; scale: how offsets count; label: the
-    type in names of functions."""
+    """Of containers, c: bits; cc: the letter that counts them; ct: the unsigned integers in them. Of lanes,
+    fixed: the predicate of so many. Of the type, t: its name; ut: the unsigned integers of its width; bits and e:
+    its width, and the letter of that; u, n: unsigned integers and the type itself in C. Also scale: how offsets
+    count; label: the type in names of functions."""
     dtype = type.dtype
     lanes = 1 << (type.lanes - 1).bit_length()
     container = max(8, 128 // lanes)

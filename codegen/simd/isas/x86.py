@@ -19,8 +19,8 @@ _FLOATS = {"f32": ("ps", ""), "f64": ("pd", "d")}
 
 
 def _words(type: Type) -> Mapping[str, str]:
-    """mm: prefix; width: bits of the register; s, su: suffix of signed and unsigned operations; e: that of set1;
-    si: that of whole registers; type: the C type; mask, all: the type of a mask and one with all lanes."""
+    """mm: prefix; width: bits of the register; s, su: suffix of signed and unsigned operations. Also e: that of
+    set1; si: that of whole registers; type: the C type; mask, all: the type of a mask and one with all lanes."""
     dtype, lanes = type.dtype, type.lanes
     bits = max(128, lanes * dtype.bits)
     wide = "" if bits == 128 else str(bits)

@@ -34,9 +34,10 @@ TALL = 8
 
 @dataclass(frozen=True)
 class Triangle:
-    """A nest `i > j > (…, k > c[i, j] += a * b, …)` whose columns end, or begin, at the row. The place of its scope
-    over rows, the number of the scope over the sum among the children of that over columns, and by how much the
-    columns grow with the row: 1; or -1, where they are counted from the row on, the first so many `ahead` of it."""
+    """A nest `i > j > (…, k > c[i, j] += a * b, …)` whose columns end, or begin, at the row. The place of its
+    scope over rows, the number of the scope over the sum among the children of that over columns, and by how much
+    the columns grow with the row: 1, or -1 where they are counted from the row on. Then the first is so many
+    `ahead` of it."""
 
     rows: Path
     number: int
