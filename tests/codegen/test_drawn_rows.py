@@ -22,6 +22,9 @@ def text_of(draw: random.Random) -> str:
     mask = "{j} <= {i}" if end == "T" and draw.random() < 0.3 else ""
     masked = f"select({mask}, VALUE, -inf)" if mask else "VALUE"
     score = draw.choice(("s[{h}, {i}, {j}]", "s[{h}, {i}, {j}] * 0.125", "0.3 * s[{h}, {i}, {j}]"))
+    biased, in_place = draw.random() < 0.3, draw.random() < 0.4
+    stored = f"s[{{h}}, {{i}}, {{j}}] = {score}" + (" + f32(b[{h}, {i}, {j}])" if biased else "")
+    score = "s[{h}, {i}, {j}]" if biased or in_place else score
     weight = f"exp({masked.replace('VALUE', score)} - m[{{h}}, {{i}}])"
     rounded = f"TYPE({weight} / l[{{h}}, {{i}}])" if divided else f"TYPE({weight})"
     share = draw.choice((1, 1, 2))
@@ -32,18 +35,24 @@ def text_of(draw: random.Random) -> str:
         "END|s[{h}, {i}, {j}] = 0",
         "END|D @d|s[{h}, {i}, {j}] += f32(q[{h}, {i}, {d}]) * f32(k[HEAD, {j}, {d}])",
     ]
+    scores += [f"{columns}|{stored}"] if biased or in_place else []
     total = ["l[{h}, {i}] = 0", f"{columns}|l[{{h}}, {{i}}] += {weight}"]
     weights = [f"{columns}|p[{{h}}, {{i}}, {{j}}] = {rounded}"]
+    factor = "p[{h}, {i}, {r}]"
+    if in_place:  # weights over the scores, rounded where they are multiplied
+        total = ["l[{h}, {i}] = 0", f"{columns}|l[{{h}}, {{i}}] += s[{{h}}, {{i}}, {{j}}]"]
+        weights = [f"{columns}|s[{{h}}, {{i}}, {{j}}] = {weight}"]
+        factor, divided = "TYPE(s[{h}, {i}, {r}])", False
     last = "o[{h}, {i}, {e}]" if divided else "o[{h}, {i}, {e}] / l[{h}, {i}]"
     products = [
         "D @e|o[{h}, {i}, {e}] = 0",
-        f"D @e|{end} @r|o[{{h}}, {{i}}, {{e}}] += f32(p[{{h}}, {{i}}, {{r}}]) * f32(v[HEAD, {{r}}, {{e}}])",
+        f"D @e|{end} @r|o[{{h}}, {{i}}, {{e}}] += f32({factor}) * f32(v[HEAD, {{r}}, {{e}}])",
         f"D @e|y[{{h}}, {{i}}, {{e}}] = TYPE({last})",
     ]
     order = [
         *scores,
         *most,
-        *([*weights, *total] if draw.random() < 0.3 and not divided else [*total, *weights]),
+        *([*weights, *total] if in_place or (draw.random() < 0.3 and not divided) else [*total, *weights]),
         *products,
     ]
     lines: list[str] = []
@@ -55,7 +64,13 @@ def text_of(draw: random.Random) -> str:
     dtype, heads = draw.choice(("bf16", "f16")), share * draw.randint(1, 2)
     length, depth = draw.choice((64, 128, draw.randint(5, 150))), draw.choice((16, 32, 64, 128))
     arrays = [f"in  {name}: TYPE[{heads if name == 'q' else heads // share}, T, D]" for name in "qkv"]
-    arrays += ["out y: TYPE[H, T, D]", "tmp s: f32[H, T, T]", "tmp p: TYPE[H, T, T]", "tmp m: f32[H, T]"]
+    arrays += [
+        *(["in  b: TYPE[H, T, T]"] if biased else []),
+        "out y: TYPE[H, T, D]",
+        "tmp s: f32[H, T, T]",
+        "tmp p: TYPE[H, T, T]",
+        "tmp m: f32[H, T]",
+    ]
     arrays += ["tmp l: f32[H, T]", "tmp o: f32[H, T, D]"]
     fp = draw.choice(("", "", "fp fast\n"))
     text = f"kernel rows(H={heads}, T={length}, D={depth})\n{fp}" + "\n".join([*arrays, "", *lines]) + "\n"

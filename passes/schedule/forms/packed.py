@@ -154,6 +154,7 @@ def _runs(kept: Sequence[int], factors: Sequence[Expr]) -> list[list[int]]:
 def _summed_first(trace: Trace, buffer: str, filled: Spot, first: int, kept: int) -> None:
     """Moves the dimensions of an array along the sum, and the scopes of the nest that fills it, before dimension
     `first`; they stand behind the `kept` ones of the result. It is then filled as its source lies in memory."""
+    outermost = filled.path
     for n in range(kept, len(trace.kernel.buffer(buffer).dims)):
         to, old = first + n - kept, n + 1
         uses = [access for site in trace.kernel.sites for each in site.statement.accesses
@@ -163,7 +164,7 @@ def _summed_first(trace: Trace, buffer: str, filled: Spot, first: int, kept: int
         act(trace, MaterializeDims, buffer, to)
         act(trace, ReuseDims, buffer, old)
         act(trace, DropDim, buffer, old)
-        act(trace, LiftScope, nested(filled)[n], n - to)
+        act(trace, LiftScope, nested(spot(trace, outermost))[n], n - to)
 
 
 def _in_one(trace: Trace, statement: Spot, depth: int, buffers: Sequence[str]) -> None:

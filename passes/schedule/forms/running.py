@@ -8,13 +8,16 @@ was written, is kept beside the row.
 
 from __future__ import annotations
 
+from functools import partial
+
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Extent, Kernel, Path, Scope, Statement
+from dojoir.ir.expressions import parts
+from dojoir.ir.nodes import Access, Condition, Extent, Kernel, Path, Scope, Statement, format_path
 from dojoir.passes.base.move import Formula, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.extents import SetExtent
-from dojoir.passes.loops.joining import JoinScopes
+from dojoir.passes.loops.joining import JoinScopes, SplitScopes
 from dojoir.passes.loops.once import AddScope, RemoveScope
 from dojoir.passes.loops.peeling import Peel
 from dojoir.passes.loops.siblings import SwapSiblings
@@ -28,6 +31,7 @@ from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.rule import UseRule
+from dojoir.passes.values.subexpressions import ExtractSubexpression
 from dojoir.rules.operators import OPERATORS, SUM
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
@@ -63,6 +67,28 @@ class Blocks:
     totals: Spot
     sums: Spot
     inside: Spot
+
+
+def store_running(trace: Trace) -> None:
+    """Stores a running value that a statement in the same scope computes with, as `t += x[j]`, `y[j] = bf16(t)`, in
+    an array: the scope that makes the value is then a scan, and what is made of it a scope behind it."""
+    for site in trace.kernel.sites:
+        if site.statement.accumulation is not None and (path := site.path[:-1]):
+            _ = tried(trace, partial(_stored, scope=path))
+
+
+def _stored(trace: Trace, scope: Path) -> None:
+    """Raises DojoError where a scope is not of that form, or a move is refused."""
+    match trace.kernel.at(scope):
+        case Scope(body=(Statement(total), Statement(_, "=", value))) if not isinstance(value, Access):
+            reads = [number for number, part in enumerate(parts(value)) if part == total]
+        case _:
+            reads = []
+    if not reads or depends(total, trace.kernel.depth_of(scope)):
+        raise ArgumentError(f"the scope at {format_path(scope)} has no running value", "bad-arguments")
+    along = spot(trace, scope)
+    act(trace, ExtractSubexpression, along.child(1), reads[0], fresh_name(trace.kernel, f"{total.buffer}_row"))
+    act(trace, SplitScopes, along, 2)
 
 
 def running(kernel: Kernel, path: Path) -> Running | None:

@@ -35,6 +35,7 @@ from dojoir.passes.schedule.forms.packed import pack_factors
 from dojoir.passes.schedule.forms.parting import is_contraction, part_products
 from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
 from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
+from dojoir.passes.schedule.forms.running import store_running
 from dojoir.passes.schedule.forms.scalars import expand_temporaries, keep_scalars, own_scalars
 from dojoir.passes.schedule.gpu.rows.assigning import assigns_at_data
 from dojoir.passes.schedule.gpu.rows.blocks import blocks_in_threads
@@ -65,6 +66,8 @@ Form = Callable[[Trace], None]
 NEAR = 1.6
 """How near to what no schedule can be faster than a plan must come, by the model, for no other to be looked for."""
 
+FAR = 3.0
+"""How far from that a plan must be for arrays in place of temporaries to be tried, where they show no product."""
 
 GAIN, OPEN_GAIN, CPU_GAIN = 1.15, 1.5, 1.35
 """How much faster by the model a plan must be that is not the usual one: of a CPU the model knows less."""
@@ -211,25 +214,30 @@ class Planner:
 
     def general(self, trace: Trace) -> list[Scheduled]:
         """The same for one version. Temporaries may be what iterations wait for, or hide a product: arrays in their
-        place are tried first where they show one, and else where a loop is left to the host."""
+        place are tried first where they show one, and else where a loop is left to the host or the plan is slow."""
         own = trace.copy()
         own_scalars(own)
         as_plain_scopes(own)
         conditions_to_bounds(own)
         kept, expanded = own.copy(), own.copy()
         keep_scalars(kept)
+        store_running(expanded)
         shows = expand_temporaries(expanded)
-        found = [] if shows else self._forms(kept)
-        if shows or (_waits(found[0].trace.kernel) and len(expanded.steps) > len(own.steps)):
+        found, large = [] if shows else self._forms(kept), list[Scheduled]()
+        floor = floor_seconds(own.kernel, self.machine, self.sizes)
+        is_far = shows or _waits(found[0].trace.kernel) or found[0].seconds > FAR * floor
+        if is_far and len(expanded.steps) > len(own.steps):
             keep_scalars(expanded)
             most = max(MOST_MEMORY, temporary_share(kept.kernel, self.machine, self.sizes))
             for one in self._forms(expanded):
-                if temporary_share(one.trace.kernel, self.machine, self.sizes) <= most:
-                    found.append(replace(one, form=f"{one.form}, temporaries expanded"))
-        floor = floor_seconds(own.kernel, self.machine, self.sizes)
+                fits = temporary_share(one.trace.kernel, self.machine, self.sizes) <= most
+                (found if fits else large).append(replace(one, form=f"{one.form}, temporaries expanded"))
         if shows and (not found or found[0].seconds > NEAR * floor):
             found += self._forms(kept)
-        return sorted(found, key=lambda one: one.seconds)
+        found.sort(key=lambda one: one.seconds)
+        if _waits(found[0].trace.kernel):  # too much memory may be an error; a loop of the host may never end
+            found = sorted([*found, *large], key=lambda one: one.seconds)
+        return found
 
     def _forms(self, trace: Trace) -> list[Scheduled]:
         """The kernel in each of its forms, the best first, of which every move is proved. Where that shows a move

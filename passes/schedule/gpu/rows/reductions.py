@@ -21,12 +21,12 @@ from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.facts.strides import sites_in, step_of
-from dojoir.passes.schedule.forms.nests import Sum, known, runs_along, sum_at, trips
+from dojoir.passes.schedule.forms.nests import Sum, distribute, known, runs_along, sum_at, trips
 from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.gpu.sharing.flat import flattened
 from dojoir.passes.schedule.gpu.sharing.threads import along, grid, shared_among
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import Spot, act, move, stand_alone
+from dojoir.passes.schedule.steps.spots import Spot, act, move, spot, stand_alone
 from dojoir.passes.values.reductions import SplitReduction
 
 WARP_SUM = 1024
@@ -45,7 +45,7 @@ LONG = 64
 SQUARE = 64 * 64
 """How many results a tile of a contraction has, about."""
 
-LONG_PRODUCT, DEPTH = 256, 16
+LONG_PRODUCT, DEPTH, TURN = 256, 16, 64
 """How many terms a part of a contraction should have at least, and of how many all parts should be multiples."""
 
 TILES = 2
@@ -137,15 +137,29 @@ def partial_sums(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
 
 def partial_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Split-K: makes partial results of a contraction whose result has fewer tiles than the machine has
-    multiprocessors, and what adds them up. Returns the nests."""
-    found = sum_at(trace, path)
+    multiprocessors, and what adds them up. Returns the nests, those of what is made of the result too."""
+    others = _apart(trace, path)
+    found = sum_at(trace, others.pop(0).path)
     known(is_contraction(found.site), "a contraction")
     tiles = max(1, found.results // SQUARE)
     known(tiles < machine.multiprocessors, "a result of few tiles")
     terms = prod(map(trips, found.summed))
     known(terms >= 2 * LONG_PRODUCT, "a contraction of long sums")
     wanted = TILES * machine.multiprocessors
-    return _in_parts(trace, found, max(2, min(wanted // tiles, terms // LONG_PRODUCT)), DEPTH)
+    parts = _in_parts(trace, found, max(2, min(wanted // tiles, terms // LONG_PRODUCT)), DEPTH)
+    return [*parts, *others]
+
+
+def _apart(trace: Trace, path: Path) -> list[Spot]:
+    """The nests that a nest becomes where each sum has its own, that of its one contraction first."""
+    count = len(trace.kernel.body)
+    if len(path) == 1:
+        distribute(trace, path)
+    nests = [spot(trace, (path[0] + n, *path[1:])) for n in range(1 + len(trace.kernel.body) - count)]
+    multiplies = [any(map(is_contraction, sites_in(trace.kernel, nest.path))) for nest in nests]
+    known(sum(multiplies) == 1, "a contraction")
+    nests.insert(0, nests.pop(multiplies.index(True)))
+    return nests
 
 
 def _in_parts(trace: Trace, found: Sum, most: int, whole: int = 1) -> list[Spot]:
@@ -159,8 +173,7 @@ def _in_parts(trace: Trace, found: Sum, most: int, whole: int = 1) -> list[Spot]
     pieces = trips(part)
     known(pieces > 1, "a nest of long sums")
     if pieces > most:
-        each = -(-pieces // most)
-        act(trace, Split, part, -(-each // whole) * whole if each >= whole else each)
+        act(trace, Split, part, _size_of_part(pieces, most, whole))
     for _ in found.kept:
         act(trace, SwapScopes, part.around())
     target = found.site.statement.target.buffer
@@ -174,6 +187,18 @@ def _in_parts(trace: Trace, found: Sum, most: int, whole: int = 1) -> list[Spot]
         act(trace, JoinScopes, first, second)
         outer = outer.child(0)
     return [*begun_before, part, together]
+
+
+def _size_of_part(terms: int, most: int, whole: int) -> int:
+    """The size of so many parts of some terms at most: one that divides them, if there are not far fewer parts
+    then, and a multiple of what a tile takes at a time."""
+    least = -(-terms // most)
+    if least < whole:
+        return least
+    least = -(-least // whole) * whole
+    steps = [step for step in (TURN, whole) if step % whole == 0]
+    even = (each for step in steps for each in range(least, 2 * least, whole) if terms % each == each % step == 0)
+    return next(even, least)
 
 
 def _merged(trace: Trace, found: Sum) -> list[Spot]:

@@ -7,9 +7,11 @@ pass that needs scores of one before it computes them again.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from dojoir.ir.affine import Affine
+from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Cast, Const, Extent, Op, Scope, Site, Statement, substitute_iterators
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import Formula, fresh_name
@@ -21,13 +23,18 @@ from dojoir.passes.loops.once import AddScope, RemoveScope
 from dojoir.passes.loops.siblings import SwapSiblings
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.facts.products import HALVES
 from dojoir.passes.schedule.facts.strides import depends, sites_in
 from dojoir.passes.schedule.forms.nests import known
+from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.gpu.sharing.copies import without_ones
+from dojoir.passes.schedule.steps.combinators import make, tried
 from dojoir.passes.schedule.steps.spots import Spot, act, in_two, spot
 from dojoir.passes.storage.dropping import AddDim, DropDim
 from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
+from dojoir.passes.storage.sharing import UnshareBuffer
 from dojoir.passes.storage.staging import Stage
+from dojoir.passes.values.hoisting import Hoist
 from dojoir.passes.values.recomputing import Recompute
 from dojoir.support.frozen import dataclass
 
@@ -106,6 +113,26 @@ class Names(NamedTuple):
     factors: frozenset[str]
 
 
+def store_narrowed(trace: Trace, rows: Spot) -> None:
+    """Stores the factors of products that are rounded to what matrix units multiply where they are used, as in
+    `f32(bf16(p[r])) * f32(v[r, e])`, before the scopes that repeat them."""
+    found = [site.statement for site in sites_in(trace.kernel, rows.path) if is_contraction(site)]
+    for statement in found:
+        site = next(site for site in trace.kernel.sites if site.statement == statement)
+        match statement.value:
+            case Op("mul", (left, right)):
+                factors = [one.arg for one in (left, right) if isinstance(one, Cast)]
+            case _:
+                continue
+        for factor in factors:
+            if isinstance(factor, Cast) and factor.dtype.name in HALVES:
+                read = [part for part in parts(factor) if isinstance(part, Access)]
+                again = [d for d in range(len(site.scopes)) if not any(depends(one, d) for one in read)]
+                known(bool(again), "a factor that a scope repeats")
+                number, own = list(parts(statement.value)).index(factor), fresh_name(trace.kernel, "factor")
+                act(trace, Hoist, spot(trace, site.scope_paths[again[0]]), spot(trace, site.path), number, own)
+
+
 def separate(trace: Trace, around: Spot) -> None:
     """Gives each statement in a scope loops of its own."""
     while True:
@@ -118,6 +145,36 @@ def separate(trace: Trace, around: Spot) -> None:
         if not forks:
             return
         act(trace, SplitScopes, spot(trace, forks[0]), 1)
+
+
+def renamed(trace: Trace, rows: Spot) -> None:
+    """Gives what is computed in place of an array of the rows an array of its own, as `s[j] = exp(s[j] - m)`: each
+    is then a value that a pass can compute again."""
+    while True:
+        own = [name for name in _written_again(trace, rows) if tried(trace, partial(_renamed, name=name))]
+        if not own:
+            return
+
+
+def _written_again(trace: Trace, rows: Spot) -> list[str]:
+    """The temporaries of rows that plain assignments write over what they hold."""
+    found = []
+    for buffer in trace.kernel.buffers:
+        sites = [site for site in trace.kernel.sites if buffer.name in site.statement.buffers]
+        inside = buffer.role == "tmp" and all(is_inside(site.path, rows.path) for site in sites)
+        if (
+            inside
+            and sum(s.statement.target.buffer == buffer.name and not s.statement.accumulation for s in sites) > 1
+        ):
+            found.append(buffer.name)
+    return found
+
+
+def _renamed(trace: Trace, name: str) -> None:
+    """Raises IllegalMove where no assignment begins anew."""
+    found = [one for one in UnshareBuffer.candidates(trace.kernel) if str(one.buffer) == name]
+    known(bool(found), "an array that is written again")
+    make(trace, found[-1])
 
 
 def _nests(rows: Spot) -> list[Nest]:

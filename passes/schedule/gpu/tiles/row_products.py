@@ -18,7 +18,6 @@ from dojoir.backends.machine import Machine
 from dojoir.grammar.instructions import find_instruction
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Access, Cast, Dim, Op, Path
-from dojoir.ir.paths import is_inside
 from dojoir.ir.words import GRID
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
@@ -56,7 +55,9 @@ from dojoir.passes.schedule.gpu.tiles.row_passes import (
     held,
     names_of,
     ordered,
+    renamed,
     separate,
+    store_narrowed,
     tiled,
 )
 from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot
@@ -93,8 +94,10 @@ def row_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Two products in a row on matrix units."""
     *others, rows = nested(spot(trace, path))
     known(len(others) < len(GRID) and len(rows.body) > 1, "rows with several products")
+    store_narrowed(trace, rows)
     known(_products_on_units(trace, rows) > 1, "two products that matrix units have")
     separate(trace, rows)
+    renamed(trace, rows)
     held(trace, rows)
     ordered(trace, rows, names_of(trace, rows))
     names = computed_again(trace, rows)
@@ -138,7 +141,7 @@ class _Shared:
 
 def _on_units(trace: Trace, rows: Spot, passes: Sequence[Spot], names: Names, machine: Machine, tile: Rows) -> None:
     unit = _unit_of(trace, _tile_nests(rows, passes), machine)
-    for buffer in [b.name for b in trace.kernel.buffers if b.role == "tmp"]:
+    for buffer in _own(trace, rows):
         _in_tiles(trace, rows, buffer, tile)
     nests = _tile_nests(rows, passes)
     lefts = _lefts(trace, rows, nests, names, unit, tile)
@@ -150,7 +153,7 @@ def _on_units(trace: Trace, rows: Spot, passes: Sequence[Spot], names: Names, ma
     marks = [mark for copy in filled for mark in copy.spread(trace, [copy.nest], threads)]
     multiplied = [_multiplied(trace, one, unit, tile) for one in wholes if one.summed is not None]
     owned = [_shared(trace, one, tile) for one in wholes if one.summed is None]
-    for buffer in [b.name for b in trace.kernel.buffers if b.role == "tmp" and b.storage == "heap"]:
+    for buffer in [name for name in _own(trace, rows) if trace.kernel.buffer(name).storage == "heap"]:
         _in_registers(trace, buffer, names, tile)
     used = [(one.spelled, unit.product) for one in multiplied]
     for one in multiplied:
@@ -166,6 +169,12 @@ def _on_units(trace: Trace, rows: Spot, passes: Sequence[Spot], names: Names, ma
         act(trace, Unroll, scope.around())
     for own in owned:
         _marked(trace, own)
+
+
+def _own(trace: Trace, rows: Spot) -> list[str]:
+    """The temporaries that rows use."""
+    used = {name for site in sites_in(trace.kernel, rows.path) for name in site.statement.buffers}
+    return [buffer.name for buffer in trace.kernel.buffers if buffer.role == "tmp" and buffer.name in used]
 
 
 def _tile_nests(rows: Spot, passes: Sequence[Spot]) -> list[Nest]:
@@ -208,8 +217,6 @@ def _unit_of(trace: Trace, nests: Sequence[Nest], machine: Machine) -> Unit:
 def _in_tiles(trace: Trace, rows: Spot, name: str, tile: Rows) -> None:
     """Gives a temporary of the rows storage for what a block has of it at a time."""
     sites = [site for site in trace.kernel.sites if name in site.statement.buffers]
-    if not any(is_inside(site.path, rows.path) for site in sites):
-        return
     known(only_here(trace, name, rows), "temporaries of the rows alone")
     site = sites[0]
     access = next(a for a in site.statement.accesses if a.buffer == name)
@@ -292,7 +299,8 @@ def _whole(
         sizes = [rows.height, *(WIDTH if is_along else _extent(nest, depth) for depth in nest.loops)]
         guard = whole_nest(trace, [row, *others], sizes)
         if guard is not None and trace.kernel.buffer(statement.target.buffer).role == "tmp" and statement.op == "=":
-            (zeros_beside if statement.target.buffer in names.factors else computed_whole)(trace, guard)
+            ends = any(trace.kernel.buffer(read.buffer).role != "tmp" for read in statement.term_reads)
+            (zeros_beside if ends or statement.target.buffer in names.factors else computed_whole)(trace, guard)
         return [_Whole(row, others[0] if others else None)]
     kept, summed = sorted(others, key=lambda scope: scope.depth != product.kept)
     is_outer = product.left.buffer in lefts
