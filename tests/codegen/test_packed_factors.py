@@ -63,7 +63,7 @@ def test_others_stay(text: str) -> None:
 
 def text_of(draw: random.Random) -> str:
     """A sum over windows, or of values that are computed, in some order of dimensions, types and spellings."""
-    kind = draw.choice(("window", "window", "codes", "bytes"))
+    kind = draw.choice(("window", "window", "codes", "bytes", "gradient"))
     n, rows, columns, terms = (draw.randint(2, 6) for _ in range(4))
     stride, taps, dtype = draw.choice((1, 1, 2)), draw.randint(1, 4), draw.choice(("f16", "bf16"))
     scalar, begins = draw.random() < 0.5, draw.choice(("0", "b[{d}]"))
@@ -77,6 +77,12 @@ def text_of(draw: random.Random) -> str:
         if draw.random() < 0.3:
             arrays = f"in  x: {dtype}[{n}, {stride * columns + taps}, {terms}]\n" + arrays[arrays.index("in  w") :]
             value = value.replace(f"{{c}}, {at}", f"{at}, {{c}}")
+        if draw.random() < 0.3:
+            arrays = arrays.replace(f"w: {dtype}[{rows}, {terms}, {taps}]", f"w: {dtype}[{taps}, {terms}, {rows}]")
+            value = value.replace("w[{d}, {c}, {v}]", "w[{v}, {c}, {d}]")
+    elif kind == "gradient":  # of the weights of a window: a sum over all places
+        arrays = f"in  x: {dtype}[{terms}, {columns}, {n + taps}]\nin  w: {dtype}[{terms}, {rows}, {taps}]\n"
+        value = "f32(x[{c}, {p}, {n} + {v}]) * f32(w[{c}, {d}, {v}])"
     elif kind == "codes":
         arrays = f"in  x: {dtype}[{n}, {columns}, {terms * taps}]\nin  w: u8[{rows}, {terms * taps}]\n"
         arrays += f"in  s: f32[{rows}, {terms}]\n"
@@ -86,8 +92,12 @@ def text_of(draw: random.Random) -> str:
         arrays = f"in  x: i8[{n}, {columns}, {terms}, {taps}]\nin  w: i8[{terms}, {taps}, {rows}]\n"
         value = "i32(x[{n}, {p}, {c}, {v}]) * i32(w[{c}, {v}, {d}])"
     out = "i32" if kind == "bytes" else "f32"
-    lines = [f"{n} @n", f"| {rows} @d", f"| | {columns} @p", f"| | | {target} = {begins}", f"| | | {terms} @c"]
-    lines += [f"| | | | {taps} @v", f"| | | | | {target} += {value}"]
+    kept = [f"{n} @n", f"{rows} @d", f"{columns} @p"]
+    if draw.random() < 0.3:
+        kept = [kept[0], kept[2], kept[1]]
+    sums = [f"{terms} @c", f"{taps} @v"][:: draw.choice((1, -1))]
+    lines = [kept[0], f"| {kept[1]}", f"| | {kept[2]}", f"| | | {target} = {begins}", f"| | | {sums[0]}"]
+    lines += [f"| | | | {sums[1]}", f"| | | | | {target} += {value}"]
     lines += ["| | | y[{n}, {d}, {p}] = 2 * t"] if scalar else []
     arrays += f"in  b: {out}[{rows}]\nout y: {out}[{n}, {rows}, {columns}]\n" + (
         f"tmp t: {out}\n" if scalar else ""

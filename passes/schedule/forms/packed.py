@@ -125,7 +125,8 @@ def _packed(trace: Trace, site: Site) -> None:
         packed.append(own)
     for _ in range(len(site.scopes) - len(kept) - 1):
         _in_one(trace, statement, len(kept), packed)
-    runs = [run for run in runs if len(run) > 1]
+    targets = [one.statement.target for one in sites_in(trace.kernel, nest.path)]
+    runs = [run for run in runs if len(run) > 1 and all(_lie_together(target, run) for target in targets)]
     written = {site.statement.target.buffer for site in sites_in(trace.kernel, nest.path)} if runs else set()
     for name in sorted(written):
         if trace.kernel.buffer(name).role == "tmp":
@@ -149,6 +150,15 @@ def _runs(kept: Sequence[int], factors: Sequence[Expr]) -> list[list[int]]:
         alike = found and all(_along(factor, d) == _along(factor, found[-1][0]) for factor in factors)
         found = [*found[:-1], [*found[-1], d]] if alike else [*found, [d]]
     return found
+
+
+def _lie_together(target: Access, run: Sequence[int]) -> bool:
+    """Whether the dimensions of a result along a run of scopes follow one another."""
+    along = [
+        [n for n, index in enumerate(target.indices) if isinstance(index, Affine) and depth in index.iterators]
+        for depth in run
+    ]
+    return all(len(dims) == 1 and dims[0] == along[0][0] + k for k, dims in enumerate(along))
 
 
 def _summed_first(trace: Trace, buffer: str, filled: Spot, first: int, kept: int) -> None:

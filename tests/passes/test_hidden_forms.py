@@ -1,0 +1,131 @@
+"""Texts whose form a structure sees only after another step: a factor twice, a result that is converted, rows that
+are computed in place, a running value that is rounded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from narrow_products import drawn, numbers
+from on_harness import run
+
+import dojoir
+from dojoir.backends.machine import MACHINES
+from dojoir.passes.schedule.forms.running import store_running
+from dojoir.passes.schedule.gpu.rows.reductions import partial_products
+from dojoir.passes.schedule.gpu.tiles.matrix_units import small_matrix_tiles
+
+CUDA = MACHINES["cuda"]
+
+GRAM = """kernel gram(N = 96, K = 64)
+fp reassoc
+in  a: bf16[N, K]
+out c: f32[N, N]
+
+N @i
+| N @j
+| | c[{i}, {j}] = 0
+| | K @k
+| | | c[{i}, {j}] += f32(a[{i}, {k}]) * f32(a[{j}, {k}])
+"""
+
+
+def test_a_matrix_times_its_own_transpose_is_on_units() -> None:
+    before = dojoir.parse(GRAM)
+    trace = dojoir.Trace(before)
+    assert small_matrix_tiles(trace, (0,), CUDA) == [] and "use(mma_" in dojoir.to_text(trace.kernel)
+    given = drawn(before, 1)
+    wanted = np.zeros((96, 96), np.float32)
+    dojoir.compile(before, "llvm")(**given, c=wanted)
+    assert np.allclose(run(trace.kernel, given, {})["c"].reshape(96, 96), wanted, rtol=1e-4, atol=1e-3)
+
+
+LONG = """kernel long(N = 24, M = 40, K = TERMS)
+fp reassoc
+in  a: f16[N, K]
+in  b: f16[K, M]
+out c: f16[N, M]
+tmp t: f32[N, M]
+
+N @i
+| M @j
+| | t[{i}, {j}] = 0
+| | K @k
+| | | t[{i}, {j}] += f32(a[{i}, {k}]) * f32(b[{k}, {j}])
+| | c[{i}, {j}] = f16(2 * t[{i}, {j}])
+"""
+
+
+@pytest.mark.parametrize("terms, even", [(2048, True), (3 * 1001, False)])
+def test_a_product_in_parts_whose_result_is_converted(terms: int, even: bool) -> None:
+    before = dojoir.parse(LONG.replace("TERMS", str(terms)))
+    trace = dojoir.Trace(before)
+    assert [len(nest.path) for nest in partial_products(trace, (0,), CUDA)] == [1] * 4
+    text = dojoir.to_text(trace.kernel)
+    assert "t_part" in text and ("min(" not in text) == even and dojoir.certify(trace)
+    found, given = [], drawn(before, terms)
+    for kernel in (before, trace.kernel):
+        found.append(np.zeros((24, 40), np.float16))
+        dojoir.compile(kernel, "llvm")(**given, c=found[-1])
+    assert np.allclose(*(numbers(one, "f16") for one in found), rtol=2**-9, atol=2**-7)
+
+
+RUNNING = """kernel running(N = 5, M = 33)
+in  x: f16[N, M]
+out y: f16[N, M]
+tmp t: f32
+
+N @i
+| t = 0
+| M @j
+| | t OP f32(x[{i}, {j}])
+| | y[{i}, {j}] = VALUE
+"""
+
+
+@pytest.mark.parametrize("op", ["+=", "max="])
+@pytest.mark.parametrize("value", ["f16(t)", "f16(2 * t + 1)", "f16(t * f32(x[{i}, {j}]))"])
+def test_a_running_value_that_is_rounded_is_a_scan_and_a_scope_behind_it(op: str, value: str) -> None:
+    before = dojoir.parse(RUNNING.replace("OP", op).replace("VALUE", value))
+    trace = dojoir.Trace(before)
+    store_running(trace)
+    assert dojoir.to_text(trace.kernel).count("| 33 @") == 2 and dojoir.certify(trace)
+    found, given = [], drawn(before, 3)
+    for kernel in (before, trace.kernel):
+        found.append(np.zeros((5, 33), np.float16))
+        dojoir.compile(kernel, "llvm")(**given, y=found[-1])
+    assert np.array_equal(*(numbers(one, "f16") for one in found))
+
+
+@pytest.mark.parametrize("value", ["t", "f16(x[{i}, {j}])"])
+def test_other_running_values_stay(value: str) -> None:
+    trace = dojoir.Trace(
+        dojoir.parse(RUNNING.replace("OP", "+=").replace("VALUE", value).replace("y: f16", "y: f32"))
+    )
+    store_running(trace)
+    assert trace.moves == ()
+
+
+ROWS = """kernel rows(T = 4096, D = 4)
+in  q: f32[T, D]
+out y: f32[T, D]
+tmp s: f32[T]
+tmp m: f32
+
+T @i
+| m = -inf
+| T @j
+| | s[{j}] = 0
+| | D @d
+| | | s[{j}] += q[{i}, {d}] * q[{j}, {d}]
+| | m max= s[{j}]
+| D @e
+| | y[{i}, {e}] = 0
+| | T @r
+| | | y[{i}, {e}] += exp(s[{r}] - m) * q[{r}, {e}]
+"""
+
+
+def test_no_loop_is_left_to_the_host_where_temporaries_are_large() -> None:
+    """The scores of all rows are 256 times what the arguments are: much, but a plan without them never ends."""
+    kernel = dojoir.optimize(dojoir.parse(ROWS), "cuda").kernel
+    assert all(node.marks for node in kernel.body)
