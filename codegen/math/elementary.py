@@ -82,7 +82,6 @@ FAST: Mapping[str, Elementary] = {
 
 
 HARDWARE: Mapping[str, Elementary] = {
-    "exp": Elementary(hardware.exp, {F32: 4.6}),
     "exp2": Elementary(hardware.exp2, {F32: 4.5}),
     "rsqrt": Elementary(hardware.rsqrt, {F32: 2.5}),
 }
@@ -96,7 +95,7 @@ def function(
     """The elementary function `name` (one of `FUNCTIONS`, or of `OF_TWO` with two arguments) on f32 or f64 lanes.
 
     It calls no other and is named like `exp_f32x16`. `fast` gives the cheaper one (`exp_fast_f32x16`) where there
-    is one, and else the same as without; so does `approximates` with that of the hardware (`exp_approx_f32`).
+    is one, and else the same as without; so does `approximates` with that of the hardware (`exp2_approx_f32`).
     `scales` says that the target has `ldexp`.
     """
     chosen, arguments = (OF_TWO[name], ("x", "y")) if name in OF_TWO else (FUNCTIONS[name], ("x",))

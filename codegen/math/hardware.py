@@ -7,8 +7,7 @@ the special values of the functions. What is made of them here adds its own erro
 
 from __future__ import annotations
 
-from dojoir.codegen.lir.notation import Body, Expr, fma
-from dojoir.codegen.math.precision import SINGLE as P
+from dojoir.codegen.lir.notation import Body, Expr
 
 
 def exp2(_: Body, x: Expr) -> Expr:
@@ -19,12 +18,3 @@ def exp2(_: Body, x: Expr) -> Expr:
 def rsqrt(_: Body, x: Expr) -> Expr:
     """The instruction."""
     return x.approx_rsqrt()
-
-
-def exp(body: Body, x: Expr) -> Expr:
-    """2ᵗ (1 + s ln 2) where t + s = x log₂e and s is what the rounded t leaves of it, 9e-6 at most: without it the
-    error would grow with |x| to 60 ulp. At the ends x is clamped, so that s is a number, and 2ᵗ is 0 or inf."""
-    clamped = body.let("clamped", x.at_least(-104.0).at_most(89.0))
-    t = body.let("t", clamped * P.log2_e)
-    s = fma(clamped, P.log2_e_rest, fma(clamped, P.log2_e, -t))
-    return t.approx_exp2() * fma(s, P.ln2, 1.0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import both, compare, known, level
 from dojoir.codegen.lir.program import Type, Value, Var
@@ -15,7 +17,8 @@ from dojoir.codegen.lower.access.nibbles import halves
 from dojoir.codegen.lower.access.state import Block, Unit
 from dojoir.codegen.math import elementary as mathlib
 from dojoir.codegen.math.division import division
-from dojoir.ir.dtypes import I64, DType
+from dojoir.codegen.math.precision import SINGLE
+from dojoir.ir.dtypes import F32, I64, DType
 from dojoir.sets.failing import is_count, is_never_0, is_positive, may_fail
 from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
 
@@ -148,9 +151,19 @@ def operate(unit: Unit, name: str, dtype: DType, *args: Value) -> Value:
         case _, (left, right) if name in BINARY:
             return lir.Binary(kind, combination(unit, name, dtype), left, right, of_data=dtype == I64)
     target = unit.target
+    if name == "exp" and dtype == F32 and unit.fast and target.approximates:
+        name, values = "exp2", [_times(values[0], SINGLE.log2_e)]
     return call(
         unit, mathlib.function(name, kind, unit.fast, target.scales, unit.fast and target.approximates), *values
     )
+
+
+def _times(value: Value, factor: float) -> Value:
+    """A value times a factor, by one multiplication where the value is a multiple of a number."""
+    match value:
+        case lir.Binary(op="mul", left=lir.Const(value=known), right=other):
+            return lir.Binary(value.type, "mul", lir.Const(value.type, float(np.float32(known * factor))), other)
+    return lir.Binary(value.type, "mul", value, lir.Const(value.type, factor))
 
 
 def extreme(kind: Type, op: str, left: Value, right: Value) -> Value:
@@ -171,4 +184,6 @@ def combination(unit: Unit, name: str, dtype: DType) -> str:
     """The LIR operation for an operation of the language: `fp fast` does not ask where a NaN goes."""
     if name in BITS:
         return BITS[name]
-    return f"{name}_fast" if name in ("min", "max") and dtype.is_float and unit.fast else name
+    if name not in ("min", "max") or not dtype.is_float or not unit.fast:
+        return name
+    return f"{name}_number" if unit.target.approximates and dtype == F32 else f"{name}_fast"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import prod
 from typing import Protocol
 
 from dojoir.codegen.lir import program as lir
@@ -120,7 +121,8 @@ class Combining:
                 arrays.append(self._array(scopes, collective, var))
                 self._in_memory(collective, phase, arrays[-1], op, var)
             else:
-                self._by_shuffles(op, var, collective.width, collective.width)
+                every = prod(self.nest.extents) % self.threads.warp == 0
+                self._by_shuffles(op, var, collective.width, self.threads.warp if every else collective.width)
             self._into(scopes, collective, phase, statement, var)
         return arrays
 
@@ -130,14 +132,14 @@ class Combining:
 
     def _by_shuffles(self, op: str, var: Var, width: int, together: int) -> None:
         """Over each group of `width` threads, a power of two, of the `together` that run this together. Exchanged
-        pairs give the same in both threads, but for the max and min that do not ask for the sign of 0: there all
-        take that of the first."""
+        pairs give the same in both threads, but for comparisons, which do not ask for the sign of 0: there all
+        take that of the first. The instructions of a GPU order zeros."""
         distance = width // 2
         while distance:
             self._combine(op, var, Shuffle("xor", var, integer(distance), together))
             distance //= 2
         if width > 1 and var.type.dtype.is_float and op.endswith("_fast"):
-            self.block.emit(lir.Assign(var, Shuffle("first", var, integer(0), together)))
+            self.block.emit(lir.Assign(var, Shuffle("first", var, integer(0), width)))
 
     def _array(self, scopes: DeviceLowering, collective: Collective, var: Var) -> lir.Array:
         assert self.state.device is not None
@@ -361,7 +363,7 @@ def _memory(where: object) -> Memory:
 
 
 def _plain(op: str) -> str:
-    return op.removesuffix("_fast")
+    return op.removesuffix("_fast").removesuffix("_number")
 
 
 def _uses(inner: Block, lets: Block) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from dojoir.ir.affine import Affine
+from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Cast, Const, Extent, Op, Scope, Site, Statement, substitute_iterators
 from dojoir.ir.paths import is_inside
@@ -28,6 +28,7 @@ from dojoir.passes.schedule.facts.strides import depends, sites_in
 from dojoir.passes.schedule.forms.nests import known
 from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.gpu.sharing.copies import without_ones
+from dojoir.passes.schedule.gpu.tiles.operands import COLUMNS
 from dojoir.passes.schedule.steps.combinators import make, tried
 from dojoir.passes.schedule.steps.spots import Spot, act, in_two, spot
 from dojoir.passes.storage.dropping import AddDim, DropDim
@@ -36,6 +37,7 @@ from dojoir.passes.storage.sharing import UnshareBuffer
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.hoisting import Hoist
 from dojoir.passes.values.recomputing import Recompute
+from dojoir.passes.values.reductions import SplitReduction
 from dojoir.support.frozen import dataclass
 
 WIDTH = 64
@@ -194,13 +196,36 @@ def names_of(trace: Trace, rows: Spot) -> Names:
         for nest in nests:
             key = [d for d in nest.loops for a in nest.statement.accesses if a.buffer in scores and depends(a, d)]
             target = nest.statement.target
-            if any(depends(target, d) for d in key) and nest.product is None:
+            if any(_goes_along(target, d) for d in key) and nest.product is None:
                 scores.add(target.buffer)
     results = frozenset(
         n.statement.target.buffer for n in products if (p := n.product) and p.left.buffer in factors
     )
     known(all(trace.kernel.buffer(name).role == "tmp" for name in (*scores, *results)), "scores of a kernel's own")
     return Names(frozenset(scores), results, factors)
+
+
+def _goes_along(access: Access, depth: int) -> bool:
+    """Whether an access is to another element in each iteration of a scope."""
+    return any(isinstance(index, Affine) and index.coefficient(Iter(depth)) for index in access.indices)
+
+
+def in_parts(trace: Trace, rows: Spot) -> None:
+    """Sums up along scores in parts, one for each of COLUMNS columns side by side. A thread has some by itself, and
+    those that share a row put theirs together once, behind the last block."""
+    names, number = names_of(trace, rows), 0
+    while number < len(rows.body):
+        nest = Nest(rows.child(number), rows.depth)
+        number += 1
+        statement, loops = nest.statement, nest.loops
+        if statement.accumulation is None or len(loops) != 1 or columns_of(nest, names) != loops[0]:
+            continue
+        most = nest.node.scope.constant_bound
+        if not depends(statement.target, loops[0]) and (most is None or most > COLUMNS):
+            part = fresh_name(trace.kernel, f"{statement.target.buffer}_part")
+            act(trace, SplitReduction, nest.node, statement.target.buffer, part, Affine.constant(COLUMNS))
+            _of_each_row(trace, rows, part)
+            number += 2
 
 
 def held(trace: Trace, rows: Spot) -> None:
@@ -237,6 +262,14 @@ def ordered(trace: Trace, rows: Spot, names: Names) -> None:
             for at in range(n, first, -1):
                 act(trace, SwapSiblings, rows.child(at - 1))
             first += 1
+    for n in reversed(range(len(rows.body))):  # what puts parts together stands where its result is used
+        nest = Nest(rows.child(n), rows.depth)
+        target = nest.statement.target.buffer
+        if nest.statement.accumulation is None or nest.product is not None or columns_of(nest, names) is not None:
+            continue
+        while n + 1 < len(rows.body) and target not in Nest(rows.child(n + 1), rows.depth).statement.buffers:
+            act(trace, SwapSiblings, rows.child(n))
+            n += 1
 
 
 def _passes(rows: Spot, names: Names) -> list[list[Nest]]:

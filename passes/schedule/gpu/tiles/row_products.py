@@ -17,7 +17,7 @@ from typing import NamedTuple
 from dojoir.backends.machine import Machine
 from dojoir.grammar.instructions import find_instruction
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Access, Cast, Dim, Op, Path
+from dojoir.ir.nodes import Access, Cast, Dim, Extent, Op, Path
 from dojoir.ir.words import GRID
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
@@ -53,6 +53,7 @@ from dojoir.passes.schedule.gpu.tiles.row_passes import (
     columns_of,
     computed_again,
     held,
+    in_parts,
     names_of,
     ordered,
     renamed,
@@ -99,6 +100,7 @@ def row_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     separate(trace, rows)
     renamed(trace, rows)
     held(trace, rows)
+    in_parts(trace, rows)
     ordered(trace, rows, names_of(trace, rows))
     names = computed_again(trace, rows)
     tile = _rows_of(trace, rows, others, machine)
@@ -269,7 +271,7 @@ def _lefts(
 
 def _extent(nest: Nest, depth: int) -> int:
     extent = nest.site.scopes[depth].extent.constant
-    known(extent is not None and extent % ROWS == 0 and extent <= MOST, "rows of tiles")
+    known(extent is not None and (extent % ROWS == 0 or extent == COLUMNS) and extent <= MOST, "rows of tiles")
     assert extent is not None
     return extent
 
@@ -350,6 +352,10 @@ def _shared(trace: Trace, one: _Whole, tile: Rows) -> _Shared:
     if one.column is None:
         arranged(trace, [warps, *rows, i1, i0])
         return _Shared(warps, (*rows, i1), (i0,), ())
+    if one.column.scope.extent == Extent((Affine.constant(COLUMNS),)):  # parts of sums
+        j1, j0 = parts(trace, one.column, 2)
+        arranged(trace, [warps, *rows, i1, i0, j1, j0])
+        return _Shared(warps, (*rows, i1), (i0, j1), (j0,))
     columns, j1, j0 = parts(trace, one.column, COLUMNS, 2)
     arranged(trace, [warps, *rows, i1, i0, j1, *([one.terms] if one.terms is not None else []), columns, j0])
     return _Shared(warps, (*rows, i1), (i0, j1), (columns, j0))
@@ -365,9 +371,11 @@ def _in_registers(trace: Trace, name: str, names: Names, tile: Rows) -> None:
     dims = [d for d, dim in enumerate(trace.kernel.buffer(name).dims) if _is_stored(dim)]
     if len(dims) == 2:
         is_factor = name in names.factors
-        across = (ROWS, 8, 2) if is_factor else (COLUMNS, 2)
+        is_part = trace.kernel.buffer(name).dims[dims[1]].extent == Affine.constant(COLUMNS)
+        across = (ROWS, 8, 2) if is_factor else (COLUMNS, 2)[is_part:]
         rows, columns, order = _FACTOR if is_factor else _RESULT
         named = [part for part in rows if part != "r" or tile.own > ROWS]
+        columns = columns[is_part:]
         laid = [part for part in order if part in (*named, *columns)]
         lay_out(trace, name, dims[0], tile.parts, dims[1], across, (tuple(named), columns, tuple(laid)))
     else:
@@ -388,8 +396,9 @@ def _marked(trace: Trace, own: _Shared) -> None:
     for lane in own.lanes:
         act(trace, Bind, lane, "lane")
     if own.columns:
-        columns, pair = own.columns
-        act(trace, Unroll, columns)
+        *blocks, pair = own.columns
+        for columns in blocks:
+            act(trace, Unroll, columns)
         (site, *_) = sites_in(trace.kernel, pair.path)
         stored = trace.kernel.buffer(site.statement.target.buffer).role != "tmp"
         if stored and lanes_at_most(pair, 2) == 2:
