@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 import islpy as isl
@@ -349,11 +349,23 @@ class Threads:
         for phase in launched.phases:
             if phase.is_warp_code:
                 self._refuse_between_warps(phase)
+            every = phase.lanes if phase.is_warp_code and phase.nest.threads > 1 else launched.threads
             for nest in phase.groups if phase.is_warp_code else (phase.nest,):
-                for collective in self._in_nest(nest):
+                for collective in map(partial(self._for_all, every), self._in_nest(nest)):
                     if phase.is_warp_code and not collective.width:
                         self._refuse_lanes_apart(collective)
                     yield collective
+
+    def _for_all(self, every: int, collective: Collective) -> Collective:
+        """A collective into a variable that each of `every` threads has: where it is one for all of them, those that
+        have no iteration take part, with what adds nothing, since they may read the result."""
+        nest = collective.nest
+        moving = {d for d, extent in zip(nest.depths, nest.extents, strict=True) if extent > 1}
+        (name,) = {site.statement.target.buffer for site in self.kernel.sites if site.path == collective.paths[0]}
+        own = self.kernel.buffer(name).storage in ("reg", "stack")
+        if not own or not moving.issubset(collective.depths) or not collective.width:
+            return collective
+        return replace(collective, width=max(every, collective.width))
 
     def _refuse_between_warps(self, phase: Phase) -> None:
         """Raises KernelError where block scopes with warp code inside accumulate into an element that several warps
