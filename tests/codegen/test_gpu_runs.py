@@ -52,7 +52,13 @@ def test_functions_of_the_hardware(target: str) -> None:
     with np.errstate(all="ignore"):
         for name, expected in (("a", np.exp(x)), ("b", np.exp2(x)), ("c", 1 / np.sqrt(x))):
             normal = ~(np.abs(expected) < np.finfo("f4").tiny)
-            np.testing.assert_allclose(found[name][normal], expected[normal], rtol=5e-7)
+            far = (4.5 + 0.7 * np.abs(x[normal]) if name == "a" else 4.5) * np.finfo(
+                "f4"
+            ).eps  # as docs/targets.md says
+            got, exact = found[name][normal].astype("f8"), expected[normal].astype("f8")
+            assert np.all(
+                (np.abs(got - exact) <= far * np.abs(exact)) | (got == exact) | np.isnan(got) & np.isnan(exact)
+            )
             np.testing.assert_allclose(found[name][~normal], 0, atol=np.finfo("f4").tiny)
 
 

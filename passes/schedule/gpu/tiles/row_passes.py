@@ -213,6 +213,8 @@ def _goes_along(access: Access, depth: int) -> bool:
 def in_parts(trace: Trace, rows: Spot) -> None:
     """Sums up along scores in parts, one for each of COLUMNS columns side by side. A thread has some by itself, and
     those that share a row put theirs together once, behind the last block."""
+    if trace.kernel.fp == "strict":
+        return
     names, number = names_of(trace, rows), 0
     while number < len(rows.body):
         nest = Nest(rows.child(number), rows.depth)
