@@ -152,7 +152,7 @@ def operate(unit: Unit, name: str, dtype: DType, *args: Value) -> Value:
             return lir.Binary(kind, combination(unit, name, dtype), left, right, of_data=dtype == I64)
     target = unit.target
     if name == "exp" and dtype == F32 and unit.fast and target.approximates:
-        name, values = "exp2", [_times(values[0], SINGLE.log2_e)]
+        name, values = "exp2", (_times(values[0], SINGLE.log2_e),)
     return call(
         unit, mathlib.function(name, kind, unit.fast, target.scales, unit.fast and target.approximates), *values
     )

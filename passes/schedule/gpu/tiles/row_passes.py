@@ -174,7 +174,8 @@ def _written_again(trace: Trace, rows: Spot) -> list[str]:
 
 def _renamed(trace: Trace, name: str) -> None:
     """Raises IllegalMove where no assignment begins anew."""
-    found = [one for one in UnshareBuffer.candidates(trace.kernel) if str(one.buffer) == name]
+    listed = (one for one in UnshareBuffer.candidates(trace.kernel) if isinstance(one, UnshareBuffer))
+    found = [one for one in listed if str(one.buffer) == name]
     known(bool(found), "an array that is written again")
     make(trace, found[-1])
 

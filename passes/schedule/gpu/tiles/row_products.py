@@ -361,8 +361,10 @@ def _shared(trace: Trace, one: _Whole, tile: Rows) -> _Shared:
     return _Shared(warps, (*rows, i1), (i0, j1), (columns, j0))
 
 
-_RESULT = ("w", "r", "i1", "i0"), ("c", "j1", "j0"), ("w", "r", "c", "i0", "j1", "i1", "j0")
-_FACTOR = ("w", "r", "i1", "i0"), ("k", "k1", "kq", "k0"), ("w", "r", "k", "i0", "kq", "k1", "i1", "k0")
+_Laid = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+
+_RESULT: _Laid = ("w", "r", "i1", "i0"), ("c", "j1", "j0"), ("w", "r", "c", "i0", "j1", "i1", "j0")
+_FACTOR: _Laid = ("w", "r", "i1", "i0"), ("k", "k1", "kq", "k0"), ("w", "r", "k", "i0", "kq", "k1", "i1", "k0")
 """The parts of rows and of columns of a tile, and their order, of what products give and of what they take."""
 
 
