@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from random import Random
 
 import numpy as np
@@ -185,7 +186,8 @@ def test_random_kernels_have_strides_that_cancel() -> None:
                 return True
         return False
 
-    assert sum(cancels(runnable_kernel(Random(seed))) for seed in range(2000)) >= 10
+    found = (seed for seed in range(2000) if cancels(runnable_kernel(Random(seed))))
+    assert len([*islice(found, 10)]) == 10
 
 
 def test_conditions_inside_of_each_other_are_not_all_asked_outside() -> None:

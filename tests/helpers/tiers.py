@@ -3,10 +3,10 @@
 A family is a test function with its cases. The drawn tier runs as many of them as meet every value of every axis,
 and every pair of values where there are three axes or more, and a share of the rest, an eighth. Of what takes long
 (`long.txt`) it runs a share alone, of all cases that take as many seconds together, spread evenly over their
-families: an eighth of those that take up to a second, a sixteenth of those up to two, and so on to a 96th. Of what
-always runs (WHOLE), blocks of a campaign that takes long are drawn too, at least one. Which ones hangs on the seed
-alone: the number of commits of the checkout, so that an unchanged tree runs the same cases, and eight commits one
-after another run all that takes no more than a second, 96 the rest. A test or a file that is named on the command
+families: an eighth of those that take up to 0.7 seconds, a sixteenth of those up to 1.4, and so on to a 128th. Of
+what always runs (WHOLE), blocks of a campaign that takes long are drawn too, at least one. Which ones hangs on the
+seed alone: the number of commits of the checkout, so that an unchanged tree runs the same cases, and eight commits
+one after another run all that takes no more than that, 128 the rest. A test or a file that is named on the command
 line runs whole, unless a share is given.
 
     python -m pytest -n 2 -m thorough --costs costs.txt && python tests/helpers/tiers.py costs.txt
@@ -45,8 +45,11 @@ SHARE = Fraction(1, 8)
 SECONDS = 0.12
 """A family takes long if a case of it takes more CPU time than this."""
 
-MOST_SECONDS = 12
-"""What takes longer is drawn as often as what takes this long."""
+STEP = 0.7
+"""The share falls by these seconds: of what takes up to one of them an eighth, up to two a sixteenth."""
+
+MOST_STEPS = 16
+"""What takes more of them is drawn as often as what takes so many."""
 
 TABLE = HELPERS / "long.txt"
 
@@ -86,7 +89,7 @@ def chosen(cases: Iterable[Case], long: Mapping[str, float], seed: int, share: F
     together: dict[str | int, list[Case]] = defaultdict(list)
     for case in cases:
         is_long = case.family in long and not case.is_whole
-        together[max(1, min(MOST_SECONDS, ceil(long[case.family]))) if is_long else case.family].append(case)
+        together[max(1, min(MOST_STEPS, ceil(long[case.family] / STEP))) if is_long else case.family].append(case)
     names = set()
     for group, its in together.items():
         if share == 1 or (its[0].is_whole and not _are_blocks(its, long)):

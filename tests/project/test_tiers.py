@@ -65,14 +65,14 @@ def test_what_takes_long_is_drawn_together_and_evenly() -> None:
 
 
 def test_what_takes_longer_is_drawn_less_often_and_comes_round() -> None:
-    seconds = {"half": 0.5, "one": 1.0, "more": 1.01, "four": 3.9, "hours": 9999.0}
-    cases = [Case(f"{family}[{case}]") for family in seconds for case in range(96)]
-    rounds = [tiers.chosen(cases, seconds, seed, EIGHTH) for seed in range(96)]
+    seconds = {"half": 0.5, "one": 0.7, "more": 0.71, "four": 2.7, "hours": 9999.0}
+    cases = [Case(f"{family}[{case}]") for family in seconds for case in range(128)]
+    rounds = [tiers.chosen(cases, seconds, seed, EIGHTH) for seed in range(128)]
     assert set().union(*rounds) == {case.name for case in cases}
-    for family, interval in (("more", 16), ("four", 32), ("hours", 96)):
-        assert {sum(name.startswith(family) for name in names) for names in rounds} == {96 // interval}
+    for family, interval in (("more", 16), ("four", 32), ("hours", 128)):
+        assert {sum(name.startswith(family) for name in names) for names in rounds} == {128 // interval}
     for names in rounds:
-        assert 23 <= sum(name.startswith(("half", "one")) for name in names) <= 25
+        assert 31 <= sum(name.startswith(("half", "one")) for name in names) <= 33
 
 
 def test_of_a_campaign_that_always_runs_a_block_is_drawn_and_all_come_round() -> None:

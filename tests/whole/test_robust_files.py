@@ -118,6 +118,7 @@ def test_2_a_library_follows_links(tmp_path: Path) -> None:
 
 
 TEMPORARY = {
+    "runtime/build/headers.py": "what a compiler makes of a header, in a temporary folder",
     "runtime/build/c_toolchain.py": "sources and results of a compiler, in a temporary folder",
     "runtime/build/emulation.py": "what a program under an emulator reads, in a temporary folder",
     "runtime/evaluation/pool.py": "what workers compare with, in a temporary folder",
