@@ -111,8 +111,9 @@ ARGUMENTS: Mapping[str, Argument] = {
     "strategy": _one("a strategy by name, MODULE:CLASS, maxq:FILE for an agent that learned, or a language model: "
                     "llm:openai/MODEL, llm:anthropic/MODEL, llm:random", "NAME", default="beam"),
     "load": _one("take the strategy from a Python file, by the name of its class", "FILE"),
-    "cost_model": _one("draw more than is tried, and choose by a model of what was measured: trees, or a class of "
-                      "your own with fit and predict", "trees|FILE.py:CLASS", cost_model),
+    "cost_model": _one("draw more than is tried, and choose by the estimate and what it was off by, or by a class "
+                      "of your own with fit and predict", "estimate|none|FILE.py:CLASS", cost_model,
+                      default="estimate"),
     "seconds": _time("stop after this time (60 if nothing else is set)"),
     "moves": _int("stop after so many moves"),
     "states": _int("stop after so many states"),

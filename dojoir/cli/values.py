@@ -78,10 +78,10 @@ def device(text: str) -> str:
 
 
 def cost_model(text: str) -> str:
-    """`trees`, or where a class is."""
-    if text == "trees" or ":" in text:
+    """`estimate`, `none`, or where a class is."""
+    if text in ("estimate", "none") or ":" in text:
         return text
-    raise argparse.ArgumentTypeError(f"'{text}' is not a cost model: trees, or FILE.py:CLASS")
+    raise argparse.ArgumentTypeError(f"'{text}' is not a cost model: estimate, none, or FILE.py:CLASS")
 
 
 def from_zero(text: str) -> float:

@@ -4,7 +4,7 @@ formula in the sizes, and an exact number for given ones. The counts come from t
 - `flops` counts operations on floats: add, sub, mul, div and sqrt one each, fma two, and each math function (exp,
   pow, rsqrt, …) one. An accumulation is the operation that it repeats. Negation, comparison, max, min, select and
   rounding are no flops: they are `other`, with the logic. Arithmetic on integer elements is `integer`. Conversions,
-  and what sizes and iterators need, count nowhere.
+  what sizes and iterators need, and a length from data, count nowhere.
 - `bytes` is the traffic that every schedule has if nothing is in a cache before: the distinct elements of `in` and
   `inout` buffers that are read, and of `out` and `inout` buffers that are written, times their size. Scalars of
   role `in` are passed by value and do not count. Gathered elements are counted as if each instance of the gather

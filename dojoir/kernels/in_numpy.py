@@ -166,6 +166,21 @@ def cross_entropy(x: Array, t: Array, nll: Array, loss: Array) -> None:
     nll.mean(out=loss)
 
 
+def csr(rows: Array, cols: Array, v: Array, x: Array, y: Array) -> None:
+    sums = np.append(0.0, np.cumsum(v * x[cols], dtype=np.float64))
+    y[...] = sums[rows[1:]] - sums[rows[:-1]]
+
+
+def ell(cols: Array, v: Array, x: Array, y: Array) -> None:
+    np.einsum("nm,nm->n", v, x[cols], out=y)
+
+
+def bsr(rows: Array, cols: Array, v: Array, x: Array, y: Array) -> None:
+    each = np.einsum("zrc,zc->zr", v, x[cols], dtype=np.float64)
+    sums = np.concatenate([np.zeros((1, each.shape[1])), np.cumsum(each, axis=0)])
+    y[...] = sums[rows[1:]] - sums[rows[:-1]]
+
+
 def embedding(ids: Array, w: Array, y: Array) -> None:
     np.take(w, ids, axis=0, out=y)
 

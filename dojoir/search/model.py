@@ -1,14 +1,12 @@
 """A model of cost: which of the states that were drawn are likely to be fast, before one of them is built.
 
-It learns from `dojoir.search.features` and the speeds that the search has measured so far: by gradient-boosted
-trees (J. H. Friedman, "Greedy function approximation: a gradient boosting machine", 2001) of scikit-learn, or by
-a model of the user's own.
+It ranks by `dojoir.search.estimate`, whose error it learns from `dojoir.search.features` and the speeds that the
+search has measured so far, or by a model of the user's own.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import math
 import random
 from collections.abc import Iterator, Sequence
@@ -31,6 +29,10 @@ AHEAD = 3
 AT_RANDOM = 0.1
 """The share of what is tried that the model does not choose."""
 
+FIRST, AGAIN_SOON, HEAVY, MOST_OFF = 12, 6, 4.0, 1.5
+"""The error of the estimate is learned from so many states on, again after so many more; the weight that keeps its
+coefficients small, and the most that it takes the estimate to be off by, as a logarithm."""
+
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -52,6 +54,8 @@ class ModelFailed(Exception):
 
 class Model:
     """Ranks traces by the speed that a model expects of them."""
+
+    at_random = AT_RANDOM
 
     def __init__(self, sizes: Sequence[dict[str, int]], learns: Learns) -> None:
         self.sizes, self.learns = sizes, learns
@@ -91,20 +95,31 @@ class Model:
         ModelFailed."""
         if not self.ready or not traces:
             return [*traces[:count]]
-        rows = np.array([self.row(trace.kernel) for trace in traces])
-        with _of_the_model("predict"):
-            guesses = [float(guess) for guess in self.learns.predict(rows)]
-            if len(guesses) != len(traces) or any(math.isnan(guess) for guess in guesses):
-                raise ValueError(f"{len(traces)} rows need as many numbers, and not {guesses[:3]} …")
+        guesses = self.guesses([trace.kernel for trace in traces])
         order = sorted(range(len(traces)), key=lambda number: -guesses[number])
         best, rest = [traces[n] for n in order[:count]], [traces[n] for n in order[count:]]
         for number in range(len(best)):
-            if rest and rng.random() < AT_RANDOM:
+            if rest and rng.random() < self.at_random:
                 best[number] = rest.pop(rng.randrange(len(rest)))
         for trace, guess in zip(traces, guesses, strict=True):
             if trace in best:
                 self.expected[trace.kernel.hash] = guess
         return best
+
+    def guesses(self, kernels: Sequence[dojoir.Kernel]) -> list[float]:
+        """The logarithm of the speed that is expected of each kernel. Raises ModelFailed."""
+        with _of_the_model("predict"):
+            found = [float(one) for one in self.learns.predict(np.array([self.row(kernel) for kernel in kernels]))]
+            if len(found) != len(kernels) or any(math.isnan(guess) for guess in found):
+                raise ValueError(f"{len(kernels)} rows need as many numbers, and not {found[:3]} …")
+        return found
+
+    def told(self) -> str:
+        """How good it was, in words."""
+        known = self.correlation()
+        if known is None:
+            return "too few states"
+        return f"rank correlation {known:.2f} on states it had not seen"
 
     def correlation(self) -> float | None:
         """The rank correlation (Spearman's) of what was expected and what was measured, of states that the model
@@ -133,31 +148,80 @@ def _of_the_model(what: str) -> Iterator[None]:
         raise ModelFailed(f"the cost model failed in {what}: {type(error).__name__}: {error}") from error
 
 
-class Trees(Model):
-    """Gradient-boosted trees. Raises ToolchainError where scikit-learn is missing."""
+class Estimated(Model):
+    """Ranks by the estimate from the text, from the first state on, and by what it was off by at states that were
+    measured: a ridge regression on their features (Hoerl and Kennard, 1970), in less than a millisecond."""
 
-    def __init__(self, sizes: Sequence[dict[str, int]], seed: int = 0) -> None:
-        try:
-            ensemble: Any = importlib.import_module("sklearn.ensemble")
-        except ImportError:
-            message = "cost_model='trees' needs scikit-learn: pip install 'dojoir[agents]'"
-            raise dojoir.ToolchainError(message, "missing-package") from None
-        super().__init__(
-            sizes,
-            ensemble.GradientBoostingRegressor(n_estimators=80, max_depth=4, subsample=0.8, random_state=seed),
-        )
+    at_random = 0.25
+
+    def __init__(self, sizes: Sequence[dict[str, int]], target: str, threads: int) -> None:
+        super().__init__(sizes, self)
+        self.target, self.threads = target, threads
+        self.errors: list[float] = []
+        self.plain: list[float] = []
+        self.coefficients: Array | None = None
+
+    @property
+    def ready(self) -> bool:
+        return True
+
+    def _estimate(self, kernel: dojoir.Kernel) -> float:
+        """The logarithm of the speed by the text: the mean over the sizes."""
+        each = [dojoir.search.estimate(kernel, one, self.target, self.threads) for one in self.sizes]
+        return -sum(math.log(max(one, 1e-12)) for one in each) / len(each)
+
+    def tell(self, kernel: dojoir.Kernel, speed: float) -> None:
+        if speed <= 0:
+            return
+        own, guess = math.log(speed), self._estimate(kernel)
+        if kernel.hash in self.expected:
+            self.pairs.append((self.expected.pop(kernel.hash), own))
+            self.plain.append(guess)
+        self.rows.append(self.row(kernel))
+        self.errors.append(own - guess)
+        if len(self.rows) >= max(FIRST, self._trained + AGAIN_SOON):
+            self.fit(np.array(self.rows), np.array(self.errors))
+            self._trained = len(self.rows)
+
+    def fit(self, rows: Array, speeds: Array) -> None:
+        """Learns what the estimate is off by."""
+        self.middle, self.spread = rows.mean(0), rows.std(0) + 1e-9
+        scaled = np.hstack([(rows - self.middle) / self.spread, np.ones((len(rows), 1))])
+        kept = HEAVY * np.eye(scaled.shape[1])
+        kept[-1, -1] = 1e-6
+        self.coefficients = np.linalg.solve(scaled.T @ scaled + kept, scaled.T @ speeds)
+
+    def predict(self, rows: Array) -> list[float]:
+        """What the estimate is off by, of each row: no more about the mean than MOST_OFF."""
+        if self.coefficients is None:
+            return [sum(self.errors) / max(1, len(self.errors))] * len(rows)
+        off = ((rows - self.middle) / self.spread) @ self.coefficients[:-1]
+        return [float(one) + float(self.coefficients[-1]) for one in np.clip(off, -MOST_OFF, MOST_OFF)]
+
+    def guesses(self, kernels: Sequence[dojoir.Kernel]) -> list[float]:
+        off = super().guesses(kernels)
+        return [self._estimate(kernel) + one for kernel, one in zip(kernels, off, strict=True)]
+
+    def told(self) -> str:
+        if len(self.pairs) < 10:
+            return super().told()
+        own = np.array([pair[1] for pair in self.pairs])
+        learned, plain = np.array([pair[0] for pair in self.pairs]), np.array(self.plain)
+        off = [math.exp(float(np.abs(one - own - np.mean(one - own)).mean())) for one in (plain, learned)]
+        words = f"the estimate was off by {off[0]:.2f}x in the mean, with what was learned {off[1]:.2f}x"
+        return f"{super().told()}; {words}"
 
 
-def model_of(given: object, sizes: Sequence[dict[str, int]], seed: int) -> Model | None:
-    """The model that `cost_model=` means: `trees`, `module:class` or `file.py:class`, an object with `fit` and
-    `predict`, or none. Raises ArgumentError for anything else."""
-    if given is None:
+def model_of(given: object, sizes: Sequence[dict[str, int]], target: str, threads: int) -> Model | None:
+    """The model that `cost_model=` means: `estimate` (none on a GPU), `module:class` or `file.py:class`, an object
+    with `fit` and `predict`, or none. Raises ArgumentError for anything else."""
+    if given is None or given == "none":
         return None
-    if given == "trees":
-        return Trees(sizes, seed)
+    if given == "estimate":
+        return Estimated(sizes, target, threads) if dojoir.machine_for(target).kind == "cpu" else None
     if isinstance(given, str):
         if ":" not in given:
-            message = f"cost_model is 'trees', module:class or an object with fit and predict, not '{given}'"
+            message = f"cost_model is 'estimate', module:class or an object with fit and predict, not '{given}'"
             raise dojoir.ArgumentError(message, "bad-arguments")
         made: Any = named(given, "cost model", "bad-arguments")
         try:
@@ -168,6 +232,6 @@ def model_of(given: object, sizes: Sequence[dict[str, int]], seed: int) -> Model
     found: Any = given
     if isinstance(found, type) or not all(callable(getattr(found, name, None)) for name in ("fit", "predict")):
         what = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
-        message = f"cost_model is 'trees', module:class or an object with fit and predict, not {what}"
+        message = f"cost_model is 'estimate', module:class or an object with fit and predict, not {what}"
         raise dojoir.ArgumentError(message, "bad-arguments")
     return Model(sizes, found)

@@ -57,7 +57,7 @@ def tune(
     cluster: str | None = None,
     workers: int = 1,
     timer: str = "measure",
-    cost_model: object = None,
+    cost_model: object = "estimate",
     options: Mapping[str, object] | None = None,
     store: str | None = None,
     progress: Callable[..., object] | None = None,
@@ -73,10 +73,11 @@ def tune(
     estimate. All of them are evaluated before anything is drawn. With several `sizes` the score is the geometric
     mean of the ratios, and what is slower at one of them is no improvement. A state whose code is longer than an
     `Evaluator` takes, and than that of any start by a quarter, is not built. `timer="static"` ranks by
-    `dojoir.search.estimate` and runs nothing. `cost_model="trees"` draws more than it tries, and chooses by a
-    model of the speeds so far (scikit-learn). An object with `fit(rows, speeds)` and `predict(rows)`, or
-    `module:class` of one, is a model of one's own. Rows are features, as `dojoir.search.features` has them,
-    speeds logarithms of how many times as fast as the start a state is. `cluster` is the address of a Dask
+    `dojoir.search.estimate` and runs nothing. `cost_model` draws more than it tries, and chooses: by default, on
+    a CPU, by the estimate and what it was off by so far; None tries what was drawn. An object with
+    `fit(rows, speeds)` and `predict(rows)`, or `module:class` of one, is a model of one's own. Rows are features,
+    as `dojoir.search.features` has them, speeds logarithms of how many times as fast as the start a state is.
+    `cluster` is the address of a Dask
     scheduler. States are evaluated by the workers that `dojoir worker` has joined to it, each of which times what
     it compares itself. What a run on a cluster measured is written, but not taken over by another.
 
@@ -122,7 +123,7 @@ def tune(
         remembered = about | {"hints": [[str(move) for move in trace.moves] for trace in found]}
     elif run is not None:
         raise dojoir.ArgumentError("run names a run of a database: give db as well", "bad-arguments")
-    play.model = model_of(cost_model, given, seed)
+    play.model = model_of(cost_model, given, target, threads)
     if store is not None:
         check_store(store)
     evaluator = _evaluator(play, timer, cluster, seed, workers)
@@ -150,9 +151,7 @@ def tune(
         if isinstance(evaluator, Remembering):
             tuned = replace(tuned, notes=(*tuned.notes, *evaluator.end(stopped, tuned.trace)))
     if play.model is not None:
-        known = play.model.correlation()
-        words = "too few states" if known is None else f"rank correlation {known:.2f} on states it had not seen"
-        tuned = replace(tuned, notes=(*tuned.notes, f"cost model: {words}"))
+        tuned = replace(tuned, notes=(*tuned.notes, f"cost model: {play.model.told()}"))
     return tuned
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,11 @@ def inputs(kernel: Kernel, sizes: Mapping[str, int], seed: int = 0) -> Arrays:
                 value = np.array(1 / math.sqrt(sizes["D"]))
             case "batchnorm_inference", "var":
                 value = rng.uniform(0.1, 2, shape)
+            case "csr" | "bsr", "rows":
+                most = min(sizes["M"], sizes["Z"] // sizes["N"])
+                value = np.append(0, np.cumsum(rng.integers(0, most + 1, sizes["N"])))
+            case "csr" | "ell" | "bsr", "cols":
+                value = rng.integers(0, sizes["K"], shape)
             case "embedding", "ids":
                 value = rng.integers(0, sizes["V"], shape)
             case "cross_entropy", "t":
@@ -293,6 +299,25 @@ def embedding(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
 
 
 @reference
+def csr(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
+    rows, cols = a["rows"].astype(int), a["cols"].astype(int)
+    held = [slice(*pair) for pair in pairwise(rows)]
+    return {"y": np.array([a["v"][one] @ a["x"][cols[one]] for one in held])}
+
+
+@reference
+def ell(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
+    return {"y": (a["v"] * a["x"][a["cols"].astype(int)]).sum(axis=1)}
+
+
+@reference
+def bsr(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
+    rows, cols = a["rows"].astype(int), a["cols"].astype(int)
+    held = [slice(*pair) for pair in pairwise(rows)]
+    return {"y": np.array([np.einsum("jrc,jc->r", a["v"][one], a["x"][cols[one]]) for one in held])}
+
+
+@reference
 def jacobi2d(given: Mapping[str, Float], sizes: Mapping[str, int]) -> dict[str, Float]:
     def sweep(source: Float, target: Float) -> None:
         c = source[1:-1, 1:-1]
@@ -361,6 +386,9 @@ def _cases() -> list[Case]:
             )  # fmt: skip
     named("attention", "H T D", (1, 1, 1), (2, 5, 3), (1, 11, 8), (1, 7, 17))
     named("embedding", "N V D", (1, 1, 1), (5, 3, 7), (7, 11, 17))
+    named("csr", "N M Z K", (1, 1, 1, 1), (5, 3, 15, 7), (7, 9, 70, 4))
+    named("ell", "N M K", (1, 1, 1), (5, 3, 7), (7, 17, 4))
+    named("bsr", "N M Z K R C", (1, 1, 1, 1, 1, 1), (3, 2, 7, 5, 4, 4), (5, 3, 20, 4, 2, 17))
     named("jacobi2d", "T N", (1, 1), (2, 2), (1, 3), (2, 7), (1, 19))
     named("heat3d", "T N", (1, 1), (2, 2), (1, 3), (2, 5))
     return cases

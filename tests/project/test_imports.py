@@ -187,7 +187,7 @@ def test_a_bare_import_is_light() -> None:
 
 
 def test_import_brings_no_package_of_an_extra() -> None:
-    extras = ["sqlalchemy", "gymnasium", "sklearn", "torch", "transformers", "distributed", "safetensors", "openai"]
+    extras = ["sqlalchemy", "gymnasium", "torch", "transformers", "distributed", "safetensors", "openai"]
     assert loaded("for name in dojoir.__all__:\n if name != 'torch': getattr(dojoir, name)", extras) == "[]"
 
 

@@ -72,7 +72,7 @@ def test_it_goes_on_in_the_same_way_whatever_is_known(tmp_path: Path) -> None:
     [
         ("seed", {"seed": 6}), ("sizes", {"sizes": {"N": 64, "M": 97}}), ("strategy", {"strategy": "random"}),
         ("timer", {"timer": "measure"}), ("threads", {"threads": 2}), ("target", {"target": "c"}),
-        ("options", {"options": {"population": 4}}), ("cost_model", {"cost_model": "trees"}),
+        ("options", {"options": {"population": 4}}), ("cost_model", {"cost_model": "none"}),
     ],
 )  # fmt: skip
 def test_a_run_with_other_settings_is_another_run(name: str, other: dict[str, Any], tmp_path: Path) -> None:
