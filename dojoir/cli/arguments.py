@@ -224,10 +224,13 @@ ARGUMENTS: Mapping[str, Argument] = {
     "places": _one("folders of runs, of rollouts, or single runs", "DIR", flags="--runs",
                   more={"nargs": "+", "required": True}),
     "dataset export output": OUTPUT.but("the folder of the data set", metavar="DIR", more=_WRITTEN),
-    "dataset export kernels": _several("only steps of this kernel", "NAME", flags="--kernel"),
-    "dataset export targets": _several("only steps of this target", "NAME", flags="--target"),
+    **{f"dataset {one} kernels": _several("only steps of this kernel", "NAME", flags="--kernel")
+       for one in ("export", "sft", "pairs")},
+    **{f"dataset {one} targets": _several("only steps of this target", "NAME", flags="--target")
+       for one in ("export", "sft", "pairs")},
     "dataset export splits": _several("only steps of this split", choices=SPLITS, flags="--split"),
     "labels": _several("only steps of this label", choices=LABELS, flags="--label"),
+    "families": _several("only moves of this family", "NAME", flags="--family"),
     "protocol": _one("only what was estimated, or measured", choices=("static", "measured"), default=""),
     "least": _one("only episodes that came to X times the start", "X", from_zero, default=0.0),
     "cards": _switch("profile each state that was timed, here and now; takes long"),

@@ -6,7 +6,7 @@ moves by number in the order of their texts. Nothing in it follows from what cam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import dojoir
 from dojoir.data.forms import Chat, Later, Message, Pair, Step, Timing
@@ -105,9 +105,10 @@ def answer(step: Step, moves: Sequence[str], with_later: bool = True) -> Message
     return Message("assistant", f"{number}: {step.move}\n{'; '.join(reasons) or 'not timed'}.")
 
 
-def chats(steps: Iterable[Step]) -> Iterator[Chat]:
+def chats(steps: Iterable[Step], takes: Callable[[Step], bool] | None = None) -> Iterator[Chat]:
     """A chat for each state from which something was reached that is faster by GAIN at least, its interval
-    below that of the state: the move that led to the fastest."""
+    below that of the state: the move that led to the fastest. `takes` says which steps may be answers; what is
+    offered beside them does not change."""
     for group in by_state(steps):
         before = group[0].timing_before
         timed = [step for step in group if step.best_later is not None]
@@ -115,7 +116,7 @@ def chats(steps: Iterable[Step]) -> Iterator[Chat]:
         if not timed or not before.seconds or len(moves) < 2:
             continue
         best = min(timed, key=lambda step: (step.best_later.seconds if step.best_later else 0.0, step.id))
-        if best.best_later is None or not _is_faster(best.best_later, before):
+        if best.best_later is None or not _is_faster(best.best_later, before) or (takes and not takes(best)):
             continue
         asked = chosen_moves(moves, [best.move])
         yield Chat(best.id, best.kernel, best.split, (*question(group, asked), answer(best, asked)))
@@ -128,13 +129,16 @@ def _is_faster(later: Later, before: Timing) -> bool:
     return later.high < before.low and before.seconds / later.seconds >= GAIN
 
 
-def pairs(steps: Iterable[Step]) -> Iterator[Pair]:
-    """Two moves of a state, both timed to the end, whose intervals do not meet."""
+def pairs(steps: Iterable[Step], takes: Callable[[Step], bool] | None = None) -> Iterator[Pair]:
+    """Two moves of a state, both timed to the end, whose intervals do not meet. `takes` says which steps may be the
+    faster one."""
     for group in by_state(steps):
         timed = [step for step in group if step.timing.status == "ok" and step.timing.high is not None]
         timed.sort(key=lambda step: (step.timing.seconds or 0.0, step.id))
         found = []
         for n, fast in enumerate(timed):
+            if takes and not takes(fast):
+                continue
             for slow in timed[n + 1 :]:
                 if (fast.timing.high or 0.0) < (slow.timing.low or 0.0):
                     ratio = (slow.timing.seconds or 0.0) / (fast.timing.seconds or 1.0)

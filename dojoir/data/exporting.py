@@ -44,9 +44,10 @@ T = TypeVar("T")
 @public_class
 @dataclass(frozen=True)
 class Filters:
-    """The filters of a data set: of each field all where nothing is given. `kernels` are names, `labels`
-    those of steps; `protocol` is `static` or `measured`; `least` is the least speed over the start that an episode
-    has reached somewhere. Raises ArgumentError for other words, and for what is no tuple of them."""
+    """The filters of a data set: of each field all where nothing is given. `kernels` are names, `labels` those of
+    steps, `families` those of their moves; `protocol` is `static` or `measured`; `least` is the least speed over
+    the start that an episode has reached somewhere. Raises ArgumentError for other words, and for what is no tuple
+    of them."""
 
     kernels: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
@@ -54,6 +55,7 @@ class Filters:
     labels: tuple[Label, ...] = ()
     protocol: Literal["", "static", "measured"] = ""
     least: Amount = 0.0
+    families: tuple[str, ...] = ()
 
     def takes(self, one: Step | Episode) -> bool:
         """Whether a step or an episode is taken."""
@@ -64,6 +66,7 @@ class Filters:
             and (not self.splits or one.split in self.splits)
             and (not self.protocol or is_static == (self.protocol == "static"))
             and (not isinstance(one, Step) or not self.labels or one.label in self.labels)
+            and (not isinstance(one, Step) or not self.families or one.move.partition("(")[0] in self.families)
             and (not isinstance(one, Episode) or (one.best_speed or 0.0) >= self.least)
         )
 

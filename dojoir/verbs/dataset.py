@@ -20,7 +20,7 @@ def export(options: argparse.Namespace) -> int:
 
     filters = Filters(
         tuple(options.kernels), tuple(options.targets), tuple(options.splits), tuple(options.labels),
-        options.protocol, options.least,
+        options.protocol, options.least, tuple(options.families),
     )  # fmt: skip
     found = exported(
         [Path(one) for one in options.places], Path(options.output), filters=filters, cards=options.cards,
@@ -50,7 +50,7 @@ def pairs(options: argparse.Namespace) -> int:
 
 
 def _lines(options: argparse.Namespace, make: object, what: str) -> int:
-    from dojoir.data import read_about, read_steps
+    from dojoir.data import Filters, read_about, read_steps
     from dojoir.data.exporting import lines_written
     from dojoir.data.forms import ABOUT, EPISODES, STEPS
 
@@ -62,7 +62,9 @@ def _lines(options: argparse.Namespace, make: object, what: str) -> int:
         raise dojoir.ArgumentError(message, "cannot-write")
     splits = options.splits or ["train"]
     assert callable(make)
-    made = [*make(step for step in read_steps(folder) if step.split in splits)]
+    given = Filters(tuple(options.kernels), tuple(options.targets), tuple(splits), (), options.protocol)
+    answers = Filters(labels=tuple(options.labels), families=tuple(options.families))
+    made = [*make(filter(given.takes, read_steps(folder)), answers.takes)]
     if not made:
         raise dojoir.ArgumentError(f"{folder} has no {what} of the split {' or '.join(splits)}", "empty-dataset")
     written = lines_written(Path(options.output), made)

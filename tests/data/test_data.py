@@ -115,6 +115,16 @@ def test_nothing_of_the_answer_is_in_the_question(made: Path) -> None:
         assert "estimated:" not in chat.messages[1].content
 
 
+def test_filters_say_what_may_be_an_answer_and_leave_the_question(made: Path) -> None:
+    steps = [*read_steps(made)]
+    asked = {chat.id: chat for chat in chats(steps)}
+    family = steps[0].move.partition("(")[0]
+    for given in (Filters(families=(family,)), Filters(labels=("faster",)), Filters(families=("nothing",))):
+        found = {chat.id: chat for chat in chats(steps, given.takes)}
+        assert found == {step.id: asked[step.id] for step in steps if step.id in asked and given.takes(step)}
+    assert not [*chats(steps, Filters(families=("nothing",)).takes)]
+
+
 def test_the_intervals_of_a_pair_do_not_meet(made: Path) -> None:
     steps = {step.id: step for step in read_steps(made)}
     found = [*pairs(steps.values())]
