@@ -357,8 +357,8 @@ class Threads:
                     yield collective
 
     def _for_all(self, every: int, collective: Collective) -> Collective:
-        """A collective into a variable that each of `every` threads has. Where it is one for all, those that have no
-        iteration take part, with what adds nothing: they may read the result."""
+        """A collective into a variable that each of `every` threads has. Where it is one for all, those that have
+        no iteration take part, with what adds nothing: they may read the result."""
         nest = collective.nest
         moving = {d for d, extent in zip(nest.depths, nest.extents, strict=True) if extent > 1}
         (name,) = {site.statement.target.buffer for site in self.kernel.sites if site.path == collective.paths[0]}
