@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from dojoir.tasks.desk import Desk
     from dojoir.tasks.judging import Case, Judgement, judge
     from dojoir.tasks.playing import rollout
+    from dojoir.tasks.readiness import readiness
     from dojoir.tasks.reading import find_tasks, own_tasks, read_task, task_of
     from dojoir.tasks.report import Cost, Rollout, Row, summary, table
     from dojoir.tasks.task import Answer, Given, Goal, Limits, Task, question
 
 __all__ = [
     "Answer", "Case", "Cost", "Desk", "Given", "Goal", "Judgement", "Limits", "Rollout", "Row", "Task",
-    "agent_named", "find_tasks", "judge", "own_tasks", "question", "read_task", "rollout", "summary", "table",
-    "task_of",
+    "agent_named", "find_tasks", "judge", "own_tasks", "question", "read_task", "readiness", "rollout", "summary",
+    "table", "task_of",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__)

@@ -11,7 +11,7 @@ from dojoir.verbs.given import answered, told
 
 def tasks(options: argparse.Namespace) -> int:
     """A line for each task; of a single one all that it asks."""
-    from dojoir.tasks import find_tasks, question
+    from dojoir.tasks import find_tasks, question, readiness
 
     found = find_tasks(options.tasks or ["all"], options.kind)
     if len(found) == 1 and options.tasks:
@@ -24,6 +24,8 @@ def tasks(options: argparse.Namespace) -> int:
                  f"# asked: {asked['asked']}", f"# decided by: {', '.join(goal.gates)}{least}",
                  f"# at {sizes}; at most {budget.states or 'any'} states, {budget.seconds or 'any'} seconds",
                  asked["given"]["text"].rstrip()]  # fmt: skip
+        for use, broken in readiness(task).items():
+            lines.append(f"# {use}" if not broken else f"# not {use}: {'; '.join(broken)} does not hold")
         lines += [f"# {number}: {move}" for number, move in enumerate(given.moves)]
     else:
         lines = [f"{task.name:<34}{task.split:<10}{task.about}" for task in found]
