@@ -2,7 +2,7 @@
 
 Drawn on 13 kernels of the library (10,850 candidates, 70 % of them legal), each family with four more of the whole.
 On ten others (8,386 candidates) the mean square of what the share is off by is 0.127, where that of one number for
-all is 0.199; what was said to be legal with less than 0.2, from 0.4 to 0.6, and with 0.8 or more was so for 18, 52
+all is 0.199. What was said to be legal with less than 0.2, from 0.4 to 0.6, and with 0.8 or more was so for 18, 52
 and 93 of a hundred. Of choices for CPUs (1,024 on eight other kernels) it is 0.152 and 0.220.
 """
 

@@ -21,7 +21,7 @@ REWARDS: tuple[str, ...] = get_args(Reward)
 Time = Annotated[float, Within(above=True)]
 """each: what this step gained. state: how much faster this state is than the start. last: the same, only at stop.
 max: what the best so far gained. All these are logarithms of ratios of times. sol: how much of what was left to the
-bound of the machine at the start this step closed; a whole episode that reaches the bound comes to 1."""
+bound of the machine at the start this step closed. A whole episode that reaches the bound comes to 1."""
 
 STOP, UNDO = "stop", "undo"
 

@@ -35,7 +35,7 @@ def moved(
 ) -> list[tuple[str, float]]:
     """Legal moves at a state, at most `most`, each with how many times as fast the state after it is by
     `dojoir.search.estimate`: of a draw those that gain most, of no family more than OF_A_FAMILY while there are
-    others; then those that make way for others."""
+    others. Then come those that make way for others."""
     now = dojoir.search.estimate(trace.kernel, dict(sizes), target, threads)
     drawn, _ = listing("drawn", target, threads).found(trace.kernel, LOOKED * most, 0)
     found: list[tuple[int, float, str]] = []

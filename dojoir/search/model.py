@@ -30,7 +30,7 @@ AT_RANDOM = 0.1
 """The share of what is tried that the model does not choose."""
 
 FIRST, AGAIN_SOON, HEAVY, MOST_OFF = 12, 6, 4.0, 1.5
-"""The error of the estimate is learned from so many states on, again after so many more; the weight that keeps its
+"""The error of the estimate is learned from so many states on, again after so many more. Then the weight that keeps its
 coefficients small, and the most that it takes the estimate to be off by, as a logarithm."""
 
 
@@ -192,7 +192,7 @@ class Estimated(Model):
         self.coefficients = np.linalg.solve(scaled.T @ scaled + kept, scaled.T @ speeds)
 
     def predict(self, rows: Array) -> list[float]:
-        """What the estimate is off by, of each row: no more about the mean than MOST_OFF."""
+        """The error of the estimate for each row: no more about the mean than MOST_OFF."""
         if self.coefficients is None:
             return [sum(self.errors) / max(1, len(self.errors))] * len(rows)
         off = ((rows - self.middle) / self.spread) @ self.coefficients[:-1]
