@@ -30,8 +30,8 @@ AT_RANDOM = 0.1
 """The share of what is tried that the model does not choose."""
 
 FIRST, AGAIN_SOON, HEAVY, MOST_OFF = 12, 6, 4.0, 1.5
-"""The error of the estimate is learned from so many states on, again after so many more. Then the weight that keeps its
-coefficients small, and the most that it takes the estimate to be off by, as a logarithm."""
+"""The error of the estimate is learned from so many states on, again after so many more. Then the weight that keeps
+its coefficients small, and the most that it takes the estimate to be off by, as a logarithm."""
 
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
