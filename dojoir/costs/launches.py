@@ -29,6 +29,7 @@ from dojoir.costs.thread_work import (
     Work,
     multiplied_on_units,
 )
+from dojoir.ir.affine import SizeVar
 from dojoir.ir.expressions import affine_parts, parts
 from dojoir.ir.instruction import Use
 from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement, holds
@@ -36,7 +37,8 @@ from dojoir.support.memo import Memo
 from dojoir.types.quads import QUAD, multiplies_bytes
 
 LARGE = 24
-"""The exponent of the size that stands for unknown ones: their product is two to this power."""
+"""The exponent of the sizes that stand for unknown ones: so many elements has the argument that most of them are
+in, and a product has the work that its arrays are for."""
 
 MANY, FEW = 1 << 20, 64
 """Open sizes at which the memory of temporaries is asked for."""
@@ -125,8 +127,13 @@ def _launch_of(site: Site) -> Path:
 def _known(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     """The sizes of a kernel: fixed ones, given ones, and large ones for all others."""
     known = {size.name: sizes.get(size.name, size.value) for size in kernel.sizes}
-    unknown = sum(value is None for value in known.values())
-    return {name: 1 << LARGE // unknown if value is None else value for name, value in known.items()}
+    unknown = {name for name, value in known.items() if value is None}
+    arrays = (
+        {atom.name for dim in b.dims for atom in dim.extent.atoms() if isinstance(atom, SizeVar)}
+        for b in kernel.arguments
+    )
+    most = max((len(unknown & of) for of in arrays), default=0) or len(unknown)
+    return {name: 1 << LARGE // most if value is None else value for name, value in known.items()}
 
 
 class _Launches(Arrays):

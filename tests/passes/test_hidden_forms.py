@@ -12,7 +12,8 @@ import dojoir
 from dojoir.backends.machine import MACHINES
 from dojoir.passes.schedule.forms.running import store_running
 from dojoir.passes.schedule.gpu.rows.reductions import partial_products
-from dojoir.passes.schedule.gpu.tiles.matrix_units import small_matrix_tiles
+from dojoir.passes.schedule.gpu.rules import schedule_grid
+from dojoir.passes.schedule.gpu.tiles.matrix_units import open_matrix_tiles, small_matrix_tiles
 
 CUDA = MACHINES["cuda"]
 
@@ -37,6 +38,34 @@ def test_a_matrix_times_its_own_transpose_is_on_units() -> None:
     wanted = np.zeros((96, 96), np.float32)
     dojoir.compile(before, "llvm")(**given, c=wanted)
     assert np.allclose(run(trace.kernel, given, {})["c"].reshape(96, 96), wanted, rtol=1e-4, atol=1e-3)
+
+
+OPEN = """kernel open_sizes(N, M, K)
+fp reassoc
+in  a: f16[N, K]
+in  b: f16[K, M]
+out c: f32[N, M]
+
+N @i
+| M @j
+| | c[{i}, {j}] = 0
+| | K @k
+| | | c[{i}, {j}] += f32(a[{i}, {k}]) * f32(b[{k}, {j}])
+"""
+
+
+def test_a_product_of_open_sizes_is_on_units_where_rows_are_whole_words() -> None:
+    before = dojoir.parse(OPEN)
+    trace = dojoir.Trace(before)
+    (others,) = open_matrix_tiles(trace, (0,), CUDA)
+    schedule_grid(trace, others.path, CUDA)
+    assert "use(mma_" in dojoir.to_text(trace.kernel) and "uint4" in dojoir.emit(trace.kernel, "cuda")
+    for n, m, k in ((130, 72, 128), (33, 72, 64), (20, 30, 64), (17, 16, 40)):
+        given = drawn(before.specialize(N=n, M=m, K=k), n)
+        wanted = np.zeros((n, m), np.float32)
+        dojoir.compile(before, "llvm")(**given, c=wanted)
+        found = run(trace.kernel, given, {"N": n, "M": m, "K": k})["c"].reshape(n, m)
+        assert np.allclose(found, wanted, rtol=1e-4, atol=1e-3)
 
 
 LONG = """kernel long(N = 24, M = 40, K = TERMS)

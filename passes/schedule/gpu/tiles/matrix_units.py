@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from dojoir.backends.machine import Machine
+from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.grammar.instructions import find_instruction
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Cast, Const, Op, Path, Scope, Statement
@@ -54,6 +54,7 @@ from dojoir.passes.schedule.gpu.tiles.operands import (
 )
 from dojoir.passes.schedule.gpu.tiles.stages import run_ahead
 from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot, stand_alone
+from dojoir.passes.schedule.steps.versions import Multiple, split_versions
 from dojoir.passes.storage.dead import DeleteTemporary
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.placing import PlaceBuffer
@@ -92,6 +93,25 @@ def large_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]
 def small_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Tiles on matrix units, for results of which there are few: more blocks."""
     return matrix_tiles(trace, path, machine, SMALL, _of_warps)
+
+
+def open_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+    """Tiles on matrix units for open sizes where rows of the operands are whole words of memory and a tile divides
+    the terms, which is asked at each call. Returns the version for other sizes."""
+    known(len(path) == 1, "a product of all sizes")
+    found = _product_at(trace, path)
+    known(len(found.summed) == 1 and _is_product(found), "a product that matrix units have")
+    row, column = roles(trace, found)
+    asked: dict[str, int] = {}
+    for operand in _operands(found, row, column):
+        buffer = trace.kernel.buffer(operand.array)
+        asked[str(buffer.dims[-1].extent)] = ACCESS_BYTES // buffer.dtype.itemsize
+    asked[str(_bound(found.summed[0]))] = DEPTH // buffer.dtype.itemsize
+    properties = [Multiple(formula, number) for formula, number in asked.items() if not formula.isdecimal()]
+    known(bool(properties), "a product of open sizes")
+    others, here = split_versions(trace, path, *properties)
+    matrix_tiles(trace, here, machine, LARGE, _of_warps)
+    return [spot(trace, others)]
 
 
 UnitOf = Callable[[str, str, tuple[bool, ...]], Unit | None]
