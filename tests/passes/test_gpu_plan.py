@@ -420,7 +420,8 @@ def test_a_plan_gives_what_its_text_gives(name: str, target: str) -> None:
 
 
 ELSEWHERE = {
-    "rules", "large_group_tiles", "small_group_tiles", "large_matrix_tiles", "small_matrix_tiles", "row_products"
+    "rules", "large_group_tiles", "small_group_tiles", "large_matrix_tiles", "small_matrix_tiles",
+    "open_matrix_tiles", "row_products",
 }  # fmt: skip
 """What has no form of its own, and what the tests of matrix units hold (tests/codegen), on texts of its types."""
 

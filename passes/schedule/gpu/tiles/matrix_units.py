@@ -32,6 +32,7 @@ from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.products import BYTES, HALVES
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.forms.nests import Sum, known, sum_at
+from dojoir.passes.schedule.gpu.rules import schedule_grid
 from dojoir.passes.schedule.gpu.sharing.copies import mark_all, without_ones
 from dojoir.passes.schedule.gpu.sharing.padded import (
     computed_whole,
@@ -97,21 +98,26 @@ def small_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]
 
 def open_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Tiles on matrix units for open sizes where rows of the operands are whole words of memory and a tile divides
-    the terms, which is asked at each call. Returns the version for other sizes."""
+    the terms, which is asked at each call. Other sizes have the schedule by the rules."""
     known(len(path) == 1, "a product of all sizes")
     found = _product_at(trace, path)
     known(len(found.summed) == 1 and _is_product(found), "a product that matrix units have")
-    row, column = roles(trace, found)
-    asked: dict[str, int] = {}
-    for operand in _operands(found, row, column):
-        buffer = trace.kernel.buffer(operand.array)
-        asked[str(buffer.dims[-1].extent)] = ACCESS_BYTES // buffer.dtype.itemsize
-    asked[str(_bound(found.summed[0]))] = DEPTH // buffer.dtype.itemsize
-    properties = [Multiple(formula, number) for formula, number in asked.items() if not formula.isdecimal()]
+    properties = _asked(trace, found, _operands(found, *roles(trace, found)))
     known(bool(properties), "a product of open sizes")
     others, here = split_versions(trace, path, *properties)
+    rest = spot(trace, others)
     matrix_tiles(trace, here, machine, LARGE, _of_warps)
-    return [spot(trace, others)]
+    schedule_grid(trace, rest.path, machine)
+    return []
+
+
+def _asked(trace: Trace, found: Sum, operands: Sequence[Operand]) -> list[Multiple]:
+    """What is asked of open sizes, so that rows of operands are whole words, and a tile divides the terms."""
+    asked: dict[str, int] = {}
+    for buffer in (trace.kernel.buffer(operand.array) for operand in operands):
+        asked[str(buffer.dims[-1].extent)] = ACCESS_BYTES // buffer.dtype.itemsize
+        asked[str(_bound(found.summed[0]))] = DEPTH // buffer.dtype.itemsize
+    return [Multiple(formula, number) for formula, number in asked.items() if not formula.isdecimal()]
 
 
 UnitOf = Callable[[str, str, tuple[bool, ...]], Unit | None]
@@ -124,6 +130,7 @@ def matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles, un
     known(len(found.summed) == 1 and not _bound(found.summed[0]).iterators, "a product of matrices")
     row, column = roles(trace, found)
     operands = _operands(found, row, column)
+    known(len(path) > 1 or not _asked(trace, found, operands), "a product of known sizes")
     left, right = (trace.kernel.buffer(operand.array).dtype for operand in operands)
     in_rows = tuple(operand.kept > operand.summed for operand in operands)
     unit = unit_of(left.name, right.name, in_rows)
