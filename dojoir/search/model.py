@@ -215,7 +215,7 @@ class Estimated(Model):
 def model_of(given: object, sizes: Sequence[dict[str, int]], target: str, threads: int) -> Model | None:
     """The model that `cost_model=` means: `estimate` (none on a GPU), `module:class` or `file.py:class`, an object
     with `fit` and `predict`, or none. Raises ArgumentError for anything else."""
-    if given is None or given == "none":
+    if given is None:
         return None
     if given == "estimate":
         return Estimated(sizes, target, threads) if dojoir.machine_for(target).kind == "cpu" else None

@@ -99,6 +99,7 @@ def tune(
     given = [dict(sizes)] if isinstance(sizes, Mapping) else [dict(one) for one in sizes]
     if timer not in ("measure", "static"):
         raise dojoir.ArgumentError(f"timer is 'measure' or 'static', not '{timer}'", "bad-arguments")
+    cost_model = None if cost_model == "none" else cost_model
     makes: Any = strategy_named(strategy) if isinstance(strategy, str) else strategy
     ledger = Ledger(budget)
     play = Play(kernel, target, given, random.Random(seed), ledger, threads)
