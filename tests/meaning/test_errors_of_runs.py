@@ -187,3 +187,27 @@ def test_what_cannot_fail_or_is_reached_is_computed_before(body: str, move: str)
 def test_moves_of_a_part_of_iterators_are_listed(op: str) -> None:
     kernel = dojoir.parse(HEAD + "| y[{0}] = x[{0}] " + op + " {0} if ok[{0}] > 0\n")
     assert list(dojoir.moves(kernel))
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "avx2"])
+def test_an_index_into_what_a_register_holds_is_asked(target: str) -> None:
+    """No address is computed of an array of one element that is a variable: a mutant that asked nothing lived."""
+    if not can_run(target):
+        pytest.skip(f"no {target} here")
+    kernel = dojoir.parse("""kernel one(N)
+in ids: i32[N]
+in x: f32[N]
+out y: f32[N]
+tmp t: f32[1]
+
+N
+| t[0] = x[{0}]
+| y[{0}] = t[ids[{0}]]
+""")
+    x, y = np.arange(3, dtype=np.float32), np.empty(3, np.float32)
+    run = dojoir.compile(kernel, target)
+    run(np.zeros(3, np.int32), x, y)
+    assert (y == x).all()
+    for wrong in (1, -1):
+        with pytest.raises(dojoir.RunError, match="out of range"):
+            run(np.array([0, wrong, 0], np.int32), x, y)
