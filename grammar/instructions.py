@@ -121,7 +121,7 @@ def _names_in(path: Path) -> Sequence[str]:
 
 @lru_cache(maxsize=512)
 def _family(text: str, stem: str) -> Mapping[str, Mapping[str, str]]:
-    """What the words that lines `each` say stand for, by the name of each instruction of a file."""
+    """The meaning of the words that lines `each` give, by the name of each instruction of a file."""
     header = text.partition("\nkernel")[0].split("\n")
     lines = [line.split()[1:] for line in header if line.startswith("each ") and len(line.split()) > 2]
     words = [word for word, *_ in lines]

@@ -419,10 +419,8 @@ def test_a_plan_gives_what_its_text_gives(name: str, target: str) -> None:
     runs_right(trace.kernel, text, target)
 
 
-ELSEWHERE = {
-    "rules", "large_group_tiles", "small_group_tiles", "large_matrix_tiles", "small_matrix_tiles",
-    "open_matrix_tiles", "row_products",
-}  # fmt: skip
+ELSEWHERE = {"rules", "large_group_tiles", "small_group_tiles", "large_matrix_tiles", "small_matrix_tiles",
+             "open_matrix_tiles", "row_products"}  # fmt: skip
 """What has no form of its own, and what the tests of matrix units hold (tests/codegen), on texts of its types."""
 
 
@@ -497,5 +495,5 @@ N : gx
 | y[{0}] = t[{0}]
 """)
     assert not crosses_launches(kernel)
-    other = "tmp t: f32 reg\n\nt = 1\nN : gx\n| y[{0}] = x[{0}] + t\n"
-    assert crosses_launches(dojoir.parse(f"kernel t(N)\nin x: f32[N]\nout y: f32[N]\n{other}"))
+    other = "kernel t(N)\nin x: f32[N]\nout y: f32[N]\ntmp t: f32 reg\n\nt = 1\nN : gx\n| y[{0}] = x[{0}] + t\n"
+    assert crosses_launches(dojoir.parse(other))
