@@ -45,7 +45,7 @@ from dojoir.passes.schedule.gpu.rows.scatters import adds_at_data, copies_in_blo
 from dojoir.passes.schedule.gpu.rows.spread_rows import rows_as_one, rows_in_blocks, rows_in_warps
 from dojoir.passes.schedule.gpu.rules import elements_in_threads, schedule_grid
 from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, quad_tiles, small_tiles
-from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, open_matrix_tiles, small_matrix_tiles
+from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, open_tiles, small_matrix_tiles
 from dojoir.passes.schedule.gpu.tiles.row_products import row_products
 from dojoir.passes.schedule.gpu.tiles.scaled import scaled_tiles
 from dojoir.passes.schedule.gpu.tiles.warp_groups import large_group_tiles, small_group_tiles
@@ -355,6 +355,11 @@ def floor(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
 def rules(trace: Trace, path: Path, machine: Machine) -> None:
     """The schedule of a nest by the rules."""
     schedule_grid(trace, path, machine)
+
+
+def open_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> None:
+    """Tiles on matrix units for open sizes that allow it, the rules for others."""
+    open_tiles(trace, path, machine, partial(schedule_grid, machine=machine))
 
 
 SURE: tuple[Structure, ...] = (rows_in_warps, rows_in_blocks, rules)

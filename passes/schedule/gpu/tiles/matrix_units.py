@@ -32,7 +32,6 @@ from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.products import BYTES, HALVES
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.forms.nests import Sum, known, sum_at
-from dojoir.passes.schedule.gpu.rules import schedule_grid
 from dojoir.passes.schedule.gpu.sharing.copies import mark_all, without_ones
 from dojoir.passes.schedule.gpu.sharing.padded import (
     computed_whole,
@@ -96,19 +95,18 @@ def small_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]
     return matrix_tiles(trace, path, machine, SMALL, _of_warps)
 
 
-def open_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+def open_tiles(trace: Trace, path: Path, machine: Machine, rest: Callable[[Trace, Path], None]) -> None:
     """Tiles on matrix units for open sizes where rows of the operands are whole words of memory and a tile divides
-    the terms, which is asked at each call. Other sizes have the schedule by the rules."""
+    the terms, which is asked at each call. Other sizes have the schedule of `rest`."""
     known(len(path) == 1, "a product of all sizes")
     found = _product_at(trace, path)
     known(len(found.summed) == 1 and _is_product(found), "a product that matrix units have")
     properties = _asked(trace, found, _operands(found, *roles(trace, found)))
     known(bool(properties), "a product of open sizes")
     others, here = split_versions(trace, path, *properties)
-    rest = spot(trace, others)
+    uneven = spot(trace, others)
     matrix_tiles(trace, here, machine, LARGE, _of_warps)
-    schedule_grid(trace, rest.path, machine)
-    return []
+    rest(trace, uneven.path)
 
 
 def _asked(trace: Trace, found: Sum, operands: Sequence[Operand]) -> list[Multiple]:
