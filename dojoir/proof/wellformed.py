@@ -34,7 +34,7 @@ from dojoir.support.kept import once_for_each
 from dojoir.support.memo import Memo
 from dojoir.support.public import public
 
-STEP_LIMIT = 5_000_000
+STEP_LIMIT = 20_000_000
 """How many isl operations a proof may take for each outermost nest before the answer is `undecided`."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import time
 from contextlib import suppress
 
@@ -24,6 +25,8 @@ LATER = 0.5
 
 _waiting: dict[tuple[Cache, str], bytes] = {}
 _last_written = [float("-inf")]
+_asked: list[int] = []
+"""The process in which `multiprocessing` was asked to write them."""
 
 
 def shelf_key(kind: str, *parts: str) -> str | None:
@@ -51,8 +54,18 @@ def keep(key: str | None, content: bytes) -> None:
         with suppress(OSError):
             cache.folder.mkdir(parents=True, exist_ok=True)
         _waiting[cache, key] = content
+        _write_at_the_end()
         if time.monotonic() - _last_written[0] > LATER:
             write()
+
+
+def _write_at_the_end() -> None:
+    """Has the answers of a worker of `multiprocessing` written when it ends: such a process runs no `atexit`."""
+    if "multiprocessing" in sys.modules and _asked != [os.getpid()]:
+        from multiprocessing.util import Finalize
+
+        _asked[:] = [os.getpid()]
+        Finalize(None, write, exitpriority=0)
 
 
 @atexit.register

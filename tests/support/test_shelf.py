@@ -279,3 +279,28 @@ def test_nothing_is_kept_while_files_change(parts: Path) -> None:
     assert key is not None and shelf.taken(key) is None
     identity.cache_clear()
     assert identity() is None and shelf.shelf_key("kind", "question") is None
+
+
+WORKERS = """
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from dojoir.support.shelf import keep, shelf_key, taken
+
+def kept(n):
+    keep(shelf_key("test", str(n)), b"an answer")
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2, get_context(sys.argv[1])) as pool:
+        list(pool.map(kept, range(10)))
+    print([taken(shelf_key("test", str(n))) for n in range(10)].count(None))
+"""
+
+
+@pytest.mark.parametrize("kind", ["fork", "spawn", "forkserver"])
+def test_workers_leave_all_their_answers(kind: str, tmp_path: Path) -> None:
+    script = tmp_path / "workers.py"
+    script.write_text(WORKERS, encoding="utf-8")
+    env = {**os.environ, "DOJOIR_CACHE": str(tmp_path / "kept")}
+    done = subprocess.run([sys.executable, str(script), kind], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n"
