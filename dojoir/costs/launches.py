@@ -141,7 +141,7 @@ class _Launches(Arrays):
 
     def at_once(self, statement: Statement) -> float:
         """How many iterations of a statement a lane of a multiprocessor does in a cycle at most."""
-        on_units = multiplied_on_units(statement, self.machine, self.buffers.__getitem__)
+        on_units = multiplied_on_units(statement, self.machine, self.buffers.__getitem__, computed=True)
         if on_units:
             return max(1.0, on_units / (32 * SCHEDULERS))
         return QUAD if multiplies_bytes(statement, self.buffers.__getitem__) else 1

@@ -14,7 +14,7 @@ from math import ceil, gcd, inf, prod
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine, FloorDiv, Mod
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Buffer, Cast, Condition, Kernel, Op, Statement, holds
+from dojoir.ir.nodes import Access, Buffer, Cast, Condition, Expr, Kernel, Op, Statement, holds
 from dojoir.ir.words import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 from dojoir.types.quads import QUAD, multiplies_bytes
@@ -94,16 +94,28 @@ class Arrays:
             self.strides[buffer.name], self.bytes[buffer.name] = tuple(strides), stride
 
 
-def multiplied_on_units(statement: Statement, machine: Machine, buffer: Callable[[str], Buffer]) -> int:
+def multiplied_on_units(
+    statement: Statement, machine: Machine, buffer: Callable[[str], Buffer], computed: bool = False
+) -> int:
     """How many products of two elements, which a statement adds up, the matrix units of a multiprocessor do in a
-    cycle; 0 where it is no such sum, or they have not its type."""
+    cycle; 0 where it is no such sum, or they have not its type. Factors that are `computed` and rounded to a type
+    may be asked for, too: a schedule can store them."""
     match statement.value:
         case Op("mul", factors) if statement.op == "+=":
             read = [factor.arg if isinstance(factor, Cast) else factor for factor in factors]
-            types = {buffer(one.buffer).dtype.name if isinstance(one, Access) else "" for one in read}
+            types = {_multiplied_type(one, buffer, computed) for one in read}
             if len(types) == 1 or types in ({"i8", "u8"}, {"f8e4m3", "f8e5m2"}):
                 return min(map(machine.products, types))
     return 0
+
+
+def _multiplied_type(factor: Expr, buffer: Callable[[str], Buffer], computed: bool) -> str:
+    match factor:
+        case Access():
+            return buffer(factor.buffer).dtype.name
+        case Cast(dtype=dtype) if computed:
+            return dtype.name
+    return ""
 
 
 def operations_of(statement: Statement) -> int:

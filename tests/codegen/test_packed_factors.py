@@ -10,6 +10,8 @@ import pytest
 from narrow_products import drawn, numbers
 
 import dojoir
+from dojoir.backends.machine import MACHINES
+from dojoir.costs.launches import floor_seconds
 from dojoir.passes.schedule.forms.packed import pack_factors
 from dojoir.passes.schedule.forms.scalars import expand_temporaries
 
@@ -123,3 +125,25 @@ def test_drawn_sums_are_what_they_were(seed: int) -> None:
         found.append(np.zeros(shape, np.int32 if before.buffer("y").dtype.name == "i32" else np.float32))
         dojoir.compile(kernel, "llvm")(**given, y=found[-1])
     assert np.array_equal(numbers(found[0], ""), numbers(found[1], ""))
+
+
+CODES = """kernel codes(M = 64, N = 2048, K = 2048)
+fp reassoc
+in  x: bf16[M, K]
+in  q: u8[N, K]
+in  s: f32[N]
+out y: f32[M, N]
+
+M @m
+| N @n
+| | y[{m}, {n}] = 0
+| | K @k
+| | | y[{m}, {n}] += f32(x[{m}, {k}]) * f32(bf16((f32(q[{n}, {k}]) - 8) * s[{n}]))
+"""
+
+
+def test_no_schedule_is_faster_says_what_units_can_do_with_factors_that_are_stored() -> None:
+    """A plan that is near to this ends the search for others: without units it would, and packing never be tried."""
+    exact = dojoir.parse(CODES.replace("bf16(", "(").replace("bf16[", "f32["))
+    least = [floor_seconds(kernel, MACHINES["cuda"], {}) for kernel in (dojoir.parse(CODES), exact)]
+    assert 3 * least[0] < least[1]
