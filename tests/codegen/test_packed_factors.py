@@ -143,7 +143,7 @@ M @m
 
 
 def test_no_schedule_is_faster_says_what_units_can_do_with_factors_that_are_stored() -> None:
-    """A plan that is near to this ends the search for others: without units it would, and packing never be tried."""
+    """A plan that is near to it ends the search for others, and packing would never be tried."""
     exact = dojoir.parse(CODES.replace("bf16(", "(").replace("bf16[", "f32["))
     least = [floor_seconds(kernel, MACHINES["cuda"], {}) for kernel in (dojoir.parse(CODES), exact)]
     assert 3 * least[0] < least[1]
