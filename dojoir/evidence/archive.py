@@ -78,7 +78,8 @@ def unpacked(data: bytes, name: str) -> dict[str, bytes]:
                 raise refuse(f"it has {twice} twice")
             files = {one.filename: archive.read(one) for one in infos}
     except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
-        raise refuse(f"it is no whole archive: {error}") from None
+        what = "give what dojoir export wrote; dojoir-opt reads texts of kernels"
+        raise refuse(f"it is no whole archive ({error}): {what}") from None
     if bundle.RUN not in files:
         raise refuse(f"it has no {bundle.RUN}")
     if packed(files) != data:
