@@ -17,6 +17,17 @@ def rand(*shape: int) -> Any:
     return torch.randn(*shape, dtype=torch.float64)
 
 
+ROWS = torch.tensor([0, 2, 2, 6, 7], dtype=torch.int32)
+COLUMNS = torch.tensor([4, 0, 1, 2, 3, 4, 2], dtype=torch.int32)
+"""Rows of a sparse matrix of five columns: two elements, none, four and one."""
+
+
+def in_rows(rows: Any, terms: Any) -> Any:
+    """The sums of terms that belong to rows, where these begin."""
+    number = torch.repeat_interleave(torch.arange(len(rows) - 1), rows.diff().long())
+    return torch.zeros(len(rows) - 1, *terms.shape[1:], dtype=terms.dtype).index_add(0, number, terms)
+
+
 def attention(q: Any, k: Any, v: Any, scale: float) -> Any:
     return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
 
@@ -131,6 +142,14 @@ LIBRARY: dict[str, tuple[Reference, tuple[Any, ...], dict[str, int]]] = {
     "softmax": (lambda x: F.softmax(x, 1), (rand(3, 4),), {}),
     "swiglu": (lambda x, w, v: F.silu(x @ w) * (x @ v), (rand(3, 4), rand(4, 5), rand(4, 5)), {}),
     "transpose": (lambda x: x.T.contiguous(), (rand(3, 4),), {}),
+    "ell": (lambda cols, v, x, **_: (v * x[cols.long()]).sum(1), (COLUMNS[:6].view(3, 2), rand(3, 2), rand(5)), {}),
+    "csr": (
+        lambda rows, cols, v, x, **_: in_rows(rows, v * x[cols.long()]), (ROWS, COLUMNS, rand(7), rand(5)), {"M": 4},
+    ),
+    "bsr": (
+        lambda rows, cols, v, x, **_: in_rows(rows, (v * x[cols.long()][:, None]).sum(2)),
+        (ROWS, COLUMNS, rand(7, 2, 3), rand(5, 3)), {"M": 4},
+    ),
 }  # fmt: skip
 
 NOT_HERE = {"argmax": "its result is an integer"}
