@@ -144,7 +144,8 @@ LIBRARY: dict[str, tuple[Reference, tuple[Any, ...], dict[str, int]]] = {
     "transpose": (lambda x: x.T.contiguous(), (rand(3, 4),), {}),
     "ell": (lambda cols, v, x, **_: (v * x[cols.long()]).sum(1), (COLUMNS[:6].view(3, 2), rand(3, 2), rand(5)), {}),
     "csr": (
-        lambda rows, cols, v, x, **_: in_rows(rows, v * x[cols.long()]), (ROWS, COLUMNS, rand(7), rand(5)), {"M": 4},
+        lambda rows, cols, v, x, **_: in_rows(rows, v * x[cols.long()]),
+        (ROWS, COLUMNS, rand(7), rand(5)), {"M": 4},
     ),
     "bsr": (
         lambda rows, cols, v, x, **_: in_rows(rows, (v * x[cols.long()][:, None]).sum(2)),
