@@ -87,8 +87,8 @@ _ROWS = """
 loaded    number                     loaded_<t>(a)
 approx_exp2  f32                     approx_exp2(a)
 approx_rsqrt  f32                    approx_rsqrt(a)
-max_number  f32                      fmaxf(a, b)
-min_number  f32                      fminf(a, b)
+max_number  f32                      <lib>fmaxf(a, b)
+min_number  f32                      <lib>fminf(a, b)
 """
 
 

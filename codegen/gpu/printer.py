@@ -33,7 +33,7 @@ mutable namespace new noexcept not not_eq nullptr operator or or_eq private prot
 static_assert static_cast template this throw try typeid typename using virtual wchar_t xor xor_eq threadIdx
 blockIdx blockDim gridDim warpSize dim3 float2 float4 double2 int2 int4 uint2 uint4 stream i64 u64
 warp_barrier shuffle shuffle_xor shuffle_up lane_x atomic_add atomic_max
-atomic_min atomic_and atomic_or atomic_xor atomic_cas swapped block_memory approx_exp2 approx_rsqrt
+atomic_min atomic_and atomic_or atomic_xor atomic_cas swapped block_memory approx_exp2 approx_rsqrt fmaxf fminf
 dot4_i8_i8 dot4_u8_u8 dot4_u8_i8 word swizzled32 swizzled64 swizzled128
 """
 _WORDS = frozenset(_TAKEN.split())

@@ -37,8 +37,8 @@ from dojoir.support.memo import Memo
 from dojoir.types.quads import QUAD, multiplies_bytes
 
 LARGE = 24
-"""The exponent of the sizes that stand for unknown ones: so many elements has the argument that most of them are
-in, and a product has the work that its arrays are for."""
+"""The exponent of the sizes that stand for unknown ones: the argument that most of them are in has two to this
+power elements. So a product of three is one of large matrices."""
 
 MANY, FEW = 1 << 20, 64
 """Open sizes at which the memory of temporaries is asked for."""

@@ -323,6 +323,8 @@ class _Lines:
                 bounds = [bound for _, bound in pairs]
                 result = self.keep(op(name, *values), F64 if dtype.is_float else dtype)
                 floats = [v if arg.dtype.is_float else Cast(F64, v) for v, arg in zip(values, args, strict=True)]
+                if name == "exp" and self._flushes(dtype):
+                    bounds = [error_sum(bounds[0], _in_a_product(floats[0]))]
                 bound = _operation(dtype, name, values, floats, bounds, result)
                 if (
                     name == "fma" and self.names.kernel.fp != "strict"
@@ -436,6 +438,11 @@ def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound, way: str
     high, low = (Cast(dtype, op(side, value, bound), way=way) for side in ("add", "sub"))
     off = op("sub", Cast(F64, high), Cast(F64, low))
     return op("select", op("lt", bound, INFINITE), off, INFINITE)
+
+
+def _in_a_product(x: Expr) -> Expr:
+    """The error of `x` where a function is taken of a multiple of it: 2 to the power of x times log e for `exp`."""
+    return op("mul", Const(1.5 * 2.0**-24), magnitude(x))
 
 
 def _operation(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 
 import islpy as isl
@@ -349,12 +349,11 @@ class Threads:
         for phase in launched.phases:
             if phase.is_warp_code:
                 self._refuse_between_warps(phase)
-            every = phase.lanes if phase.is_warp_code and phase.nest.threads > 1 else launched.threads
             for nest in phase.groups if phase.is_warp_code else (phase.nest,):
-                for collective in map(partial(self._for_all, every), self._in_nest(nest)):
+                for collective in self._in_nest(nest):
                     if phase.is_warp_code and not collective.width:
                         self._refuse_lanes_apart(collective)
-                    yield collective
+                    yield collective if phase.is_warp_code else self._for_all(launched.threads, collective)
 
     def _for_all(self, every: int, collective: Collective) -> Collective:
         """A collective into a variable that each of `every` threads has. Where it is one for all, those that have
@@ -363,7 +362,7 @@ class Threads:
         moving = {d for d, extent in zip(nest.depths, nest.extents, strict=True) if extent > 1}
         (name,) = {site.statement.target.buffer for site in self.kernel.sites if site.path == collective.paths[0]}
         own = self.kernel.buffer(name).storage in ("reg", "stack")
-        if not own or not moving.issubset(collective.depths) or not collective.width:
+        if not own or not moving.issubset(collective.depths):
             return collective
         return replace(collective, width=max(every, collective.width))
 

@@ -225,6 +225,9 @@ class Combining:
         assert device is not None
         lets = Block()
         iterators, within = scopes.thread_iterators(self.nest, phase, self.state, lets)
+        known = scopes.is_memory(where) or not self._is_for_all(collective)
+        if not known:  # each thread has the element, also those that have no iteration
+            iterators = tuple(integer(0) if d in self.nest.depths else v for d, v in enumerate(iterators))
         inside = replace(self.state, iterators=iterators)
         inner = Block()
         first: Value | None = None
@@ -249,11 +252,17 @@ class Combining:
         elif first != Const(FLAG, False):
             inner.emit(lir.If(first, body.body))
         depths = {d for i in statement.target.indices if isinstance(i, Affine) for d in i.iterators}
-        if plain and depths.isdisjoint(self.nest.depths) and not _uses(inner, lets):
+        if not known or (plain and depths.isdisjoint(self.nest.depths) and not _uses(inner, lets)):
             self.block.statements.extend(inner.statements)
             return
         every = phase.threads == device.launched.threads or device.level == "warp"
         self.block.emit(PhaseCode(None if every else phase.threads, (*lets.body, *inner.body)))
+
+    def _is_for_all(self, collective: Collective) -> bool:
+        """Whether all threads of the block have the element, and each its own copy of it."""
+        dims = zip(self.nest.depths, self.nest.extents, strict=True)
+        assert self.state.device is not None
+        return self.state.device.level != "warp" and all(n == 1 or d in collective.depths for d, n in dims)
 
     def _some(
         self, collective: Collective, iterators: tuple[Value, ...], within: Value | None, block: Block

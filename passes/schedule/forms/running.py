@@ -72,7 +72,7 @@ class Blocks:
 def store_running(trace: Trace) -> None:
     """Stores a running value that a statement in the same scope computes with, as `t += x[j]`, `y[j] = bf16(t)`, in
     an array: the scope that makes the value is then a scan, and what is made of it a scope behind it."""
-    for site in trace.kernel.sites:
+    for site in reversed(trace.kernel.sites):  # the last first: others stay where they are
         if site.statement.accumulation is not None and (path := site.path[:-1]):
             _ = tried(trace, partial(_stored, scope=path))
 

@@ -236,6 +236,7 @@ class Planner:
             found += self._forms(kept)
         found.sort(key=lambda one: one.seconds)
         if _waits(found[0].trace.kernel):  # too much memory may be an error; a loop of the host may never end
+            large = [one for one in large if not _waits(one.trace.kernel)]
             found = sorted([*found, *large], key=lambda one: one.seconds)
         return found
 

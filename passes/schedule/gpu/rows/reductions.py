@@ -46,7 +46,8 @@ SQUARE = 64 * 64
 """How many results a tile of a contraction has, about."""
 
 LONG_PRODUCT, DEPTH, TURN = 256, 16, 64
-"""How many terms a part of a contraction should have at least, and of how many all parts should be multiples."""
+"""How many terms a part of a contraction should have at least; of how many all parts should be multiples; and how
+many a tile on matrix units takes at a time."""
 
 TILES = 2
 """How many tiles a multiprocessor should have at least."""
@@ -190,15 +191,16 @@ def _in_parts(trace: Trace, found: Sum, most: int, whole: int = 1) -> list[Spot]
 
 
 def _size_of_part(terms: int, most: int, whole: int) -> int:
-    """The size of so many parts of some terms at most: one that divides them, if there are not far fewer parts
-    then, and a multiple of what a tile takes at a time."""
+    """The size of so many parts of some terms at most: one that divides them and is a multiple of what a tile takes,
+    if there are at least half as many parts then."""
     least = -(-terms // most)
     if least < whole:
         return least
     least = -(-least // whole) * whole
     steps = [step for step in (TURN, whole) if step % whole == 0]
-    even = (each for step in steps for each in range(least, 2 * least, whole) if terms % each == each % step == 0)
-    return next(even, least)
+    even = (terms // count for count in range(most, max(1, most // 2), -1) if terms % count == 0)
+    sizes = [each for each in even if each >= least]
+    return next((each for step in steps for each in sizes if each % step == 0), least)
 
 
 def _merged(trace: Trace, found: Sum) -> list[Spot]:

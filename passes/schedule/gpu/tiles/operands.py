@@ -84,14 +84,14 @@ class WarpTiles(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """An array that is multiplied, its dimensions along the result and along the sums. The left factor may be
-    `again`, elsewhere, the right one."""
+    """An array that is multiplied, its dimensions along the result and along the sums. Where the right factor is
+    the same array at other indices, `among` is the number of the left one of the two."""
 
     array: str
     kept: int
     summed: int
     is_left: bool
-    again: bool = False
+    among: int | None = None
 
     def split(self) -> Operand:
         """The same where the dimension along the sums is the second of two."""
@@ -149,7 +149,7 @@ def copied(trace: Trace, node: Spot, operand: Operand, tile: WarpTiles, unit: Un
     it, a tile after the other, if it is to be copied `ahead`. Where no load takes terms in rows, they lie side by
     side there: a thread then reads elements of as many rows, its neighbours those beside them."""
     copy = fresh_name(trace.kernel, f"{operand.array}_tile")
-    act(trace, Stage, node, operand.array, copy, "in", (0,) if operand.again else ())
+    act(trace, Stage, node, operand.array, copy, "in", () if operand.among is None else (operand.among,))
     filled = without_ones(trace, node.beside(-1))
     known(len(nested(filled)) == 2, "a product of tiles")
     kept, in_rows = tile.height if operand.is_left else tile.width, operand.summed < operand.kept

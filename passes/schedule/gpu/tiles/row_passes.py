@@ -7,12 +7,25 @@ pass that needs scores of one before it computes them again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Cast, Const, Extent, Op, Scope, Site, Statement, substitute_iterators
+from dojoir.ir.nodes import (
+    Access,
+    Cast,
+    Const,
+    Expr,
+    Extent,
+    Op,
+    Path,
+    Scope,
+    Site,
+    Statement,
+    substitute_iterators,
+)
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import Formula, fresh_name
 from dojoir.passes.engine.trace import Trace
@@ -118,21 +131,29 @@ class Names(NamedTuple):
 def store_narrowed(trace: Trace, rows: Spot) -> None:
     """Stores the factors of products that are rounded to what matrix units multiply where they are used, as in
     `f32(bf16(p[r])) * f32(v[r, e])`, before the scopes that repeat them."""
-    found = [site.statement for site in sites_in(trace.kernel, rows.path) if is_contraction(site)]
-    for statement in found:
-        site = next(site for site in trace.kernel.sites if site.statement == statement)
-        match statement.value:
-            case Op("mul", (left, right)):
-                factors = [one.arg for one in (left, right) if isinstance(one, Cast)]
-            case _:
-                continue
-        for factor in factors:
-            if isinstance(factor, Cast) and factor.dtype.name in HALVES:
-                read = [part for part in parts(factor) if isinstance(part, Access)]
-                again = [d for d in range(len(site.scopes)) if not any(depends(one, d) for one in read)]
-                known(bool(again), "a factor that a scope repeats")
-                number, own = list(parts(statement.value)).index(factor), fresh_name(trace.kernel, "factor")
-                act(trace, Hoist, spot(trace, site.scope_paths[again[0]]), spot(trace, site.path), number, own)
+    while True:
+        sites = [site for site in sites_in(trace.kernel, rows.path) if is_contraction(site)]
+        found = next(((site, factor, at) for site in sites for factor, at in _narrowed(site)), None)
+        if found is None:
+            return
+        site, factor, scope = found
+        number, own = list(parts(site.statement.value)).index(factor), fresh_name(trace.kernel, "factor")
+        act(trace, Hoist, spot(trace, scope), spot(trace, site.path), number, own)
+
+
+def _narrowed(site: Site) -> Iterator[tuple[Expr, Path]]:
+    """The factors of a product that are computed and rounded, each with the outermost scope that repeats it."""
+    match site.statement.value:
+        case Op("mul", (left, right)):
+            factors = [one.arg for one in (left, right) if isinstance(one, Cast)]
+        case _:
+            return
+    for factor in factors:
+        if isinstance(factor, Cast) and factor.dtype.name in HALVES:
+            read = [part for part in parts(factor) if isinstance(part, Access)]
+            again = [d for d in range(len(site.scopes)) if not any(depends(one, d) for one in read)]
+            if again:
+                yield factor, site.scope_paths[again[0]]
 
 
 def separate(trace: Trace, around: Spot) -> None:
