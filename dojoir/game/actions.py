@@ -67,7 +67,7 @@ class Actions:
         found = mask.astype(np.float32)
         if not self.proved:
             for number, move in enumerate(self.moves, self.first):
-                found[number] *= chance(str(move) if move.name == "simple" else move.name)
+                found[number] *= chance(_family(move))
         return found
 
     def move(self, action: int) -> Action | None:
@@ -221,3 +221,9 @@ def rows(kernel: dojoir.Kernel, actions: Actions, capacity: int) -> Rows:
         row = pass_row(move.text, move.name) if isinstance(move, Choice) else move_row(kernel, move)
         made[actions.first + i] = row
     return made
+
+
+def _family(move: dojoir.Move | Choice) -> str:
+    """What the chance of an action is known by: the word of its text, where choices have no family of their own."""
+    word = str(move).partition("(")[0]
+    return word if move.name == "simple" or word == "structure" else move.name

@@ -65,16 +65,16 @@ ALIKE = ("register_tile", "blocks")
 
 def absent(trace: dojoir.Trace, could: Sequence[Choice], target: str) -> dict[int, str]:
     """The choices that are not offered at a state, by number, with the reason: those about a nest that is not
-    there, those of ALIKE families whose first changes nothing, and to leave out a structure that does not fit the
-    start. Others may turn out to change nothing as well, when they are made."""
+    there, those of ALIKE families whose first changes nothing, and to leave out a structure that does not fit it.
+    Others may turn out to change nothing as well, when they are made."""
     kernel, start = trace.kernel, dojoir.Trace(trace.kernel)
-    fits = _asked_for(trace.start, target)
+    fits = _asked_for(kernel, target)
     found, alike = dict[int, str](), dict[str, str]()
     for number, choice in enumerate(could):
         if not choice.is_about(kernel):
             found[number] = f"{choice}: there is no nest {choice.nest} without a mark"
         elif choice.name == "without" and choice.text.partition("(")[2][:-1] not in fits:
-            found[number] = f"{choice}: it does not fit the start, there is nothing to leave out"
+            found[number] = f"{choice}: it does not fit the kernel, there is nothing to leave out"
         elif choice.name in ALIKE:
             if choice.name not in alike:
                 first = made(start, choice, target)

@@ -79,11 +79,13 @@ class Play:
             acted += [self.borrowed() for _ in range(count) if self.rng.random() < BORROWED]
         found = [longer for longer in acted if longer is not None][:count]
         ahead = AHEAD if self.model is not None and self.model.ready else 1
-        wanted = self.ledger.moves_left((count - len(found)) * ahead)
-        moves = self._drawn(trace, wanted)
-        self.ledger.moves += len(moves)
-        found += [trace.then(move) for move in moves]
-        return found if self.model is None else self.model.chosen(found, count, self.rng)
+        moves = self._drawn(trace, self.ledger.moves_left(count - len(found)) * ahead)
+        drawn_now = [trace.then(move) for move in moves]
+        given = [*found, *drawn_now]
+        if self.model is not None:
+            given = self.model.chosen(given, count, self.rng)
+        self.ledger.moves += sum(any(one is other for other in drawn_now) for one in given)
+        return given
 
     def _drawn(self, trace: dojoir.Trace, count: int) -> list[dojoir.Move]:
         """Legal moves that are drawn; what was drawn is told, refused moves too."""

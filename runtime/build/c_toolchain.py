@@ -15,6 +15,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
@@ -100,7 +101,9 @@ class Toolchain:
         def compiled(header: Path, made: Path) -> bool:
             options = (*self.options, *_SHARED) if "-static" not in self.options else self.options
             command = (*self.command, *options, "-x", "c-header", "-o", str(made), str(header))
-            return _run_to_end(command, PROBE_LIMIT).returncode == 0
+            with suppress(ToolchainError):  # as where it takes too long
+                return _run_to_end(command, PROBE_LIMIT).returncode == 0
+            return False
 
         clang = "clang" in self.version or "zig" in self.version
         return read_ahead(source, self.identity, clang, compiled)

@@ -32,6 +32,12 @@ def read_ahead(source: str, identity: str, clang: bool, compile_header: Callable
     """The options that have the first header of a C source read ahead, where that is worth it: where it was before,
     or where this process asks again for the compiler of an identity. `compile_header` compiles a file to another,
     and says whether it could."""
+    with suppress(OSError):  # of a cache that is another user's, say: nothing of it may fail a build
+        return _read_ahead(source, identity, clang, compile_header)
+    return []
+
+
+def _read_ahead(source: str, identity: str, clang: bool, compile_header: Callable[[Path, Path], bool]) -> list[str]:
     first, kept = _FIRST.match(source), cache_folder()
     if first is None or kept is None:
         return []
@@ -40,8 +46,7 @@ def read_ahead(source: str, identity: str, clang: bool, compile_header: Callable
     if not made.exists():
         _asked[folder] += 1
         if _asked[folder] == 2:
-            with suppress(OSError):
-                _make(folder, name, compile_header)
+            _make(folder, name, compile_header)
         if not made.exists():
             return []
     return ["-include-pch", str(made)] if clang else [f"-I{folder}"]

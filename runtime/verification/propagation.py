@@ -57,6 +57,11 @@ def of_power(x: Expr, a: Bound, y: Expr, b: Bound, result: Expr) -> Bound:
     return unless_any(times(magnitude(result), growth), a, b, growth)
 
 
+def of_multiple(x: Expr) -> Expr:
+    """The error of `x` where a function is taken of a rounded multiple of it, as 2ᵗ of t = x log₂e for `exp`."""
+    return op("mul", Const(1.5 * 2.0**-24), magnitude(x))
+
+
 def of_function(name: str, x: Expr, a: Expr, result: Expr) -> Expr:
     """The propagated error of a function of one operand, whose error is `a` at `x`, by its derivative or the
     values beside."""

@@ -52,6 +52,7 @@ from dojoir.runtime.verification.propagation import (
     of_either,
     of_extreme,
     of_function,
+    of_multiple,
     of_product,
     of_quotient,
     of_step,
@@ -324,11 +325,9 @@ class _Lines:
                 result = self.keep(op(name, *values), F64 if dtype.is_float else dtype)
                 floats = [v if arg.dtype.is_float else Cast(F64, v) for v, arg in zip(values, args, strict=True)]
                 if name == "exp" and self._flushes(dtype):
-                    bounds = [error_sum(bounds[0], _in_a_product(floats[0]))]
+                    bounds = [error_sum(bounds[0], of_multiple(floats[0]))]
                 bound = _operation(dtype, name, values, floats, bounds, result)
-                if (
-                    name == "fma" and self.names.kernel.fp != "strict"
-                ):  # the product may be rounded before it is added
+                if name == "fma" and self.names.kernel.fp != "strict":  # the product may be rounded before
                     product = self.keep(op("mul", *floats[:2]), F64)
                     bound = error_sum(bound, _rounding(product, dtype, error_sum(*bounds[:2])))
                 return result, self._keep(bound)
@@ -438,11 +437,6 @@ def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound, way: str
     high, low = (Cast(dtype, op(side, value, bound), way=way) for side in ("add", "sub"))
     off = op("sub", Cast(F64, high), Cast(F64, low))
     return op("select", op("lt", bound, INFINITE), off, INFINITE)
-
-
-def _in_a_product(x: Expr) -> Expr:
-    """The error of `x` where a function is taken of a multiple of it: 2 to the power of x times log e for `exp`."""
-    return op("mul", Const(1.5 * 2.0**-24), magnitude(x))
 
 
 def _operation(

@@ -18,6 +18,7 @@ from dojoir.backends.host import architecture, native
 from dojoir.errors import ToolchainError
 from dojoir.runtime.build import c_toolchain
 from dojoir.runtime.build.c_toolchain import Toolchain, build_shared, find, probe
+from dojoir.runtime.build.headers import read_ahead
 
 SOURCE = "int answer(void) { return 42; }\n"
 
@@ -231,3 +232,13 @@ def test_a_header_that_is_asked_for_again_is_read_ahead(
     header.write_bytes(header.read_bytes()[:5000])
     build_shared(source, tmp_path / "f.so", toolchain=real)
     assert {(tmp_path / "f.so").read_bytes(), *found} == {found[0]}
+
+
+def test_a_cache_of_another_user_fails_no_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refused(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setenv("DOJOIR_CACHE", str(tmp_path))
+    monkeypatch.setattr(Path, "exists", refused)
+    for _ in range(3):
+        assert read_ahead("#include <immintrin.h>\n", "one", False, lambda header, made: True) == []

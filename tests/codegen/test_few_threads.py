@@ -105,7 +105,7 @@ tmp m: f32[N~, 1] reg
 @pytest.mark.parametrize("target", ["cuda", "hip"])
 @pytest.mark.parametrize("text", [ALONE, ONE_ROW])
 def test_scopes_of_one_iteration_around_those_threads(text: str, target: str) -> None:
-    """A warp by itself in a larger block waits for no other; an index of such a scope is the same for all threads."""
+    """A warp by itself waits for no other; an index of such a scope is the same for all threads."""
     kernel = dojoir.parse(text)
     x = np.random.default_rng(0).standard_normal((3, 256)).astype(np.float32)
     found = run(kernel, {"x": x}, {}, target)

@@ -121,6 +121,7 @@ def test_an_answer_may_stand_in_the_text_and_name_moves_by_number(provider: str)
 
 # -- a server that fails -----------------------------------------------------------------------------------------
 BROKEN = b"data: {broken\n\nevent: message_start\ndata: {broken\n\n"
+ODD_KINDS = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": ["stop"]}], "usage": "many"}\n\n'
 TOO_LONG = Say("la " * (10 << 20 >> 1))
 WRONG = {
     "plans is a list": {"plans": 3, "reflection": ""},
@@ -146,10 +147,11 @@ WRONG = {
         ([Status(401, text=f"wrong key {KEY}")], "the server answered 401: "),
         ([Cut(GOOD, 2), Cut(GOOD, 0)], "cut off"),
         ([Raw(BROKEN), Raw(b"\xff\xfe\x00nonsense"), ], "the model failed 2 times"),
+        ([Raw(ODD_KINDS), Raw(ODD_KINDS)], "the model failed 2 times"),
         ([TOO_LONG, TOO_LONG], "the model said more than 200000 characters"),
         ([Say("I must not", refused=True)], "the model refused to answer: I must not"),
     ],
-    ids=["500", "429", "long-wait", "401", "cut", "broken", "10MB", "refusal"],
+    ids=["500", "429", "long-wait", "401", "cut", "broken", "kinds", "10MB", "refusal"],
 )  # fmt: skip
 def test_the_search_ends_with_its_best_and_the_reason(
     provider: str, does: list[Does], reason: str, tmp_path: Path

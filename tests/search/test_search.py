@@ -435,3 +435,16 @@ def test_first_moves_of_kernels_that_are_built_alike_are_drawn(tmp_path: Path) -
         static(strategy=Borrows, db=database)
     assert {len(trace.moves) for trace in seen} == {1, 2}
     assert all(trace.start == SOFTMAX and trace.is_safe for trace in seen)
+
+
+@pytest.mark.parametrize("strategy", ["beam", "random"])
+def test_a_budget_of_moves_counts_what_is_given_and_not_what_is_drawn(strategy: str) -> None:
+    """With a model of the cost more are drawn, and the best tried."""
+    kernel, sizes, counts = dojoir.kernels.load("softmax"), {"N": 32, "M": 32}, []
+    for model in ("estimate", None):
+        tuned = dojoir.tune(
+            kernel, sizes=sizes, strategy=strategy, timer="static", cost_model=model, hints=False, seed=1,
+            budget=dojoir.Budget(moves=40),
+        )  # fmt: skip
+        counts.append(len(tuned.states))
+    assert 2 * counts[0] >= counts[1]

@@ -70,13 +70,13 @@ class AnthropicMessages:
                     case "message_delta":
                         reason = event.delta.stop_reason or reason
                         written = counted(event.usage.output_tokens) or written
-        if not reason and not gathered.is_whole:
-            raise ModelError("the answer of the server was cut off", again=True)
-        text, calls = gathered.said(self.connection.clean)
-        return Reply(
-            text, calls, STOPPED.get(reason, "end"), read or question.about_tokens,
-            written or gathered.length // CHARACTERS_OF_A_TOKEN,
-        )  # fmt: skip
+            if not reason and not gathered.is_whole:
+                raise ModelError("the answer of the server was cut off", again=True)
+            text, calls = gathered.said(self.connection.clean)
+            return Reply(
+                text, calls, STOPPED.get(reason, "end"), read or question.about_tokens,
+                written or gathered.length // CHARACTERS_OF_A_TOKEN,
+            )  # fmt: skip
 
 
 def _read(usage: dict[str, Any]) -> int:

@@ -74,15 +74,15 @@ class OpenAIChat:
                         gathered.call(
                             call.get("index"), call.get("id"), function.get("name"), function.get("arguments")
                         )
-        if not reason and not gathered.is_whole:
-            raise ModelError("the answer of the server was cut off", again=True)
-        refused = self.connection.clean("".join(refusal))
-        text, calls = gathered.said(self.connection.clean)
-        return Reply(
-            text or refused[:2000], calls, "refused" if refused else STOPPED.get(reason, "end"),
-            counted(usage.get("prompt_tokens")) or question.about_tokens,
-            counted(usage.get("completion_tokens")) or gathered.length // CHARACTERS_OF_A_TOKEN,
-        )  # fmt: skip
+            if not reason and not gathered.is_whole:
+                raise ModelError("the answer of the server was cut off", again=True)
+            refused = self.connection.clean("".join(refusal))
+            text, calls = gathered.said(self.connection.clean)
+            return Reply(
+                text or refused[:2000], calls, "refused" if refused else STOPPED.get(reason, "end"),
+                counted(usage.get("prompt_tokens")) or question.about_tokens,
+                counted(usage.get("completion_tokens")) or gathered.length // CHARACTERS_OF_A_TOKEN,
+            )  # fmt: skip
 
 
 def _message(message: Message) -> dict[str, Any]:

@@ -191,8 +191,8 @@ def _in_parts(trace: Trace, found: Sum, most: int, whole: int = 1) -> list[Spot]
 
 
 def _size_of_part(terms: int, most: int, whole: int) -> int:
-    """The size of so many parts of some terms at most: one that divides them and is a multiple of what a tile takes,
-    if there are at least half as many parts then."""
+    """The size of so many parts of some terms at most: one that divides them, in whole turns of a tile, if there
+    are at least half as many parts then."""
     least = -(-terms // most)
     if least < whole:
         return least
