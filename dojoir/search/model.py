@@ -91,7 +91,7 @@ class Model:
         return self._trained > 0
 
     def chosen(self, traces: Sequence[dojoir.Trace], count: int, rng: random.Random) -> list[dojoir.Trace]:
-        """The `count` of some traces that are likely to be the fastest, a tenth of them at random. Raises
+        """The `count` of some traces that are likely to be the fastest, some of them at random. Raises
         ModelFailed."""
         if not self.ready or not traces:
             return [*traces[:count]]
