@@ -110,7 +110,7 @@ def open_tiles(trace: Trace, path: Path, machine: Machine, rest: Callable[[Trace
 
 
 def _asked(trace: Trace, found: Sum, operands: Sequence[Operand]) -> list[Multiple]:
-    """What is asked of open sizes, so that rows of operands are whole words, and a tile divides the terms."""
+    """The properties of open sizes by which rows of operands are whole words, and a tile divides the terms."""
     asked: dict[str, int] = {}
     for buffer in (trace.kernel.buffer(operand.array) for operand in operands):
         asked[str(buffer.dims[-1].extent)] = ACCESS_BYTES // buffer.dtype.itemsize
