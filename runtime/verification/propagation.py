@@ -58,8 +58,9 @@ def of_power(x: Expr, a: Bound, y: Expr, b: Bound, result: Expr) -> Bound:
 
 
 def of_multiple(x: Expr) -> Expr:
-    """The error of `x` where a function is taken of a rounded multiple of it, as 2ᵗ of t = x log₂e for `exp`."""
-    return op("mul", Const(1.5 * 2.0**-24), magnitude(x))
+    """The error of `x` where `exp` of f32 is 2ᵗ of a rounded t = x log₂e. Past 128 the result is 0 or infinite, and
+    stays that: of -inf, which a mask gives, nothing is off."""
+    return op("mul", Const(1.5 * 2.0**-24), op("min", magnitude(x), Const(128.0)))
 
 
 def of_function(name: str, x: Expr, a: Expr, result: Expr) -> Expr:

@@ -88,3 +88,22 @@ def test_that_a_wrong_result_is_not_allowed() -> None:
             compared += comparison.elements - comparison.unchecked
             elements += comparison.elements
     assert compared > 0.6 * elements, compared / elements
+
+
+EXP = """kernel exponential(N)
+fp fast
+in  x: f32[N]
+out y: f32[N]
+
+N @i
+| y[{i}] = exp(VALUE)
+"""
+
+
+@pytest.mark.parametrize("value", ["x[{i}]", "select({i} % 2 == 0, x[{i}], -inf)"])
+def test_exp_of_fast_is_right_on_a_gpu_and_what_is_masked_is_compared(value: str) -> None:
+    """Its error grows with the argument there, and of -inf it is none."""
+    x = np.random.default_rng(0).uniform(-80, 80, 200).astype(np.float32)
+    kernel = dojoir.parse(EXP.replace("VALUE", value))
+    report = dojoir.verify(kernel, target="cuda", emulated=True, inputs={"x": x})
+    assert report.ok and "not compared" not in str(report)
