@@ -161,9 +161,10 @@ def operate(unit: Unit, name: str, dtype: DType, *args: Value) -> Value:
 def _times(value: Value, factor: float) -> Value:
     """A value times a factor, by one multiplication where the value is a multiple of a number."""
     match value:
-        case lir.Binary(op="mul", left=lir.Const(value=number), right=other) if 1e-30 < abs(number) < 1e30:
-            return lir.Binary(value.type, "mul", lir.Const(value.type, float(np.float32(number * factor))), other)
-        case lir.Binary(op="mul", left=other, right=lir.Const(value=number)) if 1e-30 < abs(number) < 1e30:
+        case (
+            lir.Binary(op="mul", left=lir.Const(value=number), right=other)
+            | lir.Binary(op="mul", left=other, right=lir.Const(value=number))
+        ) if 1e-30 < abs(number) < 1e30:
             return lir.Binary(value.type, "mul", lir.Const(value.type, float(np.float32(number * factor))), other)
     return lir.Binary(value.type, "mul", value, lir.Const(value.type, factor))
 

@@ -120,6 +120,11 @@ class Collective:
     depths: tuple[int, ...]
     width: int
 
+    @property
+    def is_one(self) -> bool:
+        """Whether all threads of the nest share one element."""
+        return all(n == 1 or d in self.depths for d, n in zip(self.nest.depths, self.nest.extents, strict=True))
+
 
 @dataclass(frozen=True)
 class Launched:
@@ -358,13 +363,9 @@ class Threads:
     def _for_all(self, every: int, collective: Collective) -> Collective:
         """A collective into a variable that each of `every` threads has. Where it is one for all, those that have
         no iteration take part, with what adds nothing: they may read the result."""
-        nest = collective.nest
-        moving = {d for d, extent in zip(nest.depths, nest.extents, strict=True) if extent > 1}
         (name,) = {site.statement.target.buffer for site in self.kernel.sites if site.path == collective.paths[0]}
         own = self.kernel.buffer(name).storage in ("reg", "stack")
-        if not own or not moving.issubset(collective.depths):
-            return collective
-        return replace(collective, width=max(every, collective.width))
+        return replace(collective, width=max(every, collective.width)) if own and collective.is_one else collective
 
     def _refuse_between_warps(self, phase: Phase) -> None:
         """Raises KernelError where block scopes with warp code inside accumulate into an element that several warps

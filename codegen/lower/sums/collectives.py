@@ -178,9 +178,7 @@ class Combining:
         What they have is what each begins with, which adds nothing."""
         device = self.state.device
         assert device is not None
-        dims = zip(self.nest.depths, self.nest.extents, strict=True)
-        every = device.level != "warp" and all(n == 1 or d in collective.depths for d, n in dims)
-        return device.launched.threads if every else collective.width
+        return device.launched.threads if device.level != "warp" and collective.is_one else collective.width
 
     def _in_pieces(self, collective: Collective) -> bool:
         """Whether those who share an element are not whole warps."""
@@ -225,8 +223,8 @@ class Combining:
         assert device is not None
         lets = Block()
         iterators, within = scopes.thread_iterators(self.nest, phase, self.state, lets)
-        known = scopes.is_memory(where) or not self._is_for_all(collective)
-        if not known:  # each thread has the element, also those that have no iteration
+        everywhere = collective.is_one and device.level != "warp" and not scopes.is_memory(where)
+        if everywhere:  # each thread has the element, also those that have no iteration
             iterators = tuple(integer(0) if d in self.nest.depths else v for d, v in enumerate(iterators))
         inside = replace(self.state, iterators=iterators)
         inner = Block()
@@ -252,17 +250,11 @@ class Combining:
         elif first != Const(FLAG, False):
             inner.emit(lir.If(first, body.body))
         depths = {d for i in statement.target.indices if isinstance(i, Affine) for d in i.iterators}
-        if not known or (plain and depths.isdisjoint(self.nest.depths) and not _uses(inner, lets)):
+        if everywhere or (plain and depths.isdisjoint(self.nest.depths) and not _uses(inner, lets)):
             self.block.statements.extend(inner.statements)
             return
         every = phase.threads == device.launched.threads or device.level == "warp"
         self.block.emit(PhaseCode(None if every else phase.threads, (*lets.body, *inner.body)))
-
-    def _is_for_all(self, collective: Collective) -> bool:
-        """Whether all threads of the block have the element, and each its own copy of it."""
-        dims = zip(self.nest.depths, self.nest.extents, strict=True)
-        assert self.state.device is not None
-        return self.state.device.level != "warp" and all(n == 1 or d in collective.depths for d, n in dims)
 
     def _some(
         self, collective: Collective, iterators: tuple[Value, ...], within: Value | None, block: Block

@@ -14,7 +14,7 @@ from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Condition, Extent, Kernel, Path, Scope, Statement, format_path
-from dojoir.passes.base.move import Formula, fresh_name
+from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.extents import SetExtent
 from dojoir.passes.loops.joining import JoinScopes, SplitScopes
@@ -26,9 +26,9 @@ from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.forms.carried import carry, recurs
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, move, spot
-from dojoir.passes.storage.dropping import AddDim, DropDim
+from dojoir.passes.storage.dropping import DropDim
 from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
+from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.rule import UseRule
 from dojoir.passes.values.subexpressions import ExtractSubexpression
@@ -104,14 +104,6 @@ def running(kernel: Kernel, path: Path) -> Running | None:
                 if goes_on and gives and not depends(step.target, depth):
                     return Running(path, number, before=number == 1)
     return None
-
-
-def add_dim(trace: Trace, name: str, depth: int, extent: Affine) -> None:
-    """Gives a temporary a first dimension: an element for each iteration of the scopes of `depth` around its uses.
-    Raises IllegalMove where a move of it is refused."""
-    uses = sum(a.buffer == name for site in trace.kernel.sites for a in site.statement.accesses)
-    act(trace, AddDim, name, 0, extent, [Formula(f"{{{depth}}}")] * uses)
-    act(trace, MaterializeDims, name, 0)
 
 
 def make_blocks(trace: Trace, row: Spot, size: int, count: int | None = None) -> Blocks:

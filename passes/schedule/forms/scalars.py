@@ -10,23 +10,29 @@ from __future__ import annotations
 import itertools
 from functools import partial
 
-from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Kernel, Site
-from dojoir.passes.base.move import BufferName, Formula, Move, fresh_name
+from dojoir.ir.nodes import Kernel, Path, Site
+from dojoir.ir.paths import is_inside
+from dojoir.passes.base.move import BufferName, Move, fresh_name
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.steps.combinators import first, repeat, tried
-from dojoir.passes.schedule.steps.spots import act, move
-from dojoir.passes.storage.dropping import AddDim
+from dojoir.passes.schedule.steps.dims import add_dim
+from dojoir.passes.schedule.steps.spots import move
+from dojoir.passes.storage.dropping import uses_of
 from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import MaterializeDims
 from dojoir.passes.storage.sharing import UnshareBuffer
 
 
 def own_scalars(trace: Trace) -> None:
     """Gives each stretch of the text that begins to use a scalar anew, inside of a scope, a scalar of its own."""
-    repeat(first(_again))(trace)
+    repeat(first(partial(_again, around=None)))(trace)
+
+
+def own_arrays(trace: Trace, around: Path) -> None:
+    """The same of arrays that are used in the scope at a path alone: what is computed in place, as
+    `s[j] = exp(s[j] - m)`, gets an array of its own."""
+    repeat(first(partial(_again, around=around)))(trace)
 
 
 def expand_temporaries(trace: Trace) -> bool:
@@ -67,14 +73,12 @@ def _expanded(trace: Trace, name: str) -> None:
     """Raises IllegalMove where an iteration needs what the one before left."""
     sites = [site for site in trace.kernel.sites if name in site.statement.buffers]
     depth = _around_all(trace.kernel, sites)
-    accesses = [a for s in sites for each in s.statement.accesses for a in each.accesses() if a.buffer == name]
     if all(len(site.scopes) == depth for site in sites):
         return
+    accesses = [access for access, _ in uses_of(trace.kernel, name)]
     missing = [d for d in range(depth) if not any(depends(access, d) for access in accesses)]
     for dim, d in enumerate(missing):
-        extent, index = sites[0].scopes[d].extent.bounds[0], Formula(str(Affine.iterator(d)))
-        act(trace, AddDim, BufferName(name), dim, Formula(str(extent)), (index,) * len(accesses))
-        act(trace, MaterializeDims, BufferName(name), dim)
+        add_dim(trace, name, d, sites[0].scopes[d].extent.bounds[0], dim)
 
 
 def _around_all(kernel: Kernel, sites: list[Site]) -> int:
@@ -83,14 +87,18 @@ def _around_all(kernel: Kernel, sites: list[Site]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda level: len({*level}) == 1, levels))
 
 
-def _again(kernel: Kernel) -> list[Move]:
+def _again(kernel: Kernel, around: Path | None) -> list[Move]:
     """From the last in the text to the first, so that each takes the name of no other."""
-    scalars = {buffer.name for buffer in kernel.buffers if buffer.role == "tmp" and not buffer.dims}
-    nested = {site.statement.target.buffer for site in kernel.sites if site.scopes} & scalars
+    names = {b.name for b in kernel.buffers if b.role == "tmp" and bool(b.dims) == (around is not None)}
+    if around is None:
+        names &= {site.statement.target.buffer for site in kernel.sites if site.scopes}
+    else:
+        others = (site for site in kernel.sites if not is_inside(site.path, around))
+        names = names.difference(*(site.statement.buffers for site in others))
     found: list[Move] = []
     for one in UnshareBuffer.candidates(kernel):
         assert isinstance(one, UnshareBuffer)
-        if str(one.buffer) in nested:
+        if str(one.buffer) in names:
             name = BufferName(fresh_name(kernel, str(one.buffer)))
             found.append(UnshareBuffer(one.buffer, name, one.position, one.accesses))
     return found[::-1]

@@ -150,8 +150,11 @@ class Planner:
     def gain(self, kernel: Kernel) -> float:
         """How much faster than what the rules make another structure must be, by the model, to be taken. More where
         sizes are open, since the model then knows only some of those that there may be."""
-        is_open = any(size.value is None and size.name not in self.sizes for size in kernel.sizes)
-        return OPEN_GAIN if is_open else GAIN
+        return OPEN_GAIN if self.is_open(kernel) else GAIN
+
+    def is_open(self, kernel: Kernel) -> bool:
+        """Whether a size of a kernel is not known."""
+        return any(size.value is None and size.name not in self.sizes for size in kernel.sizes)
 
     def plans(self, trace: Trace) -> list[Scheduled]:
         """The kernel of a trace with all nests scheduled, in each of its forms, the best first. Where all open
@@ -235,7 +238,7 @@ class Planner:
         if shows and (not found or found[0].seconds > NEAR * floor):
             found += self._forms(kept)
         found.sort(key=lambda one: one.seconds)
-        if _waits(found[0].trace.kernel):  # too much memory may be an error; a loop of the host may never end
+        if _waits(found[0].trace.kernel) and not self.is_open(own.kernel):  # a loop of the host may never end
             large = [one for one in large if not _waits(one.trace.kernel)]
             found = sorted([*found, *large], key=lambda one: one.seconds)
         return found

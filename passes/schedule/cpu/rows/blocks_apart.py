@@ -13,18 +13,16 @@ from itertools import pairwise
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Cast, Kernel, Node, Op, Path, Scope, Statement
+from dojoir.ir.nodes import Cast, Kernel, Node, Op, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
-from dojoir.passes.base.move import Formula
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Vectorize
 from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import strided
+from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, in_two, spot
-from dojoir.passes.storage.dropping import AddDim
-from dojoir.passes.storage.reuse import MaterializeDims
 
 LONG = frozenset({"div", "sqrt", "rsqrt", "exp", "log", "exp2", "log2", "pow"})
 """The operations that are slow enough on a core to gain by lanes, as a conversion to a narrow float is."""
@@ -80,10 +78,7 @@ def _part(trace: Trace, path: Path) -> None:
     scope = kernel.at(path)
     assert isinstance(scope, Scope)
     for name in _crossing(kernel, path, begin, end):
-        count = sum(access.buffer == name for site in kernel.sites for access in _all(site.statement))
-        here = Formula(f"{{{depth}}}")
-        act(trace, AddDim, name, 0, scope.extent, [here] * count)
-        act(trace, MaterializeDims, name, 0)
+        add_dim(trace, name, depth, scope.extent)
     first, _ = in_two(trace, SplitScopes, spot(trace, path), end)
     _, middle = in_two(trace, SplitScopes, first, begin)
     if not strided(trace.kernel, middle.path):
@@ -105,8 +100,3 @@ def _crossing(kernel: Kernel, path: Path, begin: int, end: int) -> list[str]:
             part_of.setdefault(name, set()).add(part)
     temporaries = [buffer.name for buffer in kernel.buffers if buffer.role == "tmp"]
     return [name for name in temporaries if len(part_of.get(name, ())) > 1 and name not in outside]
-
-
-def _all(statement: Statement) -> Iterator[Access]:
-    for access in statement.accesses:
-        yield from access.accesses()

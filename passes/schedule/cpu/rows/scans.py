@@ -22,8 +22,9 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.cpu.rows.abreast import CHAINS, cut_rows, dims_of_rows
 from dojoir.passes.schedule.facts.sizes import Sizes, is_little, is_short
-from dojoir.passes.schedule.forms.running import MAPS, Blocks, add_dim, keep_beside, make_blocks
+from dojoir.passes.schedule.forms.running import MAPS, Blocks, keep_beside, make_blocks
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import Spot, act, in_two, spot
 from dojoir.passes.storage.placing import PlaceBuffer

@@ -19,7 +19,7 @@ from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.loops.siblings import SwapSiblings
 from dojoir.passes.schedule.facts.strides import sites_in
 from dojoir.passes.schedule.forms.nests import known
-from dojoir.passes.schedule.forms.running import add_dim
+from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.last_writers import KeepLastWriter

@@ -22,11 +22,12 @@ from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.loops.once import AddScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.facts.strides import depends
-from dojoir.passes.schedule.forms.running import add_dim, keep_beside, make_blocks, normal_step, running
+from dojoir.passes.schedule.forms.running import keep_beside, make_blocks, normal_step, running
 from dojoir.passes.schedule.gpu.rows.scans import FEW, in_a_register, share_blocks
 from dojoir.passes.schedule.gpu.sharing.copies import remove_around
 from dojoir.passes.schedule.gpu.sharing.threads import along
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.spots import Spot, act, in_two, spot
 from dojoir.passes.schedule.steps.versions import AtMost, Multiple, split_versions
 from dojoir.passes.storage.placing import PlaceBuffer

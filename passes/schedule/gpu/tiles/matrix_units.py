@@ -189,9 +189,9 @@ def _operands(found: Sum, row: Spot, column: Spot) -> tuple[Operand, Operand]:
     left = [a for a in factors if depends(a, row.depth)]
     right = [a for a in factors if depends(a, column.depth)]
     known(len(factors) == 2 and len(left) == len(right) == 1, "a product of matrices")
-    again = factors.index(left[0]) if left[0].buffer == right[0].buffer else None
+    among = factors.index(left[0]) if left[0].buffer == right[0].buffer else None
     return (
-        Operand(left[0].buffer, dim_along(left[0], row.depth), dim_along(left[0], summed.depth), True, again),
+        Operand(left[0].buffer, dim_along(left[0], row.depth), dim_along(left[0], summed.depth), True, among),
         Operand(right[0].buffer, dim_along(right[0], column.depth), dim_along(right[0], summed.depth), False),
     )
 

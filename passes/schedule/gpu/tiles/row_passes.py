@@ -8,7 +8,6 @@ pass that needs scores of one before it computes them again.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import NamedTuple
 
 from dojoir.ir.affine import Affine, Iter
@@ -27,7 +26,7 @@ from dojoir.ir.nodes import (
     substitute_iterators,
 )
 from dojoir.ir.paths import is_inside
-from dojoir.passes.base.move import Formula, fresh_name
+from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.loops.extents import SetExtent
@@ -42,11 +41,10 @@ from dojoir.passes.schedule.forms.nests import known
 from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.gpu.sharing.copies import without_ones
 from dojoir.passes.schedule.gpu.tiles.operands import COLUMNS
-from dojoir.passes.schedule.steps.combinators import make, tried
+from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.spots import Spot, act, in_two, spot
-from dojoir.passes.storage.dropping import AddDim, DropDim
-from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
-from dojoir.passes.storage.sharing import UnshareBuffer
+from dojoir.passes.storage.dropping import DropDim
+from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.hoisting import Hoist
 from dojoir.passes.values.recomputing import Recompute
@@ -170,37 +168,6 @@ def separate(trace: Trace, around: Spot) -> None:
         act(trace, SplitScopes, spot(trace, forks[0]), 1)
 
 
-def renamed(trace: Trace, rows: Spot) -> None:
-    """Gives what is computed in place of an array of the rows an array of its own, as `s[j] = exp(s[j] - m)`: each
-    is then a value that a pass can compute again."""
-    while True:
-        own = [name for name in _written_again(trace, rows) if tried(trace, partial(_renamed, name=name))]
-        if not own:
-            return
-
-
-def _written_again(trace: Trace, rows: Spot) -> list[str]:
-    """The temporaries of rows that plain assignments write over what they hold."""
-    found = []
-    for buffer in trace.kernel.buffers:
-        sites = [site for site in trace.kernel.sites if buffer.name in site.statement.buffers]
-        inside = buffer.role == "tmp" and all(is_inside(site.path, rows.path) for site in sites)
-        if (
-            inside
-            and sum(s.statement.target.buffer == buffer.name and not s.statement.accumulation for s in sites) > 1
-        ):
-            found.append(buffer.name)
-    return found
-
-
-def _renamed(trace: Trace, name: str) -> None:
-    """Raises IllegalMove where no assignment begins anew."""
-    listed = (one for one in UnshareBuffer.candidates(trace.kernel) if isinstance(one, UnshareBuffer))
-    found = [one for one in listed if str(one.buffer) == name]
-    known(bool(found), "an array that is written again")
-    make(trace, found[-1])
-
-
 def _nests(rows: Spot) -> list[Nest]:
     return [Nest(rows.child(n), rows.depth) for n in range(len(rows.body))]
 
@@ -248,7 +215,7 @@ def in_parts(trace: Trace, rows: Spot) -> None:
         if not depends(statement.target, loops[0]) and (most is None or most > COLUMNS):
             part = fresh_name(trace.kernel, f"{statement.target.buffer}_part")
             act(trace, SplitReduction, nest.node, statement.target.buffer, part, Affine.constant(COLUMNS))
-            _of_each_row(trace, rows, part)
+            add_dim(trace, part, rows.depth, rows.scope.extent)
             number += 2
 
 
@@ -264,7 +231,7 @@ def held(trace: Trace, rows: Spot) -> None:
         act(trace, Stage, around, name, copy, "out")
         without_ones(trace, around.beside(1))
         act(trace, RemoveScope, around)
-        _of_each_row(trace, rows, copy)
+        add_dim(trace, copy, rows.depth, rows.scope.extent)
 
 
 def columns_of(nest: Nest, names: Names) -> int | None:
@@ -337,15 +304,7 @@ def computed_again(trace: Trace, rows: Spot) -> Names:
                 act(trace, ReuseDims, copy, d)
                 act(trace, DropDim, copy, d)
         separate(trace, rows)
-        _of_each_row(trace, rows, copy)
-
-
-def _of_each_row(trace: Trace, rows: Spot, name: str) -> None:
-    """Gives a temporary that lives in a row elements for each of the rows."""
-    sites = [site for site in trace.kernel.sites if name in site.statement.buffers]
-    count = sum(access.buffer == name for site in sites for access in site.statement.accesses)
-    act(trace, AddDim, name, 0, rows.scope.extent, [Formula(str(rows.iterator))] * count)
-    act(trace, MaterializeDims, name, 0)
+        add_dim(trace, copy, rows.depth, rows.scope.extent)
 
 
 def tiled(trace: Trace, rows: Spot, names: Names, height: int) -> list[Spot]:

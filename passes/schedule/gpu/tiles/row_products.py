@@ -27,6 +27,7 @@ from dojoir.passes.loops.once import AddScope, RemoveScope
 from dojoir.passes.loops.sinking import LiftScope
 from dojoir.passes.schedule.facts.strides import sites_in
 from dojoir.passes.schedule.forms.nests import known, trips
+from dojoir.passes.schedule.forms.scalars import own_arrays
 from dojoir.passes.schedule.gpu.sharing.copies import mark_all, without_ones
 from dojoir.passes.schedule.gpu.sharing.padded import (
     computed_whole,
@@ -56,7 +57,6 @@ from dojoir.passes.schedule.gpu.tiles.row_passes import (
     in_parts,
     names_of,
     ordered,
-    renamed,
     separate,
     store_narrowed,
     tiled,
@@ -98,7 +98,7 @@ def row_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     store_narrowed(trace, rows)
     known(_products_on_units(trace, rows) > 1, "two products that matrix units have")
     separate(trace, rows)
-    renamed(trace, rows)
+    own_arrays(trace, rows.path)
     held(trace, rows)
     in_parts(trace, rows)
     ordered(trace, rows, names_of(trace, rows))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Path, Scope, Site, Statement
-from dojoir.passes.base.move import BufferName, Formula, fresh_name
+from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.sinking import LiftScope
@@ -28,11 +28,11 @@ from dojoir.passes.schedule.forms.nests import known
 from dojoir.passes.schedule.gpu.sharing.copies import mark_all, without_ones
 from dojoir.passes.schedule.gpu.tiles.contractions import copied_tile, side_of_tile, whole_tile
 from dojoir.passes.schedule.gpu.tiles.products import GROUP, BlockTile, spread_tile
+from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.spots import Spot, act, spot, stand_alone
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.dropping import AddDim
 from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
+from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.passes.storage.staging import Stage
 
 LONGEST = 64
@@ -66,10 +66,7 @@ def scaled_tiles(trace: Trace, path: Path, machine: Machine) -> None:
     if scratch.storage != "heap":
         act(trace, PlaceBuffer, name, "heap")
     for number, scope in enumerate((rows, columns)):
-        count = sum(a.buffer == name for s in trace.kernel.sites for a in s.statement.accesses)
-        indices = (Formula(str(scope.iterator)),) * count
-        act(trace, AddDim, BufferName(name), number, Formula(str(scope.scope.extent.bounds[0])), indices)
-        act(trace, MaterializeDims, BufferName(name), number)
+        add_dim(trace, name, scope.depth, scope.scope.extent, number)
     tile = BlockTile(height, width, 1, down, across)
     _tile(trace, (rows, columns, blocks, terms), result.buffer, name, tile, arrays)
 
