@@ -140,8 +140,8 @@ def main(steps: int = 600, measure: bool = False, seeds: int = 1, episodes: int 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="PPO beside random on held-out kernels")
-    parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--episodes", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=600, choices=range(1, 1 << 31), metavar="N")
+    parser.add_argument("--seeds", type=int, default=1, choices=range(1, 1 << 31), metavar="N")
+    parser.add_argument("--episodes", type=int, default=4, choices=range(1, 1 << 31), metavar="N")
     parser.add_argument("--measure", action="store_true", help="time what is played on held-out kernels")
     main(**vars(parser.parse_args()))

@@ -93,7 +93,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         names = before | {name for name in names if name.partition("::")[0] in before}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in names])
     items[:] = [item for item in items if item.nodeid in names]
-    items.sort(key=lambda item: long.get(item.nodeid, 0) < FIRST)
+    items.sort(key=lambda item: long.get(item.nodeid.partition("[")[0], 0) < FIRST)
 
 
 @pytest.hookimpl(optionalhook=True)

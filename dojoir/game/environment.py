@@ -56,8 +56,8 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
     legal move; `drawn`, as many legal ones as fit, drawn by the seed; `candidates`, every move that the shape of
     the tree allows, proved when it is made; `choices`, structures and passes, each made as its moves and under the
     same number in every state. `action_masks()` and `info["action_mask"]` say which actions there are, and
-    `info["action_chance"]` how likely each can be made: 1 where that was asked; candidates and the choices for a
-    GPU have the share of their family. One that is refused changes nothing, costs no step, and is in the mask of
+    `info["action_chance"]` how likely each can be made: 1 where that was asked; candidates and choices have
+    the share of their family. One that is refused changes nothing, costs no step, and is in the mask of
     this state no more. One that was not in the mask costs a step. `info["verdict"]` says why.
 
     `kernel` is a Kernel, its text, a path or `library:NAME`; `suite` several with their sizes, one of which an

@@ -68,9 +68,9 @@ class Play:
         self.best: dojoir.Trace = dojoir.Trace(kernel)
         self.drew: Drew | None = None  # is told what was drawn at a trace, each move with its verdict
 
-    def children(self, trace: dojoir.Trace, count: int) -> list[dojoir.Trace]:
+    def children(self, trace: dojoir.Trace, count: int, blindly: bool = False) -> list[dojoir.Trace]:
         """Up to `count` traces that are one legal move longer, drawn at random; none where the budget is spent, or
-        nothing is legal."""
+        nothing is legal. More are drawn than given, and the cost model chooses, unless it is to be `blindly`."""
         count = self.ledger.moves_left(count)
         if count <= 0 or self.ledger.spent() is not None:
             return []
@@ -78,12 +78,13 @@ class Play:
         if self.relatives:
             acted += [self.borrowed() for _ in range(count) if self.rng.random() < BORROWED]
         found = [longer for longer in acted if longer is not None][:count]
-        ahead = AHEAD if self.model is not None and self.model.ready else 1
+        model = None if blindly else self.model
+        ahead = AHEAD if model is not None and model.ready else 1
         moves = self._drawn(trace, self.ledger.moves_left(count - len(found)) * ahead)
         drawn_now = [trace.then(move) for move in moves]
         given = [*found, *drawn_now]
-        if self.model is not None:
-            given = self.model.chosen(given, count, self.rng)
+        if model is not None:
+            given = model.chosen(given, count, self.rng)
         self.ledger.moves += sum(any(one is other for other in drawn_now) for one in given)
         return given
 

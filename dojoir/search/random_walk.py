@@ -21,7 +21,7 @@ class RandomWalk:
         """The next states of the walk, or of the next ones."""
         found: list[dojoir.Trace] = []
         while len(found) < n:
-            longer = self.play.children(self.at, 1) if self.made < self.length else []
+            longer = self.play.children(self.at, 1, blindly=True) if self.made < self.length else []
             if not longer and self.made == 0:
                 break  # nothing is legal here, or the budget is spent
             if longer:

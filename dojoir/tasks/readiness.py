@@ -43,7 +43,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
     "rl-ready": {
         SIZED: _has_sizes,
         LIMITED: _is_limited,
-        "the answer are moves": lambda task: task.kind in ("optimise", "reformulate"),
+        "the answer is a list of moves": lambda task: task.kind in ("optimise", "reformulate"),
         OPEN: _has_choices,
         "the static timer has seconds for it": _is_estimated,
     },

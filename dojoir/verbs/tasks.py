@@ -29,7 +29,7 @@ def tasks(options: argparse.Namespace) -> int:
         lines += [f"# {number}: {move}" for number, move in enumerate(given.moves)]
     else:
         lines = [f"{task.name:<34}{task.split:<10}{task.about}" for task in found]
-    data = {"tasks": [question(task) for task in found]} if options.json else {}
+    data = {"tasks": [{**question(task), "not_ready": readiness(task)} for task in found]} if options.json else {}
     return answered(options, data, "".join(f"{line}\n" for line in lines))
 
 

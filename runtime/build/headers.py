@@ -49,6 +49,9 @@ def _read_ahead(source: str, identity: str, clang: bool, compile_header: Callabl
             _make(folder, name, compile_header)
         if not made.exists():
             return []
+    else:
+        with suppress(OSError):  # what was used last is kept longest
+            os.utime(folder)
     return ["-include-pch", str(made)] if clang else [f"-I{folder}"]
 
 

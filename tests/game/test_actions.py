@@ -165,7 +165,7 @@ def test_choices_that_are_not_offered_cannot_be_made(name: str) -> None:
         hashes = {longer.kernel.hash for longer in found}
         assert len(hashes) == len(found) and trace.kernel.hash not in hashes
         assert all(longer.is_safe for longer in found)
-        trace = dojoir.Trace(found[-1].kernel)
+        trace = found[-1]
 
 
 def test_the_choices_for_a_gpu_are_those_of_its_planner() -> None:

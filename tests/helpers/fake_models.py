@@ -85,7 +85,14 @@ class Odd:
     say: Say
 
 
-Does = Say | Status | Cut | Silence | Raw | Whole | Odd
+@dataclass(frozen=True)
+class Comments:
+    """A stream of comments alone, for some seconds."""
+
+    seconds: float
+
+
+Does = Say | Status | Cut | Silence | Raw | Whole | Odd | Comments
 Brain = Callable[[Request], Does]
 
 
@@ -197,6 +204,12 @@ def _do(handler: BaseHTTPRequestHandler, does: Does, protocol: str) -> None:
     match does:
         case Raw(data):
             handler.wfile.write(data)
+        case Comments(seconds):
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                handler.wfile.write(b": here\n\n")
+                handler.wfile.flush()
+                time.sleep(0.05)
         case Whole(say):
             handler.wfile.write(json.dumps(whole(say, protocol)).encode())
         case Odd(say):

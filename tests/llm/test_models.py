@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from fake_models import (
     KEY,
     STOP,
     Brain,
+    Comments,
     Cut,
     Does,
     Odd,
@@ -186,6 +188,15 @@ def test_servers_that_stream_otherwise_play_too(provider: str, how: type[Whole |
 def test_a_silent_server_is_left(provider: str) -> None:
     tuned, _ = played(in_turn(GOOD, Silence(5.0)), provider, options={"timeout": 0.2, "attempts": 1})
     assert tuned.stopped == "the model failed 1 times, at last: the server was silent"
+    assert tuned.trace.moves
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_server_that_only_keeps_the_connection_is_left(provider: str) -> None:
+    before = time.monotonic()
+    tuned, _ = played(in_turn(GOOD, Comments(8.0)), provider, options={"timeout": 0.3, "attempts": 1})
+    assert time.monotonic() - before < 6
+    assert tuned.stopped == "the model failed 1 times, at last: the model took longer than 0.3 s"
     assert tuned.trace.moves
 
 

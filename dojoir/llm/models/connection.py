@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -170,7 +171,13 @@ def counted(value: object) -> int:
 
 def each(stream: Any, gathered: Gathered) -> Iterator[Any]:
     """The items of a stream, which is closed at the end, whatever ends it; of a server that does not stream, its
-    whole reply as a dict."""
+    whole reply as a dict.
+
+    A client waits for the next item, and a comment that only keeps the connection is none: a timer closes the
+    response when its time is over, which ends that wait."""
+    timer = threading.Timer(max(0.0, gathered.until - time.monotonic()), stream.response.close)
+    timer.daemon = True
+    timer.start()
     try:
         if "json" in str(stream.response.headers.get("content-type", "")).lower():
             yield _whole(stream.response, gathered)
@@ -178,7 +185,12 @@ def each(stream: Any, gathered: Gathered) -> Iterator[Any]:
         for one in stream:
             gathered.beat()
             yield one
+        gathered.beat()  # a response that the timer closed may end as one that is whole
+    except Exception:
+        gathered.beat()
+        raise
     finally:
+        timer.cancel()
         stream.close()
 
 
@@ -192,4 +204,7 @@ def _whole(response: Any, gathered: Gathered) -> dict[str, Any]:
     found = json.loads(b"".join(pieces))
     if not isinstance(found, dict):
         raise ModelError("the answer of the server is no object", again=True)
+    refused = found.get("error")
+    if isinstance(refused, dict) and isinstance(refused.get("message"), str):
+        raise ModelError(f"the server answered: {refused['message'][:300]}", again=True)
     return found
