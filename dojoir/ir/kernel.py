@@ -308,16 +308,16 @@ class Kernel:
         return {name: tuple(numbers) for name, numbers in found.items()}
 
     @public
-    def replace_node(self, path: Path, *new: Node) -> Kernel:
-        """The kernel with the node at `path` replaced by `new` (any number of siblings, none removes it). Raises
-        ArgumentError where there is none."""
+    def replace_node(self, path: Path, *new: Node, count: int = 1) -> Kernel:
+        """The kernel with the node at `path`, and those after it, `count` in all, replaced by `new` (any number of
+        siblings, none removes them). Raises ArgumentError where there is none."""
         self.path(path)
 
         def visit(nodes: tuple[Node, ...], rest: Path) -> tuple[Node, ...]:
             i, *deeper = rest
             node = nodes[i]
             if not deeper:
-                return (*nodes[:i], *new, *nodes[i + 1 :])
+                return (*nodes[:i], *new, *nodes[i + count :])
             assert not isinstance(node, Statement)
             return (*nodes[:i], with_body(node, visit(node.body, tuple(deeper))), *nodes[i + 1 :])
 
@@ -327,6 +327,11 @@ class Kernel:
     def replace_buffer(self, buffer: Buffer) -> Kernel:
         """The kernel with the buffer of that name replaced."""
         return self.evolve(buffers=tuple(buffer if b.name == buffer.name else b for b in self.buffers))
+
+    @public
+    def without_buffers(self, *names: str) -> Kernel:
+        """The kernel without the declarations of some buffers."""
+        return self.evolve(buffers=tuple(buffer for buffer in self.buffers if buffer.name not in names))
 
     @public
     def evolve(

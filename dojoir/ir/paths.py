@@ -14,9 +14,9 @@ def is_inside(path: tuple[float, ...], around: Path) -> bool:
     return path[: len(around)] == around
 
 
-def next_sibling(path: Path) -> Path:
-    """The place of what follows in the same scope, whether or not anything does."""
-    return (*path[:-1], path[-1] + 1)
+def next_sibling(path: Path, by: int = 1) -> Path:
+    """The place of what follows in the same scope, or comes `by` nodes later, whether or not anything does."""
+    return (*path[:-1], path[-1] + by)
 
 
 def parse_path(text: str) -> Path:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
 from dojoir.ir.paths import is_inside
 
@@ -103,13 +102,3 @@ def whole_blocks(scope: Scope, path: Path, factor: int) -> Iterator[tuple[str, .
     for bound in scope.extent.bounds[:1]:
         if not bound.is_constant or bound.offset % factor:
             yield (f"cut({here}, {bound // factor * factor})", f"split({here}, {factor})")
-
-
-def at_most(extent: Affine, depth: int, around: Scope) -> Affine | None:
-    """The largest value of an extent over the iterations of the scope around, whose iterator is at `depth`; None
-    where it is not linear in it."""
-    slope = extent.coefficient(Iter(depth))
-    rest = extent - Affine.iterator(depth) * slope
-    if depth in rest.iterators or len(around.extent.bounds) != 1:
-        return None
-    return rest + (around.extent.bounds[0] - 1) * slope if slope > 0 else rest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache, wraps
 from itertools import chain, count
@@ -26,7 +26,7 @@ from dojoir.ir.nodes import (
     given_kernel,
     substitute_iterators,
 )
-from dojoir.ir.paths import is_inside
+from dojoir.ir.places import numbers_inside
 from dojoir.passes.base.alternatives import Alternative, after_joins
 from dojoir.passes.base.forward import forward
 from dojoir.passes.base.reach import Reach
@@ -160,6 +160,7 @@ class Move(ABC):
 
     def __init_subclass__(cls) -> None:
         """Whatever a family does with a kernel begins with the question whether it is one."""
+        super().__init_subclass__()
         for name in ("rewrite", "inverse", "candidates", "with_numbers", "further", "alternatives"):
             if name in vars(cls):
                 setattr(cls, name, _of_a_kernel(vars(cls)[name]))
@@ -182,10 +183,10 @@ class Move(ABC):
         or buffer that does not exist."""
 
     @classmethod
-    @abstractmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         """Every way to write this move on the kernel that the shape of the tree allows, legal or not, in the
-        order of the text."""
+        order of the text. None, where what to write is for the user to say."""
+        return iter(())
 
     @classmethod
     def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
@@ -382,19 +383,26 @@ def unhinted(path: Path, *nest: Scope) -> None:
 
 def only_child(path: Path, scope: Scope) -> Scope:
     """The scope that is the only child of a scope. Raises Refusal if there is none."""
-    if len(scope.body) != 1 or not isinstance(scope.body[0], Scope):
-        raise Refusal(
-            "not-nested",
-            "the scope must have one child, a scope; it has "
-            + (
-                f"{len(scope.body)} children"
-                if len(scope.body) != 1
-                else f"a {type(scope.body[0]).__name__.lower()}"
-            ),
-            path,
-            "split_scopes or join_scopes can make the nest perfect",
-        )
-    return scope.body[0]
+    child = inner_scope(scope)
+    if child is None:
+        count = len(scope.body)
+        has = f"{count} children" if count != 1 else f"a {type(scope.body[0]).__name__.lower()}"
+        message = f"the scope must have one child, a scope; it has {has}"
+        raise Refusal("not-nested", message, path, "split_scopes or join_scopes can make the nest perfect")
+    return child
+
+
+def inner_scope(scope: Scope) -> Scope | None:
+    """The scope that is the only child of a scope; None where there is none."""
+    return scope.body[0] if len(scope.body) == 1 and isinstance(scope.body[0], Scope) else None
+
+
+def nest_of(scope: Scope, most: int) -> list[Scope]:
+    """A scope and those inside, each the only child of the one before, `most` at most."""
+    found = [scope]
+    while len(found) < most and (child := inner_scope(found[-1])) is not None:
+        found.append(child)
+    return found
 
 
 def scopes(kernel: Kernel) -> Iterator[tuple[Path, Scope]]:
@@ -439,11 +447,16 @@ def check_new_name(kernel: Kernel, name: str) -> None:
 def renamed_inside(kernel: Kernel, path: Path, new: Replace) -> InstanceMap:
     """The instance map of a rewrite that keeps all statements in their order and renames the iterators of those
     inside `path`: `new` gives each old one in terms of the new ones."""
-    origins = tuple(
-        Origin(k, tuple(new(Iter(d)) for d in range(len(site.scopes)))) if is_inside(site.path, path) else origin
-        for k, (site, origin) in enumerate(zip(kernel.sites, identity(kernel).origins, strict=True))
-    )
-    return InstanceMap(origins)
+    inside, origins = numbers_inside(kernel, path), identity(kernel).origins
+    if not inside:
+        return identity(kernel)
+    return InstanceMap((*origins[: inside[0]], *moved(kernel, inside, new), *origins[inside[-1] + 1 :]))
+
+
+def moved(kernel: Kernel, numbers: Iterable[int], new: Replace) -> list[Origin]:
+    """What says of new statements that each is one of these old ones, whose iterators `new` gives in terms of the
+    new ones."""
+    return [Origin(k, tuple(new(Iter(d)) for d in range(len(kernel.sites[k].scopes)))) for k in numbers]
 
 
 def then(first: Rewrite, second: Rewrite) -> Rewrite:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import ClassVar
 
 from dojoir.errors import DojoError
 from dojoir.grammar.instructions import find_instruction, instruction_names
 from dojoir.ir.instruction import Instruction, Use
-from dojoir.ir.nodes import Kernel, Path, Scope, format_path
+from dojoir.ir.nodes import Kernel, Scope, format_path
 from dojoir.ir.paths import is_inside
+from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, whole_blocks
-from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, Word, place_of, scope_at, scopes
-from dojoir.proof.check import identity
-from dojoir.proof.core.hint_rules import hint_error
+from dojoir.passes.base.move import Move, Rewrite, Word, place_of, scopes
+from dojoir.passes.hardware.hinting import hint_of, hinted, without_hint
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 from dojoir.types.recognise import Fit, recognise
 
 
 @dataclass(frozen=True)
-class UseInstr(Move):
+class UseInstr(AboutScope):
     """Has a scope spelled as an instruction (hint `use`) by targets that have it; `dojoir.instructions.names()`
     lists them. Legal where the scope does just what the text of the instruction does: the same statements on the
     same types, as often, on elements as far apart, and nothing that is written is used twice. The text of the scope
@@ -49,28 +48,21 @@ class UseInstr(Move):
     """
 
     name: ClassVar[str] = "use_instr"
-    scope: Place
     instruction: Word
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
+        at = self.found(kernel)
         try:
             hint = Use(find_instruction(self.instruction))
         except DojoError as error:
-            raise Refusal(error.diagnostic.code, error.diagnostic.message, path) from None
-        if any(isinstance(other, Use) for other in scope.hints):
-            raise Refusal(
-                "no-change", f"{self.scope} is an instruction already", path, f"unuse_instr({self.scope})"
-            )
-        used = replace(scope, hints=(*scope.hints, hint))
-        after = kernel.replace_node(path, used)
-        wrong = hint_error(after, path, used)
-        if wrong is not None:
-            raise Refusal(wrong.code, wrong.message.rpartition("; take it off")[0] or wrong.message, path)
-        return Rewrite(after, identity(kernel))
+            raise at.refusal(error.diagnostic.code, error.diagnostic.message) from None
+        if any(isinstance(other, Use) for other in at.node.hints):
+            message = f"{self.scope} is an instruction already"
+            raise at.refusal("no-change", message, f"unuse_instr({self.scope})")
+        return hinted(at, hint)
 
     def inverse(self, before: Kernel) -> Move:
-        return UnuseInstr(place_of(before.path(self.scope)))
+        return UnuseInstr(self.found(before).place)
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         """A scope that runs as often as the instruction: one over blocks of so many, or one inside."""
@@ -78,8 +70,8 @@ class UseInstr(Move):
             lanes = find_instruction(self.instruction).scope.extent.constant
         except DojoError:
             return
-        path, scope = scope_at(kernel, self.scope)
-        here = format_path(path)
+        at = self.found(kernel)
+        path, scope, here = at.path, at.node, at.place
         for hint in scope.hints:
             yield Alternative((hint.removal(here),), str(self))
         for mark in scope.marks:
@@ -119,7 +111,7 @@ def _looks_like(scope: Scope, instruction: Instruction) -> bool:
 
 
 @dataclass(frozen=True)
-class UnuseInstr(Move):
+class UnuseInstr(AboutScope):
     """Has a scope lowered as any other again. The inverse of `use_instr`.
 
     >>> import dojoir
@@ -140,29 +132,21 @@ class UnuseInstr(Move):
     """
 
     name: ClassVar[str] = "unuse_instr"
-    scope: Place
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        hint = self._hint(path, scope)
-        hints = tuple(other for other in scope.hints if other != hint)
-        return Rewrite(kernel.replace_node(path, replace(scope, hints=hints)), identity(kernel))
+        at = self.found(kernel)
+        return without_hint(at, self._hint(at))
 
-    def _hint(self, path: Path, scope: Scope) -> Use:
-        for hint in scope.hints:
-            if isinstance(hint, Use):
-                return hint
-        raise Refusal("no-hint", f"{self.scope} is no instruction", path)
+    def _hint(self, at: Here[Scope]) -> Use:
+        return hint_of(at, Use, "use", f"{self.scope} is no instruction")
 
     def inverse(self, before: Kernel) -> Move:
-        path, scope = scope_at(before, self.scope)
-        return UseInstr(place_of(path), Word(self._hint(path, scope).instruction.name))
+        at = self.found(before)
+        return UseInstr(at.place, Word(self._hint(at).instruction.name))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            if any(isinstance(hint, Use) for hint in scope.hints):
-                yield cls(place_of(path))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        return [()] if any(isinstance(hint, Use) for hint in at.node.hints) else []
 
 
 MOVES = (UseInstr, UnuseInstr)

@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from dojoir.ir.nodes import MARKS as ALL_MARKS
-from dojoir.ir.nodes import Kernel, Path, Scope, format_path
+from dojoir.ir.nodes import Kernel, Path, Scope
 from dojoir.ir.places import ancestors
 from dojoir.ir.words import BLOCK, GRID, LEVELS, MAX_BLOCK, MAX_WAVE
+from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative
-from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, Word, place_of, scope_at, scopes
+from dojoir.passes.base.move import Move, Rewrite, Word
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.hardware.marking import to_mark
-from dojoir.proof.check import identity
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class _Mark(Move):
+class _Mark(AboutScope):
     """Adds a mark to a scope."""
 
+    reach: ClassVar[Reach] = Reach.NODE
     mark: ClassVar[str]
-    scope: Place
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        if self.mark in scope.marks:
-            raise Refusal("no-change", f"{self.scope} is marked `{self.mark}` already", path)
-        marked = replace(scope, marks=(*scope.marks, self.mark))
-        return Rewrite(kernel.replace_node(path, marked), identity(kernel))
+        return _marked(self.found(kernel), self.mark, self.scope)
 
     def inverse(self, before: Kernel) -> Move:
-        return Unmark(place_of(before.path(self.scope)), Word(self.mark))
+        return Unmark(self.found(before).place, Word(self.mark))
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         return to_mark(kernel, self.scope, self.name, verdict)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Self]:
-        for path, scope in scopes(kernel):
-            if not scope.marks:
-                yield cls(Place(format_path(path)))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        return [()] if not at.node.marks else []
+
+
+def _marked(at: Here[Scope], mark: str, named: str) -> Rewrite:
+    """A scope with one mark more. Raises Refusal where it has it."""
+    if mark in at.node.marks:
+        raise at.refusal("no-change", f"{named} is marked `{mark}` already")
+    return at.changed(marks=(*at.node.marks, str(mark)))
 
 
 class Vectorize(_Mark):
@@ -73,7 +73,6 @@ class Vectorize(_Mark):
     """
 
     name = "vectorize"
-    reach = Reach.NODE
     mark = "v"
 
 
@@ -101,7 +100,6 @@ class Parallelize(_Mark):
     """
 
     name = "parallelize"
-    reach = Reach.NODE
     mark = "p"
 
 
@@ -127,7 +125,6 @@ class Unroll(_Mark):
     """
 
     name = "unroll"
-    reach = Reach.NODE
     mark = "u"
 
 
@@ -136,7 +133,7 @@ MARKS: dict[str, type[_Mark]] = {kind.mark: kind for kind in (Vectorize, Paralle
 
 
 @dataclass(frozen=True)
-class Bind(Move):
+class Bind(AboutScope):
     """Runs the iterations of a scope on a part of a GPU: on blocks of a grid (marks `gx gy gz`), threads of a block
     (`bx by bz`) or lanes of a warp (`lane`).
 
@@ -164,27 +161,21 @@ class Bind(Move):
     name: ClassVar[str] = "bind"
     reach: ClassVar[Reach] = Reach.NODE
     targets: ClassVar[frozenset[str] | None] = frozenset({"cuda", "hip"})
-    scope: Place
     mark: Word
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
+        at = self.found(kernel)
         if self.mark not in LEVELS:
-            raise Refusal("unknown-mark", f"'{self.mark}' is none of the marks {', '.join(LEVELS)}", path)
-        if self.mark in scope.marks:
-            raise Refusal("no-change", f"{self.scope} is marked `{self.mark}` already", path)
-        marked = replace(scope, marks=(*scope.marks, str(self.mark)))
-        return Rewrite(kernel.replace_node(path, marked), identity(kernel))
+            raise at.refusal("unknown-mark", f"'{self.mark}' is none of the marks {', '.join(LEVELS)}")
+        return _marked(at, self.mark, self.scope)
 
     def inverse(self, before: Kernel) -> Move:
-        return Unmark(place_of(before.path(self.scope)), self.mark)
+        return Unmark(self.found(before).place, self.mark)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            if not scope.marks:
-                for mark in _bindings(kernel, path, scope):
-                    yield cls(place_of(path), Word(mark))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        marks = _bindings(at.kernel, at.path, at.node) if not at.node.marks else ()
+        return ((Word(mark),) for mark in marks)
 
 
 def _bindings(kernel: Kernel, path: Path, scope: Scope) -> Iterator[str]:
@@ -212,7 +203,7 @@ def _bindings(kernel: Kernel, path: Path, scope: Scope) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Unmark(Move):
+class Unmark(AboutScope):
     """Takes a mark off a scope, the last first: it runs in order again. The inverse of `parallelize`, `vectorize`,
     `unroll` and `bind`.
 
@@ -235,28 +226,25 @@ class Unmark(Move):
 
     name: ClassVar[str] = "unmark"
     reach: ClassVar[Reach] = Reach.NODE
-    scope: Place
     mark: Word
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        if self.mark not in ALL_MARKS:
-            raise Refusal("unknown-mark", f"'{self.mark}' is none of the marks {', '.join(ALL_MARKS)}", path)
-        if scope.marks[-1:] != (self.mark,):
-            last = f"its last mark is `{scope.marks[-1]}`" if scope.marks else "it has no mark"
-            raise Refusal("not-marked", f"{self.scope} cannot lose the mark `{self.mark}`: {last}", path)
-        bare = replace(scope, marks=scope.marks[:-1])
-        return Rewrite(kernel.replace_node(path, bare), identity(kernel))
+        at = self.found(kernel)
+        mark, marks = self.mark, at.node.marks
+        if mark not in ALL_MARKS:
+            raise at.refusal("unknown-mark", f"'{mark}' is none of the marks {', '.join(ALL_MARKS)}")
+        if marks[-1:] != (mark,):
+            last = f"its last mark is `{marks[-1]}`" if marks else "it has no mark"
+            raise at.refusal("not-marked", f"{self.scope} cannot lose the mark `{mark}`: {last}")
+        return at.changed(marks=marks[:-1])
 
     def inverse(self, before: Kernel) -> Move:
-        place = place_of(before.path(self.scope))
+        place = self.found(before).place
         return Bind(place, self.mark) if self.mark in LEVELS else MARKS[self.mark](place)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            if scope.marks:
-                yield cls(place_of(path), Word(scope.marks[-1]))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        return ((Word(mark),) for mark in at.node.marks[-1:])
 
 
 MOVES = (Unroll, Vectorize, Parallelize, Bind, Unmark)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import ClassVar
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.hints import Prefetch as Hint
-from dojoir.ir.nodes import Kernel, Path, Scope, accesses_in
+from dojoir.ir.nodes import Kernel, Scope, accesses_in
 from dojoir.ir.paths import is_inside
-from dojoir.passes.base.move import (
-    BufferName,
-    Move,
-    Place,
-    Refusal,
-    Rewrite,
-    place_of,
-    scope_at,
-    scope_or_none,
-    scopes,
-)
+from dojoir.passes.base.about import AboutScope, Arguments, Here
+from dojoir.passes.base.move import BufferName, Move, Rewrite
 from dojoir.passes.base.reach import Reach
-from dojoir.proof.check import identity
-from dojoir.proof.core.hint_rules import hint_error, moves_along
+from dojoir.passes.hardware.hinting import hint_of, hinted, without_hint
+from dojoir.proof.core.hint_rules import moves_along
 from dojoir.support.frozen import dataclass
 
 LINES_AHEAD = (8, 32, 64, 256)
@@ -34,7 +24,7 @@ LINE = 64
 
 
 @dataclass(frozen=True)
-class Prefetch(Move):
+class Prefetch(AboutScope):
     """Fetches into cache, in each iteration of a scope, what its accesses to `buffer` touch `distance` iterations
     later (hint `prefetch`). It changes no result: any is legal where the scope uses the buffer. The inverse is
     `unprefetch`.
@@ -58,58 +48,45 @@ class Prefetch(Move):
 
     name: ClassVar[str] = "prefetch"
     reach: ClassVar[Reach] = Reach.NODE
-    scope: Place
     buffer: BufferName
     distance: int
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        kernel.buffer(self.buffer)
-        hinted = replace(scope, hints=(*scope.hints, Hint(self.buffer, self.distance)))
-        after = kernel.replace_node(path, hinted)
-        wrong = hint_error(after, path, hinted)
-        if wrong is not None:
-            raise Refusal(wrong.code, wrong.message.partition(": take")[0].partition("; take")[0], path)
-        return Rewrite(after, identity(kernel))
+        at = self.found(kernel)
+        return hinted(at, Hint(kernel.buffer(self.buffer).name, self.distance))
 
     def inverse(self, before: Kernel) -> Move:
-        return Unprefetch(place_of(before.path(self.scope)), self.buffer)
+        return Unprefetch(self.found(before).place, self.buffer)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            fetched = {hint.about for hint in scope.hints}
-            for name, lines in _streams_of(kernel, path).items():
-                if Hint(name, 1).about not in fetched:
-                    for ahead in LINES_AHEAD:
-                        yield cls(place_of(path), BufferName(name), ahead * lines)
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        fetched = {hint.about for hint in at.node.hints}
+        for name, lines in _streams_of(at).items():
+            if Hint(name, 1).about not in fetched:
+                yield from ((BufferName(name), ahead * lines) for ahead in LINES_AHEAD)
 
     @classmethod
-    def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
-        if scope_or_none(kernel, place) is None or isinstance(place, str):
-            return
-        for name in _streams_of(kernel, place, anywhere=True):
-            yield from (cls(place_of(place), BufferName(name), n) for n in numbers if n > 0)
+    def numbered(cls, at: Here[Scope], numbers: Sequence[int]) -> Arguments:
+        return ((BufferName(name), n) for name in _streams_of(at, anywhere=True) for n in numbers if n > 0)
 
 
-def _streams_of(kernel: Kernel, path: Path, anywhere: bool = False) -> dict[str, int]:
+def _streams_of(at: Here[Scope], anywhere: bool = False) -> dict[str, int]:
     """The arguments that the statements right in a scope (`anywhere`: at any depth) walk through, in the order of
     the text, each with the number of iterations in a cache line."""
-    depth = kernel.depth_of(path)
     found: dict[str, int] = {}
-    for site in kernel.sites:
-        if site.path[:-1] == path or (anywhere and is_inside(site.path, path)):
+    for site in at.kernel.sites:
+        if site.path[:-1] == at.path or (anywhere and is_inside(site.path, at.path)):
             for access in accesses_in((site.statement,)):
-                buffer = kernel.buffer(access.buffer)
-                if buffer.role != "tmp" and moves_along(access, depth):
+                buffer = at.kernel.buffer(access.buffer)
+                if buffer.role != "tmp" and moves_along(access, at.depth):
                     last = access.indices[(buffer.order or tuple(range(len(buffer.dims))))[-1]]
-                    along = isinstance(last, Affine) and depth in last.iterators
+                    along = isinstance(last, Affine) and at.depth in last.iterators
                     found.setdefault(buffer.name, max(1, LINE // buffer.dtype.itemsize) if along else 1)
     return found
 
 
 @dataclass(frozen=True)
-class Unprefetch(Move):
+class Unprefetch(AboutScope):
     """Takes the hint to fetch `buffer` ahead off a scope. The inverse of `prefetch`.
 
     >>> import dojoir
@@ -130,34 +107,23 @@ class Unprefetch(Move):
     """
 
     name: ClassVar[str] = "unprefetch"
-    scope: Place
     buffer: BufferName
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        hint = self._hint(path, scope)
-        hints = tuple(other for other in scope.hints if other != hint)
-        return Rewrite(kernel.replace_node(path, replace(scope, hints=hints)), identity(kernel))
+        at = self.found(kernel)
+        return without_hint(at, self._hint(at))
 
-    def _hint(self, path: Path, scope: Scope) -> Hint:
-        for hint in scope.hints:
-            if isinstance(hint, Hint) and hint.buffer == self.buffer:
-                return hint
-        raise Refusal("no-hint", f"{self.scope} does not fetch `{self.buffer}` ahead", path)
+    def _hint(self, at: Here[Scope]) -> Hint:
+        absent = f"{self.scope} does not fetch `{self.buffer}` ahead"
+        return hint_of(at, Hint, Hint(self.buffer, 1).about, absent)
 
     def inverse(self, before: Kernel) -> Move:
-        path, scope = scope_at(before, self.scope)
-        return Prefetch(place_of(path), self.buffer, self._hint(path, scope).distance)
+        at = self.found(before)
+        return Prefetch(at.place, self.buffer, self._hint(at).distance)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            for hint in scope.hints:
-                if isinstance(hint, Hint):
-                    yield cls(place_of(path), BufferName(hint.buffer))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        return ((BufferName(hint.buffer),) for hint in at.node.hints if isinstance(hint, Hint))
 
 
-MOVES = (
-    Prefetch,
-    Unprefetch,
-)
+MOVES = (Prefetch, Unprefetch)

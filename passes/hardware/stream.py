@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.buffer_rules import stream_error
-from dojoir.ir.nodes import Kernel, Path
-from dojoir.passes.base.move import (
-    BufferName,
-    Move,
-    Refusal,
-    Rewrite,
-)
-from dojoir.proof.check import identity
+from dojoir.ir.nodes import Kernel
+from dojoir.passes.base.about import AboutBuffer, Arguments, Declared
+from dojoir.passes.base.move import Move, Refusal, Rewrite
 from dojoir.support.frozen import dataclass
 
 LARGE = 1 << 25
@@ -23,7 +18,18 @@ LARGE = 1 << 25
 
 
 @dataclass(frozen=True)
-class Stream(Move):
+class _Streaming(AboutBuffer):
+    """A move on the attribute `stream` of a buffer."""
+
+    def inverse(self, before: Kernel) -> Move:
+        bytes_ = before.buffer(self.buffer).stream
+        if not bytes_:
+            return Unstream(self.buffer)
+        return Stream(self.buffer) if bytes_ == 1 else StreamLarge(self.buffer, bytes_)
+
+
+@dataclass(frozen=True)
+class Stream(_Streaming):
     """Stores to `buffer` bypass the caches (attribute `stream`): for what is written once and not read soon.
 
     It changes no result. Contiguous vectors are streamed; the lowering brings the loop to their alignment. The
@@ -47,21 +53,17 @@ class Stream(Move):
     """
 
     name: ClassVar[str] = "stream"
-    buffer: BufferName
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        return _streamed(kernel, self.buffer, 1)
-
-    def inverse(self, before: Kernel) -> Move:
-        return _restoring(before, self.buffer)
+        return _streamed(self.found(kernel), 1)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        yield from (cls(BufferName(name)) for name in _worth_it(kernel, 1))
+    def listed(cls, at: Declared) -> Arguments:
+        return [()] if _is_worth_it(at, 1) else []
 
 
 @dataclass(frozen=True)
-class StreamLarge(Move):
+class StreamLarge(_Streaming):
     """Stores to `buffer` bypass the caches where it has at least so many `bytes` (attribute `stream`): for sizes
     that the kernel does not know. Each loop that writes it is there twice, and asks which to run.
 
@@ -85,37 +87,30 @@ class StreamLarge(Move):
     """
 
     name: ClassVar[str] = "stream_large"
-    buffer: BufferName
     bytes: int
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         if self.bytes < 2:
             raise Refusal("not-streamed", "bytes is 2 or more; `stream` is for an array of any size")
-        return _streamed(kernel, self.buffer, self.bytes)
-
-    def inverse(self, before: Kernel) -> Move:
-        return _restoring(before, self.buffer)
+        return _streamed(self.found(kernel), self.bytes)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for name in _worth_it(kernel, LARGE):
-            if any(dim.extent.sizes for dim in kernel.buffer(name).dims):
-                yield cls(BufferName(name), LARGE)
+    def listed(cls, at: Declared) -> Arguments:
+        is_open = any(dim.extent.sizes for dim in at.buffer.dims)
+        return [(LARGE,)] if is_open and _is_worth_it(at, LARGE) else []
 
     @classmethod
-    def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
-        if isinstance(place, str):
-            yield from (cls(BufferName(place), n) for n in numbers if n > 1 and place in _worth_it(kernel, n))
+    def numbered(cls, at: Declared, numbers: Sequence[int]) -> Arguments:
+        return ((n,) for n in numbers if n > 1 and _is_worth_it(at, n))
 
     @classmethod
-    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def more(cls, at: Declared, machine: Machine) -> Arguments:
         """The accesses that the caches of the machine cannot hold."""
-        if isinstance(place, str) and machine.held > 1 and place in _worth_it(kernel, machine.held):
-            yield cls(BufferName(place), machine.held)
+        return [(machine.held,)] if machine.held > 1 and _is_worth_it(at, machine.held) else []
 
 
 @dataclass(frozen=True)
-class Unstream(Move):
+class Unstream(_Streaming):
     """Stores to `buffer` go through the caches again. The inverse of `stream`.
 
     >>> import dojoir
@@ -136,57 +131,35 @@ class Unstream(Move):
     """
 
     name: ClassVar[str] = "unstream"
-    buffer: BufferName
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        buffer = kernel.buffer(self.buffer)
-        if not buffer.stream:
-            raise Refusal("no-change", f"the stores to `{buffer.name}` do not bypass the caches")
-        return Rewrite(kernel.replace_buffer(replace(buffer, stream=0)), identity(kernel))
-
-    def inverse(self, before: Kernel) -> Move:
-        return _restoring(before, self.buffer)
+        at = self.found(kernel)
+        if not at.buffer.stream:
+            raise Refusal("no-change", f"the stores to `{at.buffer.name}` do not bypass the caches")
+        return at.replaced(replace(at.buffer, stream=0))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for buffer in kernel.buffers:
-            if buffer.stream:
-                yield cls(BufferName(buffer.name))
+    def listed(cls, at: Declared) -> Arguments:
+        return [()] if at.buffer.stream else []
 
 
-def _streamed(kernel: Kernel, name: BufferName, bytes_: int) -> Rewrite:
+def _streamed(at: Declared, bytes_: int) -> Rewrite:
     """The kernel whose stores to a buffer of so many bytes or more bypass the caches. Raises Refusal where they
     cannot, or do so already."""
-    buffer = kernel.buffer(name)
-    if buffer.stream == bytes_:
-        raise Refusal("no-change", f"the stores to `{buffer.name}` bypass the caches already")
-    streamed = replace(buffer, stream=bytes_)
+    if at.buffer.stream == bytes_:
+        raise Refusal("no-change", f"the stores to `{at.buffer.name}` bypass the caches already")
+    streamed = replace(at.buffer, stream=bytes_)
     wrong = stream_error(streamed)
     if wrong is not None:
         raise Refusal("not-streamed", wrong.partition(": leave")[0])
-    return Rewrite(kernel.replace_buffer(streamed), identity(kernel))
+    return at.replaced(streamed)
 
 
-def _restoring(before: Kernel, name: BufferName) -> Move:
-    """The move that gives the stores to a buffer what the attribute says before."""
-    bytes_ = before.buffer(name).stream
-    if not bytes_:
-        return Unstream(name)
-    return Stream(name) if bytes_ == 1 else StreamLarge(name, bytes_)
+def _is_worth_it(at: Declared, bytes_: int) -> bool:
+    """Whether a buffer is a result that nothing reads, and that is not streamed where it has so many bytes."""
+    if at.buffer.role not in {"out", "inout"} or not at.buffer.dims or at.buffer.stream == bytes_:
+        return False
+    return not any(access.buffer == at.place for site in at.kernel.sites for access in site.statement.reads)
 
 
-def _worth_it(kernel: Kernel, bytes_: int) -> list[str]:
-    """The results that nothing reads, and that are not streamed where they have so many bytes or more."""
-    read = {access.buffer for site in kernel.sites for access in site.statement.reads}
-    return [
-        buffer.name
-        for buffer in kernel.buffers
-        if buffer.role in {"out", "inout"} and buffer.dims and buffer.stream != bytes_ and buffer.name not in read
-    ]
-
-
-MOVES = (
-    Stream,
-    StreamLarge,
-    Unstream,
-)
+MOVES = (Stream, StreamLarge, Unstream)

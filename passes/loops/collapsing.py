@@ -6,32 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from dojoir.ir.affine import Affine, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Iter, Mod
 from dojoir.ir.nodes import Extent, Kernel, Scope, format_path, substitute
-from dojoir.ir.paths import is_inside
+from dojoir.ir.places import sites_inside
+from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, to_nest, whole_blocks
-from dojoir.passes.base.indices import map_indices, without_divisions
-from dojoir.passes.base.move import (
-    Move,
-    Place,
-    Refusal,
-    Rewrite,
-    Undoing,
-    only_child,
-    place_of,
-    renamed_inside,
-    reversible,
-    scope_at,
-    scopes,
-    unhinted,
-)
+from dojoir.passes.base.indices import deeper, map_indices, shallower, without_divisions
+from dojoir.passes.base.move import Move, Rewrite, Undoing, inner_scope, reversible
 from dojoir.passes.base.reach import Reach
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Collapse(Move):
+class Collapse(AboutScope):
     """Makes one scope of a scope and its only child, whose extent must be constant. The label of the outer scope
     stays. The inverse is `uncollapse`; what `split` gave is for `unsplit`.
 
@@ -55,67 +43,52 @@ class Collapse(Move):
 
     name: ClassVar[str] = "collapse"
     reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
-    scope: Place
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        child = only_child(path, scope)
+        at = self.found(kernel)
+        scope, child, own = at.node, at.only_child, at.own
         inner = child.extent.constant
         if inner is None or inner < 1:
-            raise Refusal("open-extent", "the inner extent must be a constant of at least 1", path)
+            raise at.refusal("open-extent", "the inner extent must be a constant of at least 1")
         if scope.marks != child.marks:
-            raise Refusal("different-marks", "the two scopes have different marks", path)
-        unhinted(path, scope, child)
-        depth = kernel.depth_of(path)
-        own = Affine.iterator(depth)
-
-        def new(atom: SizeVar | Iter) -> Affine:
-            match atom:
-                case Iter(d) if d == depth:
-                    return own // inner
-                case Iter(d) if d == depth + 1:
-                    return own % inner
-                case Iter(d) if d > depth:
-                    return Affine.iterator(d - 1)
-            return Affine.atom(atom)
-
+            raise at.refusal("different-marks", "the two scopes have different marks")
+        at.unhinted(child)
+        new = shallower(at.depth, {at.depth: own // inner, at.depth + 1: own % inner})
         extent = Extent(tuple(bound * inner for bound in scope.extent.bounds))
         body = tuple(substitute(node, new) for node in child.body)
-        after = kernel.replace_node(path, replace(scope, extent=extent, body=body))
-        return reversible(self, kernel, Rewrite(after, renamed_inside(kernel, path, new)))
+        return reversible(self, kernel, at.renamed(new, replace(scope, extent=extent, body=body)))
 
     def inverse(self, before: Kernel) -> Move:
-        path, scope = scope_at(before, self.scope)
-        inner = only_child(path, scope).extent.constant
+        at = self.found(before)
+        inner = at.only_child.extent.constant
         assert inner is not None
-        return Uncollapse(place_of(path), inner)
+        return Uncollapse(at.place, inner)
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         """An inner scope of constant extent: the outer one, if it is that, or blocks of the inner one."""
-        path, scope = scope_at(kernel, self.scope)
-        here = format_path(path)
+        at = self.found(kernel)
+        here = format_path(at.path)
         if verdict.code == "open-extent":
-            child, inside = only_child(path, scope), (*path, 0)
-            if scope.extent.constant:
+            child, inside = at.only_child, (*at.path, 0)
+            if at.node.extent.constant:
                 yield Alternative((f"swap_scopes({here})",), str(self))
             for factor in (8, 16, 4):
                 for blocks in whole_blocks(child, inside, factor):
                     alone = (f"split_scopes({here}, 1)",) if len(blocks) > 1 else ()
                     steps = (*blocks[:-1], *alone, blocks[-1], f"swap_scopes({format_path(inside)})")
                     yield Alternative(steps, f"collapse({here})")
-        for mark in dict.fromkeys(scope.marks):
+        for mark in dict.fromkeys(at.node.marks):
             yield Alternative((f"unmark({here}, {mark})",), str(self))
-        yield from to_nest(kernel, path, "collapse({0})")
+        yield from to_nest(kernel, at.path, "collapse({0})")
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            if len(scope.body) == 1 and isinstance(scope.body[0], Scope) and scope.body[0].extent.constant:
-                yield cls(Place(format_path(path)))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        inner = inner_scope(at.node)
+        return [()] if inner is not None and inner.extent.constant else []
 
 
 @dataclass(frozen=True)
-class Uncollapse(Undoing):
+class Uncollapse(Undoing, AboutScope):
     """Makes two scopes again of a scope that stands for a nest with an inner extent of `inner`. The inverse of
     `collapse`: it is for a body that uses {i} // `inner` and {i} % `inner`; for others `split` is. The label
     stays on the outer scope.
@@ -140,55 +113,38 @@ class Uncollapse(Undoing):
 
     name: ClassVar[str] = "uncollapse"
     reach: ClassVar[Reach] = Reach.PANE
-    scope: Place
     inner: int
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        path, scope = scope_at(kernel, self.scope)
-        if self.inner < 1:
-            raise Refusal("bad-factor", f"the inner extent must be at least 1, not {self.inner}", path)
-        unhinted(path, scope)
-        depth = kernel.depth_of(path)
-        own, inside = Affine.iterator(depth), Iter(depth + 1)
-
-        def new(atom: SizeVar | Iter) -> Affine:
-            match atom:
-                case Iter(d) if d == depth:
-                    return own * self.inner + Affine.atom(inside)
-                case Iter(d) if d > depth:
-                    return Affine.iterator(d + 1)
-            return Affine.atom(atom)
+        at, count = self.found(kernel), self.inner
+        if count < 1:
+            raise at.refusal("bad-factor", f"the inner extent must be at least 1, not {count}")
+        at.unhinted()
+        inside = Iter(at.depth + 1)
+        new = deeper(at.depth, {at.depth: at.own * count + Affine.atom(inside)})
 
         def separate(affine: Affine) -> Affine:
-            return without_divisions(affine.substitute(new), inside, self.inner)
+            return without_divisions(affine.substitute(new), inside, count)
 
-        inner = Scope(
-            Extent((Affine.constant(self.inner),)),
-            tuple(map_indices(node, separate) for node in scope.body),
-            scope.marks,
-        )
-        extent = Extent(tuple(bound // self.inner for bound in scope.extent.bounds))
-        return kernel.replace_node(path, replace(scope, extent=extent, body=(inner,))), Collapse(place_of(path))
+        body = tuple(map_indices(node, separate) for node in at.node.body)
+        inner = Scope(Extent((Affine.constant(count),)), body, at.node.marks)
+        extent = Extent(tuple(bound // count for bound in at.node.extent.bounds))
+        return at.replaced(replace(at.node, extent=extent, body=(inner,))), Collapse(at.place)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            depth = kernel.depth_of(path)
-            divisors = sorted(
-                {
-                    atom.divisor
-                    for site in kernel.sites
-                    if is_inside(site.path, path)
-                    for access in site.statement.accesses
-                    for index in access.indices
-                    if isinstance(index, Affine)
-                    for atom, _ in index.terms
-                    if isinstance(atom, Mod) and depth in atom.numerator.iterators
-                }
-            )
-            for divisor in divisors:
-                if all(bound % divisor == Affine.constant(0) for bound in scope.extent.bounds):
-                    yield cls(place_of(path), divisor)
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        """The numbers that indices inside are divided by, with a remainder, and that divide the extent."""
+        divisors = {
+            atom.divisor
+            for site in sites_inside(at.kernel, at.path)
+            for access in site.statement.accesses
+            for index in access.indices
+            if isinstance(index, Affine)
+            for atom, _ in index.terms
+            if isinstance(atom, Mod) and at.depth in atom.numerator.iterators
+        }
+        bounds = at.node.extent.bounds
+        return ((n,) for n in sorted(divisors) if all(bound % n == Affine.constant(0) for bound in bounds))
 
 
 MOVES = (Collapse, Uncollapse)

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from dojoir.backends.machine import Machine
-from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Condition, Extent, Kernel, Path, Scope, format_path, substitute, substitute_iterators
-from dojoir.ir.paths import next_sibling
-from dojoir.ir.places import numbers_inside, siblings
-from dojoir.passes.base.move import (
-    Formula,
-    Move,
-    Place,
-    Refusal,
-    Rewrite,
-    Undoing,
-    place_of,
-    scope_at,
-    scope_or_none,
-    scopes,
-)
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Condition, Extent, Kernel, Scope, substitute, substitute_iterators
+from dojoir.passes.base.about import AboutPair, AboutScope, Arguments, Here
+from dojoir.passes.base.move import Formula, Move, Rewrite, Undoing, moved
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.base.versions import excess, is_host_code, versions
-from dojoir.proof.check import InstanceMap, Origin, identity
+from dojoir.proof.check import InstanceMap, identity
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
 
@@ -34,7 +22,7 @@ BLOCKS = (4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
-class Cut(Move):
+class Cut(AboutScope):
     """Cuts the range of a scope in two: iterations below `at`, and the rest in a scope of its own after it.
 
     `at` is affine in the sizes and the iterators around the scope. The first extent is `at` where that is known
@@ -62,74 +50,61 @@ class Cut(Move):
 
     name: ClassVar[str] = "cut"
     reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
-    scope: Place
     at: Formula
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        depth = kernel.depth_of(path)
-        at = self.at.affine(kernel, depth)
-        inside = sets_of(kernel).holds_around(path, [Condition(at, "<=", b) for b in scope.extent.bounds])
-        first = replace(scope, extent=Extent((at,) if inside else (*scope.extent.bounds, at)))
-        moved = substitute_iterators({depth: at + Affine.iterator(depth)})
-        second = Scope(
-            Extent(tuple(bound - at for bound in scope.extent.bounds)),
-            tuple(substitute(node, moved) for node in scope.body),
-            scope.marks,
-            hints=scope.hints,
-        )
-        origins: list[Origin | None] = []
-        mine = numbers_inside(kernel, path)
-        for k, origin in enumerate(identity(kernel).origins):
-            origins.append(origin)
-            if mine and k == mine[-1]:
-                origins += [
-                    Origin(m, tuple(moved(Iter(d)) for d in range(len(kernel.sites[m].scopes)))) for m in mine
-                ]
-        return Rewrite(kernel.replace_node(path, first, second), InstanceMap(tuple(origins)))
+        here = self.found(kernel)
+        at, bounds = self.at.affine(kernel, here.depth), here.node.extent.bounds
+        inside = sets_of(kernel).holds_around(here.path, [Condition(at, "<=", bound) for bound in bounds])
+        first = replace(here.node, extent=Extent((at,) if inside else (*bounds, at)))
+        later = substitute_iterators({here.depth: at + here.own})
+        body = tuple(substitute(node, later) for node in here.node.body)
+        rest = Extent(tuple(bound - at for bound in bounds))
+        second = Scope(rest, body, here.node.marks, hints=here.node.hints)
+        origins, mine = identity(kernel).origins, here.numbers
+        end = mine[-1] + 1 if mine else 0
+        origins = (*origins[:end], *moved(kernel, mine, later), *origins[end:])
+        return Rewrite(here.replaced(first, second), InstanceMap(origins))
 
     def inverse(self, before: Kernel) -> Move:
-        path = before.path(self.scope)
-        return JoinRanges(place_of(path), place_of(next_sibling(path)), self.at)
+        here = self.found(before)
+        return JoinRanges(here.place, here.beside(), self.at)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            if len(scope.extent.bounds) != 1:
-                continue
-            bound = scope.extent.bounds[0]
-            ways = [Affine.constant(1), bound - 1]
-            if not bound.is_constant:
-                ways += [bound // block * block for block in BLOCKS]
-            for way in dict.fromkeys(ways):
-                if not (way.is_constant and bound.is_constant and not 0 < way.offset < bound.offset):
-                    yield cls(Place(format_path(path)), Formula(str(way)))
-
-    @classmethod
-    def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
-        """After so many iterations, so many before the end, and after the last whole block of so many."""
-        scope = scope_or_none(kernel, place)
-        if scope is None or isinstance(place, str):
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        bound, *more = at.node.extent.bounds
+        if more:
             return
+        ways = [Affine.constant(1), bound - 1]
+        if not bound.is_constant:
+            ways += [bound // block * block for block in BLOCKS]
+        for way in dict.fromkeys(ways):
+            if not (way.is_constant and bound.is_constant and not 0 < way.offset < bound.offset):
+                yield (Formula(str(way)),)
+
+    @classmethod
+    def numbered(cls, at: Here[Scope], numbers: Sequence[int]) -> Arguments:
+        """After so many iterations, so many before the end, and after the last whole block of so many."""
+        most, bounds = at.node.constant_bound, at.node.extent.bounds
         for n in numbers:
             ways = [Affine.constant(n)]
-            ways += [way for bound in scope.extent.bounds for way in (bound // n * n, bound - n)] if n > 0 else []
-            yield from (cls(place_of(place), Formula(str(way))) for way in ways if _may_part(way, scope))
+            ways += [way for bound in bounds for way in (bound // n * n, bound - n)] if n > 0 else []
+            for way in ways:  # that may leave something on both sides
+                if not way.is_constant or (way.offset > 0 and (most is None or way.offset < most)):
+                    yield (Formula(str(way)),)
 
     @classmethod
-    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def more(cls, at: Here[Scope], machine: Machine) -> Arguments:
         """At an iterator around, or one more: the parts before and behind a diagonal. What runs once, in two
         versions."""
-        scope = scope_or_none(kernel, place)
-        if scope is not None and not isinstance(place, str):
-            if scope.extent.constant == 1 and is_host_code(kernel, place):
-                yield from (cls(place_of(place), Formula(excess(v))) for v in versions(kernel, machine))
-            around = [Affine.iterator(depth) + more for depth in range(kernel.depth_of(place)) for more in (0, 1)]
-            yield from (cls(place_of(place), Formula(str(way))) for way in around)
+        if at.node.extent.constant == 1 and is_host_code(at.kernel, at.path):
+            yield from ((Formula(excess(version)),) for version in versions(at.kernel, machine))
+        for depth in range(at.depth):
+            yield from ((Formula(str(Affine.iterator(depth) + more)),) for more in (0, 1))
 
 
 @dataclass(frozen=True)
-class JoinRanges(Undoing):
+class JoinRanges(Undoing, AboutPair):
     """Makes one scope of a scope and the next one, which runs on from iteration `at` with the same body. The
     inverse of `cut`. The label of the first stays.
 
@@ -153,32 +128,19 @@ class JoinRanges(Undoing):
     """
 
     name: ClassVar[str] = "join_ranges"
-    first: Place
-    second: Place
     at: Formula
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        path, first = scope_at(kernel, self.first)
-        other, second = scope_at(kernel, self.second)
-        if other != next_sibling(path):
-            raise Refusal("not-adjacent", f"{self.second} does not follow {self.first} in the same scope", other)
-        at = self.at.affine(kernel, kernel.depth_of(path))
-        whole = replace(first, extent=Extent(tuple(bound + at for bound in second.extent.bounds)))
-        return kernel.replace_node(other).replace_node(path, whole), Cut(place_of(path), self.at)
+        first, second = self.pair(kernel)
+        at = self.at.affine(kernel, first.depth)
+        whole = replace(first.node, extent=Extent(tuple(bound + at for bound in second.node.extent.bounds)))
+        return first.replaced(whole, count=2), Cut(first.place, self.at)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, first in scopes(kernel):
-            following = siblings(kernel, path)[path[-1] + 1 : path[-1] + 2]
-            if following and isinstance(following[0], Scope) and len(following[0].body) == len(first.body):
-                place, next_place = place_of(path), place_of(next_sibling(path))
-                yield cls(place, next_place, Formula(str(first.extent.bounds[-1])))
-
-
-def _may_part(way: Affine, scope: Scope) -> bool:
-    """Whether a cut there may leave something on both sides."""
-    most = scope.constant_bound
-    return not way.is_constant or (way.offset > 0 and (most is None or way.offset < most))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        following = cls.following(at)
+        if following is not None and len(following.body) == len(at.node.body):
+            yield at.beside(), Formula(str(at.node.extent.bounds[-1]))
 
 
 MOVES = (Cut, JoinRanges)

@@ -13,34 +13,18 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import ClassVar
 
-from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Extent, Guard, Kernel, Node, Path, Scope, Statement, accesses_in, substitute
 from dojoir.ir.text import format_extent
-from dojoir.passes.base.indices import map_indices
-from dojoir.passes.base.move import (
-    Formula,
-    Move,
-    Place,
-    Refusal,
-    Rewrite,
-    Undoing,
-    fresh_label,
-    only_child,
-    place_of,
-    renamed_inside,
-    reversible,
-    scope_at,
-    scope_or_none,
-    scopes,
-    unhinted,
-)
+from dojoir.passes.base.about import AboutScope, Arguments, Here
+from dojoir.passes.base.indices import deeper, merged
+from dojoir.passes.base.move import Formula, Move, Rewrite, Undoing, fresh_label, inner_scope, reversible
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.loops.splitting import deeper, remainders, shallower, substitute_sizes
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class SplitCyclic(Move):
+class SplitCyclic(AboutScope):
     """Splits a scope by the rest that its iterator leaves: an outer scope over the `factor` residues, an inner one
     over the iterations of each, in rising order.
 
@@ -68,52 +52,42 @@ class SplitCyclic(Move):
 
     name: ClassVar[str] = "split_cyclic"
     reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
-    scope: Place
     factor: int
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        if self.factor < 1:
-            raise Refusal("bad-factor", f"the factor must be at least 1, not {self.factor}", path)
-        if scope.marks:
-            raise Refusal(
-                "marked", f"it is marked `{scope.marks[-1]}`", path, f"unmark({self.scope}, {scope.marks[-1]})"
-            )
-        unhinted(path, scope)
-        depth = kernel.depth_of(path)
-        rest = Affine.iterator(depth)
-        new = deeper(depth, {depth: Affine.iterator(depth + 1) * self.factor + rest})
+        at, factor = self.found(kernel), self.factor
+        if factor < 1:
+            raise at.refusal("bad-factor", f"the factor must be at least 1, not {factor}")
+        at.unmarked(self.scope)
+        at.unhinted()
+        scope, rest = at.node, at.own
+        new = deeper(at.depth, {at.depth: Affine.iterator(at.depth + 1) * factor + rest})
         inner = Scope(
-            Extent(tuple(chain.from_iterable(_share(bound, rest, self.factor) for bound in scope.extent.bounds))),
+            Extent(tuple(chain.from_iterable(_share(bound, rest, factor) for bound in scope.extent.bounds))),
             tuple(substitute(child, new) for child in scope.body),
             label=scope.label,
         )
         label = fresh_label(kernel, f"{scope.label}_of") if scope.label else None
-        outer = Scope(Extent((Affine.constant(self.factor),)), (inner,), label=label)
-        return reversible(
-            self, kernel, Rewrite(kernel.replace_node(path, outer), renamed_inside(kernel, path, new))
-        )
+        outer = Scope(Extent((Affine.constant(factor),)), (inner,), label=label)
+        return reversible(self, kernel, at.renamed(new, outer))
 
     def inverse(self, before: Kernel) -> Move:
-        path, scope = scope_at(before, self.scope)
-        return UnsplitCyclic(place_of(path), Formula(format_extent(scope.extent)))
+        at = self.found(before)
+        return UnsplitCyclic(at.place, Formula(format_extent(at.node.extent)))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            if not scope.marks and not scope.hints:
-                yield from (cls(place_of(path), n) for n in divisors_of(kernel, path))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        plain = not at.node.marks and not at.node.hints
+        return ((n,) for n in divisors_of(at.kernel, at.path)) if plain else ()
 
     @classmethod
-    def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
-        scope = scope_or_none(kernel, place)
-        if scope is not None and not isinstance(place, str):
-            most = scope.constant_bound
-            yield from (cls(place_of(place), n) for n in numbers if n > 1 and (most is None or n <= most))
+    def numbered(cls, at: Here[Scope], numbers: Sequence[int]) -> Arguments:
+        most = at.node.constant_bound
+        return ((n,) for n in numbers if n > 1 and (most is None or n <= most))
 
 
 @dataclass(frozen=True)
-class UnsplitCyclic(Undoing):
+class UnsplitCyclic(Undoing, AboutScope):
     """Makes one scope of `extent` again of one over residues and its only child. The inverse of `split_cyclic`; the
     label of the inner scope stays.
 
@@ -137,36 +111,22 @@ class UnsplitCyclic(Undoing):
 
     name: ClassVar[str] = "unsplit_cyclic"
     reach: ClassVar[Reach] = Reach.PANE
-    scope: Place
     extent: Formula
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        path, scope = scope_at(kernel, self.scope)
-        child = only_child(path, scope)
-        factor = scope.extent.constant
+        at = self.found(kernel)
+        child, factor = at.only_child, at.node.extent.constant
         if factor is None or factor < 1:
-            raise Refusal("not-cyclic", "the outer extent must be a constant: the number of residues", path)
-        unhinted(path, scope, child)
-        depth = kernel.depth_of(path)
-        own, turn = Affine.iterator(depth), SizeVar("")
-        # What was {i} is now factor*turn + rest. With rest = {i} - factor*turn the turn goes out of the sums.
-        new = shallower(depth, {depth: own - Affine.atom(turn) * factor, depth + 1: Affine.atom(turn)})
-        left = substitute_sizes({"": own // factor})
-
-        # Where it does not, and nothing else of {i} is left, it was a remainder.
-        def settled(affine: Affine) -> Affine:
-            return remainders(affine, Iter(depth), Affine.atom(turn), factor).substitute(left)
-
-        body = tuple(map_indices(substitute(node, new), settled) for node in child.body)
-        whole = Scope(self.extent.extent(kernel, depth), body, label=child.label)
-        return kernel.replace_node(path, whole), SplitCyclic(place_of(path), factor)
+            raise at.refusal("not-cyclic", "the outer extent must be a constant: the number of residues")
+        at.unhinted(child)
+        body = merged(child.body, at.depth, factor, quotient=1)
+        whole = Scope(self.extent.extent(kernel, at.depth), body, label=child.label)
+        return at.replaced(whole), SplitCyclic(at.place, factor)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            extent = _extent_before(scope, kernel.depth_of(path))
-            if extent is not None:
-                yield cls(place_of(path), Formula(format_extent(extent)))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        extent = _extent_before(at.node, at.depth)
+        return [] if extent is None else [(Formula(format_extent(extent)),)]
 
 
 def _share(bound: Affine, rest: Affine, factor: int) -> Iterator[Affine]:
@@ -178,11 +138,11 @@ def _share(bound: Affine, rest: Affine, factor: int) -> Iterator[Affine]:
 
 def _extent_before(scope: Scope, depth: int) -> Extent | None:
     """The extent that was split into residues, if a scope at `depth` and its only child look like that."""
-    factor = scope.extent.constant
-    if factor is None or factor < 1 or len(scope.body) != 1 or not isinstance(scope.body[0], Scope):
+    factor, inner = scope.extent.constant, inner_scope(scope)
+    if factor is None or factor < 1 or inner is None:
         return None
     found: list[Affine] = []
-    for bound in scope.body[0].extent.bounds:
+    for bound in inner.extent.bounds:
         if bound.is_constant:
             continue
         atoms = [
@@ -200,13 +160,9 @@ def _extent_before(scope: Scope, depth: int) -> Extent | None:
 
 def divisors_of(kernel: Kernel, path: Path) -> list[int]:
     """The numbers that what is in a scope divides a sum by in which its iterator stands, in rising order."""
-    depth = kernel.depth_of(path)
     node = kernel.at(path)
     assert isinstance(node, Scope)
-    found: set[int] = set()
-    for affine in _affines(node.body):
-        found |= _divisors(affine, depth)
-    return sorted(found)
+    return sorted(set().union(*(_divisors(affine, kernel.depth_of(path)) for affine in _affines(node.body))))
 
 
 def _divisors(affine: Affine, depth: int) -> set[int]:

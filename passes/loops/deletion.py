@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
-from dojoir.ir.nodes import Kernel, Path, Statement, format_path, parse_path
-from dojoir.ir.paths import is_inside
-from dojoir.ir.places import siblings
-from dojoir.passes.base.move import Move, Place, Quoted, Refusal, Rewrite, Undoing, place_of
+from dojoir.ir.nodes import Kernel, Node, Path, Statement, format_path, parse_path
+from dojoir.passes.base.about import AboutNode, Arguments, Here
+from dojoir.passes.base.move import Move, Place, Quoted, Rewrite, Undoing, place_of
 from dojoir.passes.base.node_text import inserted, node_of, node_text
 from dojoir.proof.check import InstanceMap, identity
 from dojoir.proof.patterns.unreached import NEVER
@@ -17,7 +15,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class DeleteNode(Move):
+class DeleteNode(AboutNode):
     """Deletes a node, and all that is in it, that has no effect: a guard that never holds, a scope that never runs,
     a statement the value of which nothing uses.
 
@@ -44,29 +42,27 @@ class DeleteNode(Move):
     """
 
     name: ClassVar[str] = "delete_node"
-    node: Place
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path = kernel.path(self.node)
-        if len(siblings(kernel, path)) == 1:
-            if len(path) == 1:
-                raise Refusal("nothing-left", "nothing of the kernel would be left", path)
-            around = format_path(path[:-1])
+        at = self.found(kernel)
+        if len(at.siblings) == 1:
+            if len(at.path) == 1:
+                raise at.refusal("nothing-left", "nothing of the kernel would be left")
+            around = format_path(at.path[:-1])
             message = f"nothing would be left in the node around it, at {around}"
-            raise Refusal("nothing-left", message, path, f"delete_node({around}) deletes both")
-        kept = [k for k, site in enumerate(kernel.sites) if not is_inside(site.path, path)]
-        origins = identity(kernel).origins
-        return Rewrite(kernel.replace_node(path), InstanceMap(tuple(origins[k] for k in kept)))
+            raise at.refusal("nothing-left", message, f"delete_node({around}) deletes both")
+        gone = at.numbers
+        kept = tuple(origin for k, origin in enumerate(identity(kernel).origins) if k not in gone)
+        return Rewrite(at.replaced(), InstanceMap(kept))
 
     def inverse(self, before: Kernel) -> Move:
-        path = before.path(self.node)
-        return RestoreNode(place_of(path), Quoted(node_text(before, path)))
+        at = self.found(before)
+        return RestoreNode(at.place, Quoted(node_text(before, at.path)))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, node in kernel.walk():
-            if not isinstance(node, Statement) and len(siblings(kernel, path)) > 1 and never_runs(kernel, path):
-                yield cls(place_of(path))
+    def listed(cls, at: Here[Node]) -> Arguments:
+        whole = isinstance(at.node, Statement) or len(at.siblings) == 1
+        return [()] if not whole and never_runs(at.kernel, at.path) else []
 
 
 def never_runs(kernel: Kernel, path: Path) -> bool:
@@ -108,11 +104,6 @@ class RestoreNode(Undoing):
         path = parse_path(self.at)
         node = node_of(kernel, path[:-1], self.text.text)
         return kernel.evolve(body=inserted(kernel.body, path, node)), DeleteNode(place_of(path))
-
-    @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        """None: what to put in is for the user to say."""
-        return iter(())
 
 
 MOVES = (DeleteNode, RestoreNode)

@@ -1,4 +1,5 @@
-"""Moves that put a condition in front of nodes, and take one away."""
+"""Moves that put a condition in front of nodes, and take one away; and that let statements run past the end of a
+result or a sum, to no effect, and hold them back again."""
 
 from __future__ import annotations
 
@@ -7,19 +8,19 @@ from dataclasses import replace
 from typing import ClassVar
 
 from dojoir.backends.machine import Machine
-from dojoir.ir.nodes import Guard, Kernel, Path
-from dojoir.ir.places import siblings
+from dojoir.ir.nodes import Guard, Kernel, Node
+from dojoir.ir.places import sites_inside
 from dojoir.ir.text import format_condition
+from dojoir.passes.base.about import AboutGuard, AboutNode, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative
-from dojoir.passes.base.move import Move, Place, Quoted, Refusal, Rewrite, conditions_of, place_of
+from dojoir.passes.base.move import Move, Place, Quoted, Rewrite, Undoing, conditions_of
 from dojoir.passes.base.versions import guards
-from dojoir.proof.check import identity
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class AddGuard(Move):
+class AddGuard(AboutNode):
     """Puts the node at `node` and those after it, `count` in all, under a guard with `conditions`.
 
     Legal where they hold whenever what is guarded runs, as the extent of a scope around does: then
@@ -45,41 +46,25 @@ class AddGuard(Move):
     """
 
     name: ClassVar[str] = "add_guard"
-    node: Place
     count: int
     conditions: Quoted
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path = kernel.path(self.node)
-        following = siblings(kernel, path)[path[-1] :]
-        if not 0 < self.count <= len(following):
-            nodes = f"{len(following)} node{'' if len(following) == 1 else 's'}"
-            raise Refusal("bad-count", f"from {self.node} on there are {nodes}, not {self.count}", path)
-        conditions = conditions_of(self.conditions, kernel, kernel.depth_of(path))
-        after = kernel.replace_node(path, Guard(conditions, following[: self.count]))
-        for _ in range(self.count - 1):
-            after = after.replace_node((*path[:-1], path[-1] + 1))
-        return Rewrite(after, identity(kernel))
+        return _guarded(self.found(kernel), self.count, self.conditions, self.node)
 
     def inverse(self, before: Kernel) -> Move:
-        return RemoveGuard(place_of(before.path(self.node)))
+        return RemoveGuard(self.found(before).place)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        yield from ()
-
-    @classmethod
-    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def more(cls, at: Here[Node], machine: Machine) -> Arguments:
         """The guards that make a version of a launch, and those that the last threads need: of one node, and of
         all that follow."""
-        if not isinstance(place, str):
-            following = len(siblings(kernel, place)) - place[-1]
-            for text in guards(kernel, place, machine):
-                yield from (cls(place_of(place), count, Quoted(text)) for count in {1, following})
+        counts = {1, len(at.siblings) - at.path[-1]}
+        return ((count, Quoted(text)) for text in guards(at.kernel, at.path, machine) for count in counts)
 
 
 @dataclass(frozen=True)
-class RemoveGuard(Move):
+class RemoveGuard(AboutGuard):
     """Takes away a guard: what it guards stands in its place.
 
     Legal where its conditions hold whenever it is reached, or other guards inside it say as much. The inverse is
@@ -104,32 +89,26 @@ class RemoveGuard(Move):
     """
 
     name: ClassVar[str] = "remove_guard"
-    guard: Place
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, node = _guard_at(kernel, self.guard)
-        return Rewrite(kernel.replace_node(path, *node.body), identity(kernel))
+        at = self.found(kernel)
+        return at.unmoved(*at.node.body)
 
     def inverse(self, before: Kernel) -> Move:
-        path = before.path(self.guard)
-        node = before.at(path)
-        assert isinstance(node, Guard)
-        text = " and ".join(map(format_condition, node.conditions))
-        return AddGuard(place_of(path), len(node.body), Quoted(text))
+        at = self.found(before)
+        return AddGuard(at.place, *_held(at.node))
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         """One that never holds goes with what it guards."""
         yield Alternative((), f"delete_node({self.guard})")
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, node in kernel.walk():
-            if isinstance(node, Guard):
-                yield cls(place_of(path))
+    def listed(cls, at: Here[Guard]) -> Arguments:
+        return [()]
 
 
 @dataclass(frozen=True)
-class DropCondition(Move):
+class DropCondition(AboutGuard):
     """Takes the condition number `number`, from 0, of several out of a guard.
 
     Legal where the others imply it, or it holds whenever the guard is reached. A guard with one condition is for
@@ -157,32 +136,31 @@ class DropCondition(Move):
     """
 
     name: ClassVar[str] = "drop_condition"
-    guard: Place
     number: int
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, node = _guard_at(kernel, self.guard)
-        count = len(node.conditions)
-        if count == 1:
-            raise Refusal("only-condition", "it is the only condition", path, f"remove_guard({self.guard})")
-        if not 0 <= self.number < count:
-            raise Refusal("bad-count", f"there are {count} conditions, from 0 on, and none {self.number}", path)
-        left = (*node.conditions[: self.number], *node.conditions[self.number + 1 :])
-        return Rewrite(kernel.replace_node(path, replace(node, conditions=left)), identity(kernel))
+        at = self.found(kernel)
+        left = list(at.node.conditions)
+        if len(left) == 1:
+            raise at.refusal("only-condition", "it is the only condition", f"remove_guard({self.guard})")
+        if not 0 <= self.number < len(left):
+            message = f"there are {len(left)} conditions, from 0 on, and none {self.number}"
+            raise at.refusal("bad-count", message)
+        del left[self.number]
+        return at.changed(conditions=tuple(left))
 
     def inverse(self, before: Kernel) -> Move:
-        path, node = _guard_at(before, self.guard)
-        return AddCondition(place_of(path), self.number, Quoted(format_condition(node.conditions[self.number])))
+        at = self.found(before)
+        return AddCondition(at.place, self.number, Quoted(format_condition(at.node.conditions[self.number])))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, node in kernel.walk():
-            if isinstance(node, Guard) and len(node.conditions) > 1:
-                yield from (cls(place_of(path), number) for number in range(len(node.conditions)))
+    def listed(cls, at: Here[Guard]) -> Arguments:
+        count = len(at.node.conditions)
+        return ((number,) for number in range(count) if count > 1)
 
 
 @dataclass(frozen=True)
-class AddCondition(Move):
+class AddCondition(AboutGuard):
     """Puts a condition into a guard, which is its number `number` then, from 0.
 
     Legal where it holds whenever the others do. None are listed. The inverse is `drop_condition`.
@@ -209,34 +187,133 @@ class AddCondition(Move):
     """
 
     name: ClassVar[str] = "add_condition"
-    guard: Place
     number: int
     condition: Quoted
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, node = _guard_at(kernel, self.guard)
-        added = conditions_of(self.condition, kernel, kernel.depth_of(path))
-        if len(added) != 1 or not 0 <= self.number <= len(node.conditions):
-            message = f"it puts one condition among {len(node.conditions)}, at a number up to that"
-            raise Refusal("bad-count", message, path)
-        more = (*node.conditions[: self.number], *added, *node.conditions[self.number :])
-        return Rewrite(kernel.replace_node(path, replace(node, conditions=more)), identity(kernel))
+        at = self.found(kernel)
+        added, all_ = conditions_of(self.condition, kernel, at.depth), list(at.node.conditions)
+        if len(added) != 1 or not 0 <= self.number <= len(all_):
+            raise at.refusal("bad-count", f"it puts one condition among {len(all_)}, at a number up to that")
+        all_.insert(self.number, *added)
+        return at.changed(conditions=tuple(all_))
 
     def inverse(self, before: Kernel) -> Move:
-        return DropCondition(place_of(before.path(self.guard)), self.number)
+        return DropCondition(self.found(before).place, self.number)
+
+
+@dataclass(frozen=True)
+class ComputePadding(AboutGuard):
+    """Takes away a guard that holds something back which has no effect: that runs on the padding as well.
+
+    Legal where that stays in bounds and cannot fail, and where nothing uses what it gives, or it adds products of
+    zeros to a sum whose order is free. It is for instructions that work on whole tiles: `restore_node`
+    puts in the zeros. The inverse is `skip_padding`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32
+    ... tmp t: f32[N + 8]
+    ... tmp s: f32
+    ... N @i
+    ... | t[{i}] = x[{i}]
+    ... 8
+    ... | t[N + {0}] = 0
+    ... s = 0
+    ... N + 8 @k
+    ... | if {k} < N
+    ... | | s += t[{k}] * t[{k}]
+    ... y = s
+    ... ''')
+    >>> print(dojoir.apply(k, "compute_padding(3.0)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32
+    tmp t: f32[N + 8]
+    tmp s: f32
+    <BLANKLINE>
+    N @i
+    | t[{i}] = x[{i}]
+    8
+    | t[N + {0}] = 0
+    s = 0
+    N + 8 @k
+    | s += t[{k}] * t[{k}]
+    y = s
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "compute_padding"
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        at = self.found(kernel)
+        done = at.unmoved(*at.node.body)
+        return replace(done, instances=replace(done.instances, beyond=True))
+
+    def inverse(self, before: Kernel) -> Move:
+        at = self.found(before)
+        return SkipPadding(at.place, *_held(at.node))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        yield from ()
+    def listed(cls, at: Here[Guard]) -> Arguments:
+        written = {site.statement.target.buffer for site in sites_inside(at.kernel, at.path)}
+        return [()] if all(at.kernel.buffer(name).role == "tmp" for name in written) else []
 
 
-def _guard_at(kernel: Kernel, place: Place) -> tuple[Path, Guard]:
-    """The guard at a place. Raises Refusal if something else is there."""
-    path = kernel.path(place)
-    node = kernel.at(path)
-    if not isinstance(node, Guard):
-        raise Refusal("not-a-guard", f"{place} is a {type(node).__name__.lower()}, not a guard", path)
-    return path, node
+@dataclass(frozen=True)
+class SkipPadding(Undoing, AboutNode):
+    """Puts the node at `node` and those after it, `count` in all, under a guard with `conditions`: what that holds
+    back had no effect. The inverse of `compute_padding`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[N + 8]
+    ... N + 8 @i
+    ... | t[{i}] = 0
+    ... N
+    ... | t[{0}] += x[{0}]
+    ... | y[{0}] = t[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, 'skip_padding(0.0, 1, "{0} < N")'))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[N + 8]
+    <BLANKLINE>
+    N + 8 @i
+    | if {i} < N
+    | | t[{i}] = 0
+    N
+    | t[{0}] += x[{0}]
+    | y[{0}] = t[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "skip_padding"
+    count: int
+    conditions: Quoted
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        at = self.found(kernel)
+        return _guarded(at, self.count, self.conditions, self.node).kernel, ComputePadding(at.place)
 
 
-MOVES = (RemoveGuard, AddGuard, DropCondition, AddCondition)
+def _guarded(at: Here[Node], count: int, text: Quoted, named: Place) -> Rewrite:
+    """A node, as a move names it, and those after it, `count` in all, under a guard. Raises Refusal."""
+    following = at.siblings[at.path[-1] :]
+    if not 0 < count <= len(following):
+        nodes = f"{len(following)} node{'' if len(following) == 1 else 's'}"
+        raise at.refusal("bad-count", f"from {named} on there are {nodes}, not {count}")
+    conditions = conditions_of(text, at.kernel, at.depth)
+    return at.unmoved(Guard(conditions, following[:count]), count=count)
+
+
+def _held(guard: Guard) -> tuple[int, Quoted]:
+    """How many nodes a guard is around, and its conditions as text."""
+    return len(guard.body), Quoted(" and ".join(map(format_condition, guard.conditions)))
+
+
+MOVES = (RemoveGuard, AddGuard, DropCondition, AddCondition, ComputePadding, SkipPadding)

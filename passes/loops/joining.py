@@ -8,21 +8,22 @@ from dataclasses import replace
 from typing import ClassVar
 
 from dojoir.ir.nodes import Extent, Kernel, Path, Scope, format_path
-from dojoir.ir.paths import is_inside, next_sibling
-from dojoir.ir.places import siblings
+from dojoir.ir.places import sites_inside
 from dojoir.ir.text import format_extent
+from dojoir.passes.base.about import AboutPair, AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative
-from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, fresh_label, place_of, scope_at, scopes
+from dojoir.passes.base.move import Move, Refusal, Rewrite, fresh_label, scopes
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.loops.fusing import to_join
-from dojoir.proof.check import identity
 from dojoir.proof.verdict import Verdict
 from dojoir.sets.kernel_sets import iterators, sets_of
 from dojoir.support.frozen import dataclass
 
+FIRST = "the first scope is here"
+
 
 @dataclass(frozen=True)
-class JoinScopes(Move):
+class JoinScopes(AboutPair):
     """Fuses two adjacent sibling scopes of equal extent: each iteration runs the first body, then the second.
 
     The label of the first stays, else that of the second, but none that a scope inside has. Extents that are equal
@@ -52,53 +53,39 @@ class JoinScopes(Move):
 
     name: ClassVar[str] = "join_scopes"
     reach: ClassVar[Reach] = Reach.PANE
-    first: Place
-    second: Place
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, first = scope_at(kernel, self.first)
-        other, second = scope_at(kernel, self.second)
-        if other != next_sibling(path):
-            message = f"{self.second} does not follow {self.first} in the same scope"
-            raise Refusal("not-adjacent", message, other, others=(("the first scope is here", path),))
+        at, other = self.pair(kernel, FIRST)
+        first, second, others = at.node, other.node, ((FIRST, at.path),)
         if first.marks != second.marks:
             message = "the two scopes have different marks"
-            raise Refusal("different-marks", message, other, others=(("the first scope is here", path),))
+            raise Refusal("different-marks", message, other.path, others=others)
         if first.hints != second.hints:
-            raise Refusal("different-hints", "the two scopes have different hints", other)
-        if first.extent != second.extent and _runs_as_often(kernel, other, first.extent):
+            raise other.refusal("different-hints", "the two scopes have different hints")
+        if first.extent != second.extent and _runs_as_often(kernel, other.path, first.extent):
             text = format_extent(first.extent)
-            raise Refusal(
-                "different-text",
-                f"the extent {format_extent(second.extent)} could be written {text}, and is not",
-                other,
-                f"{self} is legal after set_extent({format_path(other)}, {text})",
-                (("the first scope is here", path),),
-            )
-        inside = {s.label for at, s in scopes(kernel) if at[: len(path)] in (path, other) and len(at) > len(path)}
+            message = f"the extent {format_extent(second.extent)} could be written {text}, and is not"
+            cure = f"{self} is legal after set_extent({format_path(other.path)}, {text})"
+            raise Refusal("different-text", message, other.path, cure, others)
+        around = (at.path, other.path)
+        inside = {s.label for path, s in scopes(kernel) if path not in around and path[: len(at.path)] in around}
         label = next((label for label in (first.label, second.label) if label and label not in inside), None)
-        joined = replace(first, body=first.body + second.body, label=label)
-        after = kernel.replace_node(other).replace_node(path, joined)
-        return Rewrite(after, identity(kernel))
+        return at.unmoved(replace(first, body=first.body + second.body, label=label), count=2)
 
     def inverse(self, before: Kernel) -> Move:
-        path, first = scope_at(before, self.first)
-        return SplitScopes(place_of(path), len(first.body))
+        at = self.found(before)
+        return SplitScopes(at.place, len(at.node.body))
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         return to_join(kernel, kernel.path(self.first), kernel.path(self.second))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, _ in scopes(kernel):
-            following = siblings(kernel, path)[path[-1] + 1 : path[-1] + 2]
-            if following and isinstance(following[0], Scope):
-                second = next_sibling(path)
-                yield cls(Place(format_path(path)), Place(format_path(second)))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        return [(at.beside(),)] if cls.following(at) else []
 
 
 @dataclass(frozen=True)
-class SplitScopes(Move):
+class SplitScopes(AboutScope):
     """Distributes a scope: its first `children` children run in one scope, the others in another after it.
 
     The label stays on the first; the other is labelled with `_rest` behind it, `@i_rest`. The inverse is
@@ -128,47 +115,42 @@ class SplitScopes(Move):
 
     name: ClassVar[str] = "split_scopes"
     reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
-    scope: Place
     children: int
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        if not 0 < self.children < len(scope.body):
-            raise Refusal(
+        at = self.found(kernel)
+        scope, count = at.node, len(at.node.body)
+        if not 0 < self.children < count:
+            raise at.refusal(
                 "bad-count",
-                f"the scope has {len(scope.body)} child{'' if len(scope.body) == 1 else 'ren'}: "
+                f"the scope has {count} child{'' if count == 1 else 'ren'}: "
                 f"{self.children} of them cannot be split from the rest",
-                path,
                 "name the scope around the nodes that are to part, and how many of them stay in the first",
             )
         first = replace(scope, body=scope.body[: self.children])
         named = fresh_label(kernel, re.sub(r"(_rest\d*)?$", "_rest", scope.label, count=1)) if scope.label else None
-        second = replace(scope, body=scope.body[self.children :], label=named)
-        return Rewrite(kernel.replace_node(path, first, second), identity(kernel))
+        return at.unmoved(first, replace(scope, body=scope.body[self.children :], label=named))
 
     def inverse(self, before: Kernel) -> Move:
-        path = before.path(self.scope)
-        return JoinScopes(place_of(path), place_of(next_sibling(path)))
+        at = self.found(before)
+        return JoinScopes(at.place, at.beside())
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            for children in range(1, len(scope.body)):
-                yield cls(Place(format_path(path)), children)
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        return ((children,) for children in range(1, len(at.node.body)))
 
 
 def _runs_as_often(kernel: Kernel, path: Path, extent: Extent) -> bool:
     """Whether every statement in the scope at `path` would run as often if the scope had another extent."""
     sets, level = sets_of(kernel), len(path) - 1
-    for site in kernel.sites:
-        if is_inside(site.path, path):
-            scope, *inside = site.ancestors[level:]
-            assert isinstance(scope, Scope)
-            other = [*site.ancestors[:level], replace(scope, extent=extent), *inside]
-            own = f"[{iterators(len(site.scopes))}] -> []"
-            now = sets.map(f"{own} : {sets.constraints(site.ancestors)}")
-            if not now.is_equal(sets.map(f"{own} : {sets.constraints(other)}")):
-                return False
+    for site in sites_inside(kernel, path):
+        scope, *inside = site.ancestors[level:]
+        assert isinstance(scope, Scope)
+        other = [*site.ancestors[:level], replace(scope, extent=extent), *inside]
+        own = f"[{iterators(len(site.scopes))}] -> []"
+        now = sets.map(f"{own} : {sets.constraints(site.ancestors)}")
+        if not now.is_equal(sets.map(f"{own} : {sets.constraints(other)}")):
+            return False
     return True
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import ClassVar
 
 from dojoir.ir.names import is_label
 from dojoir.ir.nodes import Kernel
-from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, Word, place_of, scope_at, scopes
-from dojoir.proof.check import identity
+from dojoir.passes.base.about import AboutScope
+from dojoir.passes.base.move import Move, Rewrite, Word, scopes
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Label(Move):
+class Label(AboutScope):
     """Labels the scope at `scope`: `@label` is its place from then on. None are listed, for names have no end. The
     inverse is `unlabel`, or the same move with the label that was there.
 
@@ -36,30 +34,25 @@ class Label(Move):
     """
 
     name: ClassVar[str] = "label"
-    scope: Place
     label: Word
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        if not is_label(self.label):
-            raise Refusal("bad-name", f"'{self.label}' is no label: write letters, digits and '_'", path)
-        if scope.label == self.label:
-            raise Refusal("no-change", f"{self.scope} is labelled so already", path)
-        if any(other.label == self.label for _, other in scopes(kernel)):
-            raise Refusal("name-taken", f"@{self.label} is the label of another scope", path)
-        return Rewrite(kernel.replace_node(path, replace(scope, label=self.label)), identity(kernel))
+        at, label = self.found(kernel), self.label
+        if not is_label(label):
+            raise at.refusal("bad-name", f"'{label}' is no label: write letters, digits and '_'")
+        if at.node.label == label:
+            raise at.refusal("no-change", f"{self.scope} is labelled so already")
+        if any(other.label == label for _, other in scopes(kernel)):
+            raise at.refusal("name-taken", f"@{label} is the label of another scope")
+        return at.changed(label=label)
 
     def inverse(self, before: Kernel) -> Move:
-        path, scope = scope_at(before, self.scope)
-        return Label(place_of(path), Word(scope.label)) if scope.label else Unlabel(place_of(path))
-
-    @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        yield from ()
+        at = self.found(before)
+        return Label(at.place, Word(at.node.label)) if at.node.label else Unlabel(at.place)
 
 
 @dataclass(frozen=True)
-class Unlabel(Move):
+class Unlabel(AboutScope):
     """Takes the label off the scope at `scope`. None are listed. The inverse is `label`.
 
     >>> import dojoir
@@ -80,21 +73,16 @@ class Unlabel(Move):
     """
 
     name: ClassVar[str] = "unlabel"
-    scope: Place
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        if scope.label is None:
-            raise Refusal("no-change", f"{self.scope} has no label", path)
-        return Rewrite(kernel.replace_node(path, replace(scope, label=None)), identity(kernel))
+        at = self.found(kernel)
+        if at.node.label is None:
+            raise at.refusal("no-change", f"{self.scope} has no label")
+        return at.changed(label=None)
 
     def inverse(self, before: Kernel) -> Move:
-        path, scope = scope_at(before, self.scope)
-        return Label(place_of(path), Word(scope.label or ""))
-
-    @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        yield from ()
+        at = self.found(before)
+        return Label(at.place, Word(at.node.label or ""))
 
 
 MOVES = (Label, Unlabel)

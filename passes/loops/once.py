@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 from dojoir.backends.machine import Machine
-from dojoir.ir.affine import Affine, Iter, SizeVar
-from dojoir.ir.nodes import Extent, Kernel, Node, Path, Scope, Statement, substitute
-from dojoir.ir.paths import is_inside
-from dojoir.ir.places import siblings
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Extent, Kernel, Node, Scope, Statement, substitute
 from dojoir.ir.text import format_extent
-from dojoir.passes.base.indices import map_slots, slots_of
-from dojoir.passes.base.move import (
-    Formula,
-    Move,
-    Place,
-    Refusal,
-    Rewrite,
-    Undoing,
-    place_of,
-    reversible,
-    scope_at,
-    scopes,
-    unhinted,
-    well_typed,
-)
+from dojoir.passes.base.about import AboutNode, AboutScope, Arguments, Here
+from dojoir.passes.base.indices import deeper, map_slots, shallower, slots_of
+from dojoir.passes.base.move import Formula, Move, Refusal, Rewrite, Undoing, reversible, well_typed
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.base.versions import is_host_code
-from dojoir.proof.check import InstanceMap, Origin, identity
 from dojoir.support.frozen import dataclass
 
 ONCE = Extent((Affine.constant(1),))
 
 
 @dataclass(frozen=True)
-class RemoveScope(Move):
+class RemoveScope(AboutScope):
     """Takes away a scope of extent 1: what it runs stands in its place, its iterator being 0.
 
     Marks must be taken off first. The label goes; the labels inside stay. The inverse is `add_scope`.
@@ -60,60 +44,31 @@ class RemoveScope(Move):
 
     name: ClassVar[str] = "remove_scope"
     reach: ClassVar[Reach] = Reach.PANE
-    scope: Place
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        if scope.extent != ONCE:
-            text = format_extent(scope.extent)
-            raise Refusal(
-                "runs-more", f"the extent is {text}, not 1", path, "set_extent writes an extent that is always 1 so"
-            )
-        if scope.marks:
-            raise Refusal(
-                "marked", f"it is marked `{scope.marks[-1]}`", path, f"unmark({self.scope}, {scope.marks[-1]})"
-            )
-        unhinted(path, scope)
-        depth = kernel.depth_of(path)
-
-        def new(atom: SizeVar | Iter) -> Affine:
-            match atom:
-                case Iter(d) if d == depth:
-                    return Affine.constant(0)
-                case Iter(d) if d > depth:
-                    return Affine.iterator(d - 1)
-            return Affine.atom(atom)
-
-        body = tuple(substitute(node, new) for node in scope.body)
-        origins = tuple(
-            Origin(k, tuple(new(Iter(d)) for d in range(len(site.scopes))))
-            if is_inside(site.path, path)
-            else origin
-            for k, (site, origin) in enumerate(zip(kernel.sites, identity(kernel).origins, strict=True))
-        )
-        done = Rewrite(kernel.replace_node(path, *body), InstanceMap(origins))
+        at = self.found(kernel)
+        if at.node.extent != ONCE:
+            message = f"the extent is {format_extent(at.node.extent)}, not 1"
+            raise at.refusal("runs-more", message, "set_extent writes an extent that is always 1 so")
+        at.unmarked(self.scope)
+        at.unhinted()
+        new = shallower(at.depth, {at.depth: Affine.constant(0)})
+        done = at.renamed(new, *(substitute(node, new) for node in at.node.body))
         return reversible(self, kernel, well_typed(done))
 
     def inverse(self, before: Kernel) -> Move:
-        path, scope = scope_at(before, self.scope)
-        depth = before.depth_of(path)
-        used = [
-            (number, Formula(str(slot)))
-            for number, (slot, _) in enumerate(slots_of(scope.body, depth + 1))
-            if depth in slot.iterators
-        ]
-        numbers = tuple(number for number, _ in used)
-        return AddScope(place_of(path), len(scope.body), numbers, tuple(form for _, form in used))
+        at = self.found(before)
+        slots = [slot for slot, _ in slots_of(at.node.body, at.depth + 1)]
+        numbers = tuple(number for number, slot in enumerate(slots) if at.depth in slot.iterators)
+        return AddScope(at.place, len(at.node.body), numbers, tuple(Formula(str(slots[n])) for n in numbers))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            if scope.extent == ONCE and not scope.marks:
-                yield cls(place_of(path))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        return [()] if at.node.extent == ONCE and not at.node.marks else []
 
 
 @dataclass(frozen=True)
-class AddScope(Undoing):
+class AddScope(Undoing, AboutNode):
     """Puts the node at `node` and those after it, `count` in all, into a scope of extent 1, without a label. The
     inverse of `remove_scope`; those that are listed make all siblings of a scope scopes too.
 
@@ -149,40 +104,26 @@ class AddScope(Undoing):
 
     name: ClassVar[str] = "add_scope"
     reach: ClassVar[Reach] = Reach.PANE
-    node: Place
     count: int
+    slots: tuple[int, ...] = ()
+    forms: tuple[Formula, ...] = ()
 
     def followers(self) -> int:
         return self.count - 1
 
-    slots: tuple[int, ...] = ()
-    forms: tuple[Formula, ...] = ()
-
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        path = kernel.path(self.node)
-        following = siblings(kernel, path)[path[-1] :]
+        at = self.found(kernel)
+        following = at.siblings[at.path[-1] :]
         if not 0 < self.count <= len(following):
-            have = f"{len(following)} node{'' if len(following) == 1 else 's'} from {self.node} on"
-            raise Refusal(
-                "bad-count", f"there {'is' if len(following) == 1 else 'are'} {have}, not {self.count}", path
-            )
+            is_one = len(following) == 1
+            have = f"{len(following)} node{'' if is_one else 's'} from {self.node} on"
+            raise at.refusal("bad-count", f"there {'is' if is_one else 'are'} {have}, not {self.count}")
         if len(self.slots) != len(self.forms):
-            raise Refusal("bad-forms", "add_scope takes one form for each slot: add_scope(0, 1, 2, {0} + 1)", path)
-        depth = kernel.depth_of(path)
-
-        def deeper(atom: SizeVar | Iter) -> Affine:
-            return (
-                Affine.iterator(atom.depth + 1)
-                if isinstance(atom, Iter) and atom.depth >= depth
-                else Affine.atom(atom)
-            )
-
-        body = tuple(substitute(node, deeper) for node in following[: self.count])
-        body = self._with_forms(kernel, body, depth + 1)
-        earlier = kernel.replace_node(path, Scope(ONCE, body))
-        for _ in range(self.count - 1):
-            earlier = earlier.replace_node((*path[:-1], path[-1] + 1))
-        return earlier, RemoveScope(place_of(path))
+            raise at.refusal("bad-forms", "add_scope takes one form for each slot: add_scope(0, 1, 2, {0} + 1)")
+        new = deeper(at.depth - 1, {})
+        body = tuple(substitute(node, new) for node in following[: self.count])
+        body = self._with_forms(kernel, body, at.depth + 1)
+        return at.replaced(Scope(ONCE, body), count=self.count), RemoveScope(at.place)
 
     def _with_forms(self, kernel: Kernel, body: tuple[Node, ...], depth: int) -> tuple[Node, ...]:
         left = dict(zip(self.slots, self.forms, strict=True))
@@ -191,22 +132,20 @@ class AddScope(Undoing):
         return map_slots(body, depth, lambda n, slot, inside: left[n].affine(kernel, inside) if n in left else slot)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, _ in kernel.walk():
-            around = siblings(kernel, path)
-            if not any(isinstance(node, Scope) for node in around) or not isinstance(around[path[-1]], Statement):
-                continue
-            if path[-1] and isinstance(around[path[-1] - 1], Statement):
-                continue
-            rest = around[path[-1] :]
-            count = next((n for n, node in enumerate(rest) if not isinstance(node, Statement)), len(rest))
-            yield cls(place_of(path), count)
+    def listed(cls, at: Here[Node]) -> Arguments:
+        """The statements that follow one another beside a scope."""
+        first, around = at.path[-1], [isinstance(node, Statement) for node in at.siblings]
+        if (
+            any(isinstance(node, Scope) for node in at.siblings)
+            and around[first]
+            and not (first and around[first - 1])
+        ):
+            yield ([*around[first:], False].index(False),)
 
     @classmethod
-    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def more(cls, at: Here[Node], machine: Machine) -> Arguments:
         """Any node of host code by itself: a launch of one block, or one to be made in versions."""
-        if machine.kind == "gpu" and not isinstance(place, str) and is_host_code(kernel, place):
-            yield cls(place_of(place), 1)
+        return [(1,)] if machine.kind == "gpu" and is_host_code(at.kernel, at.path) else []
 
 
 MOVES = (RemoveScope, AddScope)

@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from dojoir.ir.affine import Affine, FloorDiv, Iter, SizeVar
-from dojoir.ir.nodes import (
-    Condition,
-    Extent,
-    Kernel,
-    Node,
-    Replace,
-    Statement,
-    format_path,
-    substitute,
-    substitute_iterators,
-)
-from dojoir.ir.places import numbers_inside
+from dojoir.ir.affine import Affine, FloorDiv
+from dojoir.ir.nodes import Condition, Extent, Kernel, Node, Scope, Statement, substitute, substitute_iterators
+from dojoir.ir.paths import next_sibling
 from dojoir.ir.rewriting.rewrite import map_indices
 from dojoir.ir.text import format_extent
-from dojoir.passes.base.move import (
-    Move,
-    Place,
-    Refusal,
-    Rewrite,
-    Undoing,
-    place_of,
-    reversible,
-    scope_at,
-    scopes,
-    well_typed,
-)
+from dojoir.passes.base.about import AboutScope, Arguments, Here
+from dojoir.passes.base.indices import shallower
+from dojoir.passes.base.move import Move, Rewrite, Undoing, moved, place_of, reversible, well_typed
 from dojoir.passes.base.reach import Reach
-from dojoir.proof.check import InstanceMap, Origin, identity
+from dojoir.proof.check import InstanceMap, identity
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Peel(Move):
+class Peel(AboutScope):
     """Writes out the first iteration of a scope before it; the scope runs the others. The label stays on it.
 
     The scope must run at least once, whatever the sizes. `cut` at 1 does the same for one that may not. The inverse
@@ -66,61 +46,40 @@ class Peel(Move):
 
     name: ClassVar[str] = "peel"
     reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
-    scope: Place
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        depth = kernel.depth_of(path)
-        one = Affine.constant(1)
-        if not sets_of(kernel).holds_around(path, [Condition(b, ">=", one) for b in scope.extent.bounds]):
-            raise Refusal(
+        at = self.found(kernel)
+        scope, one = at.node, Affine.constant(1)
+        if not sets_of(kernel).holds_around(at.path, [Condition(b, ">=", one) for b in scope.extent.bounds]):
+            raise at.refusal(
                 "may-not-run",
                 f"the extent {format_extent(scope.extent)} may be 0, and then no iteration is the first",
-                path,
                 f"cut({self.scope}, 1) parts the first iteration from the others and keeps it in a scope",
             )
-
-        def first(atom: SizeVar | Iter) -> Affine:
-            match atom:
-                case Iter(d) if d == depth:
-                    return Affine.constant(0)
-                case Iter(d) if d > depth:
-                    return Affine.iterator(d - 1)
-            return Affine.atom(atom)
-
-        later = substitute_iterators({depth: Affine.iterator(depth) + 1})
+        first, later = (
+            shallower(at.depth, {at.depth: Affine.constant(0)}),
+            substitute_iterators({at.depth: at.own + 1}),
+        )
         peeled = tuple(substitute(node, first) for node in scope.body)
         rest = replace(
             scope,
             extent=Extent(tuple(bound - 1 for bound in scope.extent.bounds)),
             body=tuple(substitute(node, later) for node in scope.body),
         )
-        origins: list[Origin | None] = []
-        mine = numbers_inside(kernel, path)
-        for k, origin in enumerate(identity(kernel).origins):
-            if k not in mine:
-                origins.append(origin)
-            elif k == mine[0]:
-                for new in (first, later):
-                    origins += [
-                        Origin(m, tuple(new(Iter(d)) for d in range(len(kernel.sites[m].scopes)))) for m in mine
-                    ]
-        done = Rewrite(kernel.replace_node(path, *peeled, rest), InstanceMap(tuple(origins)))
+        origins, mine = identity(kernel).origins, at.numbers
+        begin, end = (mine[0], mine[-1] + 1) if mine else (0, 0)
+        new = (*origins[:begin], *moved(kernel, mine, first), *moved(kernel, mine, later), *origins[end:])
+        done = Rewrite(at.replaced(*peeled, rest), InstanceMap(new))
         return reversible(self, kernel, well_typed(done))
 
     def inverse(self, before: Kernel) -> Move:
-        path, scope = scope_at(before, self.scope)
-        return Unpeel(place_of((*path[:-1], path[-1] + len(scope.body))))
+        at = self.found(before)
+        return Unpeel(at.beside(len(at.node.body)))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            if scope.extent.constant is None or scope.extent.constant > 1:
-                yield cls(Place(format_path(path)))
-
-
-def _children(node: Node) -> tuple[Node, ...]:
-    return () if isinstance(node, Statement) else node.body
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        constant = at.node.extent.constant
+        return [()] if constant is None or constant > 1 else []
 
 
 def _targets(nodes: tuple[Node, ...]) -> list[tuple[str, str]]:
@@ -130,11 +89,6 @@ def _targets(nodes: tuple[Node, ...]) -> list[tuple[str, str]]:
         inner = (node,) if isinstance(node, Statement) else (site.statement for site in node.inner)
         found += ((statement.target.buffer, statement.op) for statement in inner)
     return found
-
-
-def _moved(kernel: Kernel, site: int, new: Replace) -> Origin:
-    """A statement as the old one at the iterators that `new` gives."""
-    return Origin(site, tuple(new(Iter(d)) for d in range(len(kernel.sites[site].scopes))))
 
 
 def _gathered(affine: Affine) -> Affine:
@@ -148,7 +102,7 @@ def _gathered(affine: Affine) -> Affine:
 
 
 @dataclass(frozen=True)
-class Unpeel(Undoing):
+class Unpeel(Undoing, AboutScope):
     """Makes what stands before a scope its first iteration again. The inverse of `peel`.
 
     >>> import dojoir
@@ -170,39 +124,28 @@ class Unpeel(Undoing):
     """
 
     name: ClassVar[str] = "unpeel"
-    scope: Place
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        path, scope = scope_at(kernel, self.scope)
-        depth, count = kernel.depth_of(path), len(scope.body)
-        if path[-1] < count:
-            raise Refusal("not-peeled", f"there is no iteration of {self.scope} before it", path)
-        siblings = kernel.body if len(path) == 1 else _children(kernel.at(path[:-1]))
-        before = siblings[path[-1] - count : path[-1]]
-        if _targets(before) != _targets(scope.body):
-            raise Refusal("not-peeled", f"what stands before {self.scope} is no iteration of it", path)
-        back = substitute_iterators({depth: Affine.iterator(depth) - 1})
+        at = self.found(kernel)
+        scope, last, count = at.node, at.path[-1], len(at.node.body)
+        if last < count:
+            raise at.refusal("not-peeled", f"there is no iteration of {self.scope} before it")
+        if _targets(at.siblings[last - count : last]) != _targets(scope.body):
+            raise at.refusal("not-peeled", f"what stands before {self.scope} is no iteration of it")
+        back = substitute_iterators({at.depth: at.own - 1})
 
         def earlier(affine: Affine) -> Affine:
             before = affine.substitute(back)
-            return _gathered(before) if depth in affine.divided else before
+            return _gathered(before) if at.depth in affine.divided else before
 
-        whole = replace(
-            scope,
-            extent=Extent(tuple(bound + 1 for bound in scope.extent.bounds)),
-            body=tuple(map_indices(node, earlier) for node in scope.body),
-        )
-        kernel = kernel.replace_node(path, whole)
-        first = (*path[:-1], path[-1] - count)
-        for _ in range(count):
-            kernel = kernel.replace_node(first)
-        return kernel, Peel(place_of(first))
+        extent = Extent(tuple(bound + 1 for bound in scope.extent.bounds))
+        whole = replace(scope, extent=extent, body=tuple(map_indices(node, earlier) for node in scope.body))
+        first = next_sibling(at.path, -count)
+        return kernel.replace_node(first, whole, count=count + 1), Peel(place_of(first))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            if path[-1] >= len(scope.body) > 0:
-                yield cls(Place(format_path(path)))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        return [()] if at.path[-1] >= len(at.node.body) > 0 else []
 
 
 MOVES = (Peel, Unpeel)

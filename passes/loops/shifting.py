@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Extent, Guard, Kernel, Path, format_path, substitute, substitute_iterators
+from dojoir.ir.nodes import Condition, Extent, Guard, Kernel, Scope, substitute, substitute_iterators
 from dojoir.ir.text import format_condition
-from dojoir.passes.base.move import (
-    Formula,
-    Move,
-    Place,
-    Refusal,
-    Rewrite,
-    place_of,
-    renamed_inside,
-    scope_at,
-    scope_or_none,
-    scopes,
-)
+from dojoir.passes.base.about import AboutScope, Arguments, Here
+from dojoir.passes.base.move import Formula, Move, Rewrite
 from dojoir.passes.base.reach import Reach
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Shift(Move):
+class Shift(AboutScope):
     """Runs each iteration of a scope `by` later: what ran at i runs at i + `by`, under a guard.
 
     `by` is affine in the sizes and the iterators around the scope, and not negative there: with an iterator it
@@ -54,53 +44,43 @@ class Shift(Move):
 
     name: ClassVar[str] = "shift"
     reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
-    scope: Place
     by: Formula
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        depth = kernel.depth_of(path)
-        by = self.by.affine(kernel, depth)
+        at = self.found(kernel)
+        scope, by = at.node, self.by.affine(kernel, at.depth)
         if by == Affine.constant(0):
-            raise Refusal("no-change", "a shift by 0 changes nothing", path)
-        own = Affine.iterator(depth)
-        moved = substitute_iterators({depth: own - by})
-        body = tuple(substitute(node, moved) for node in scope.body)
-        if sets_of(kernel).holds_around(path, [Condition(by, "<=", Affine.constant(0))]):
-            shifted = Condition(own, ">=", -by)
-            match scope.body, body:
-                case [Guard(conditions=(guard,))], [Guard(body=inner)] if guard == shifted:
+            raise at.refusal("no-change", "a shift by 0 changes nothing")
+        moved, back = (substitute_iterators({at.depth: value}) for value in (at.own - by, at.own + by))
+        body = shifted = tuple(substitute(node, moved) for node in scope.body)
+        if sets_of(kernel).holds_around(at.path, [Condition(by, "<=", Affine.constant(0))]):
+            begin = Condition(at.own, ">=", -by)
+            match scope.body, shifted:
+                case [Guard(conditions=(guard,))], [Guard(body=inner)] if guard == begin:
                     body = inner
                 case _:
-                    text = format_condition(shifted)
-                    raise Refusal("not-shifted", f"there is no guard {text} around all that the scope runs", path)
+                    message = f"there is no guard {format_condition(begin)} around all that the scope runs"
+                    raise at.refusal("not-shifted", message)
         else:
-            body = (Guard((Condition(own, ">=", by),), body),)
+            body = (Guard((Condition(at.own, ">=", by),), shifted),)
+        if tuple(substitute(node, back) for node in shifted) != scope.body:
+            raise at.refusal("not-reversible", "the divisions in the body lose their form when it is shifted")
         extent = Extent(tuple(bound + by for bound in scope.extent.bounds))
-        after = kernel.replace_node(path, replace(scope, extent=extent, body=body))
-        back = substitute_iterators({depth: own + by})
-        again = tuple(substitute(substitute(node, moved), back) for node in scope.body)
-        if again != scope.body:
-            raise Refusal("not-reversible", "the divisions in the body lose their form when it is shifted", path)
-        return Rewrite(after, renamed_inside(kernel, path, moved))
+        return at.renamed(moved, replace(scope, extent=extent, body=body))
 
     def inverse(self, before: Kernel) -> Move:
-        path = before.path(self.scope)
-        return Shift(place_of(path), Formula(str(-self.by.affine(before, before.depth_of(path)))))
+        at = self.found(before)
+        return Shift(at.place, Formula(str(-self.by.affine(before, at.depth))))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, _ in scopes(kernel):
-            place = Place(format_path(path))
-            yield cls(place, Formula("1"))
-            depth = kernel.depth_of(path)
-            if depth:
-                yield cls(place, Formula(f"{{{depth - 1}}}"))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        yield (Formula("1"),)
+        if at.depth:
+            yield (Formula(f"{{{at.depth - 1}}}"),)
 
     @classmethod
-    def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
-        if scope_or_none(kernel, place) is not None and not isinstance(place, str):
-            yield from (cls(place_of(place), Formula(str(n))) for n in numbers if n)
+    def numbered(cls, at: Here[Scope], numbers: Sequence[int]) -> Arguments:
+        return ((Formula(str(n)),) for n in numbers if n)
 
 
 MOVES = (Shift,)

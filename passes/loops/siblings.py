@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from dojoir.ir.nodes import Kernel, format_path
+from dojoir.ir.nodes import Kernel, Node, format_path
 from dojoir.ir.paths import next_sibling
-from dojoir.ir.places import numbers_inside, siblings
+from dojoir.ir.places import numbers_inside
+from dojoir.passes.base.about import AboutNode, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative
-from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, place_of
+from dojoir.passes.base.move import Move, Rewrite
 from dojoir.passes.base.reach import Reach
 from dojoir.proof.check import InstanceMap, identity
 from dojoir.proof.verdict import Verdict
@@ -17,7 +18,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class SwapSiblings(Move):
+class SwapSiblings(AboutNode):
     """Exchanges a node with the one after it in the same scope. The inverse is the same move.
 
     >>> import dojoir
@@ -43,41 +44,36 @@ class SwapSiblings(Move):
 
     name: ClassVar[str] = "swap_siblings"
     reach: ClassVar[Reach] = Reach.PANE
-    node: Place
 
     def followers(self) -> int:
         return 1
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path = kernel.path(self.node)
-        following = next_sibling(path)
-        if len(siblings(kernel, path)) <= following[-1]:
-            raise Refusal("not-adjacent", f"nothing follows {self.node} in the same scope", path)
-        first, second = kernel.at(path), kernel.at(following)
-        after = kernel.replace_node(following).replace_node(path, second, first)
-        origins = identity(kernel).origins
-        before = [k for k, site in enumerate(kernel.sites) if site.path < path]
-        mine = numbers_inside(kernel, path)
-        other = [k for k, site in enumerate(kernel.sites) if site.path[: len(path)] == following]
-        rest = range(len(before) + len(mine) + len(other), len(origins))
-        return Rewrite(after, InstanceMap(tuple(origins[k] for k in [*before, *other, *mine, *rest])))
+        at = self.found(kernel)
+        first, *following = at.siblings[at.path[-1] :]
+        if not following:
+            raise at.refusal("not-adjacent", f"nothing follows {self.node} in the same scope")
+        mine, other = at.numbers, numbers_inside(kernel, next_sibling(at.path))
+        order = [k for k in range(len(kernel.sites)) if k not in (*mine, *other)]
+        begin = min((*mine, *other), default=0)
+        order[begin:begin] = [*other, *mine]
+        instances = InstanceMap(tuple(identity(kernel).origins[k] for k in order))
+        return Rewrite(at.replaced(following[0], first, count=2), instances)
 
     def inverse(self, before: Kernel) -> Move:
-        return SwapSiblings(place_of(before.path(self.node)))
+        return SwapSiblings(self.found(before).place)
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         """The node exchanged with the one before it, or all around it with what comes next."""
         path = kernel.path(self.node)
         if path[-1] > 0:
-            yield Alternative((), f"swap_siblings({format_path((*path[:-1], path[-1] - 1))})")
+            yield Alternative((), f"swap_siblings({format_path(next_sibling(path, -1))})")
         for length in range(len(path) - 1, 0, -1):
             yield Alternative((), f"swap_siblings({format_path(path[:length])})")
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, _ in kernel.walk():
-            if path[-1] + 1 < len(siblings(kernel, path)):
-                yield cls(Place(format_path(path)))
+    def listed(cls, at: Here[Node]) -> Arguments:
+        return [()] if at.path[-1] + 1 < len(at.siblings) else []
 
 
 MOVES = (SwapSiblings,)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope
+from dojoir.ir.places import ancestors
 from dojoir.ir.text import format_condition
-from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, place_of, scope_at, scope_or_none, scopes, then
+from dojoir.passes.base.about import AboutScope, Arguments, Here
+from dojoir.passes.base.move import Move, Rewrite, place_of, then
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.loops.swapping import swap
 from dojoir.proof.check import identity
@@ -17,7 +19,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class SinkScope(Move):
+class SinkScope(AboutScope):
     """Carries a scope inside `levels` scopes and guards, each the only child of the one before: `swap_scopes` as
     often, and past guards, which must not depend on the iterator of the scope. Labels and marks go with their
     scope. The inverse is `lift_scope`.
@@ -45,38 +47,30 @@ class SinkScope(Move):
 
     name: ClassVar[str] = "sink_scope"
     reach: ClassVar[Reach] = Reach.PANE
-    scope: Place
     levels: int
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, _ = scope_at(kernel, self.scope)
+        at = self.found(kernel)
         if self.levels < 1:
-            raise Refusal("bad-count", f"a scope sinks by at least 1 level, not {self.levels}", path)
-        result = Rewrite(kernel, identity(kernel))
-        for level in range(self.levels):
-            result = then(result, _sunk(result.kernel, path + (0,) * level))
-        return result
+            raise at.refusal("bad-count", f"a scope sinks by at least 1 level, not {self.levels}")
+        return _carried(kernel, _sunk, (at.path + (0,) * level for level in range(self.levels)))
 
     def inverse(self, before: Kernel) -> Move:
         return LiftScope(place_of(before.path(self.scope) + (0,) * self.levels), self.levels)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            levels = _nested(scope)
-            guarded = levels and isinstance(scope.body[0], Guard)
-            for n in range(1 if guarded else 2, levels + 1):  # by one past a scope is `swap_scopes`
-                yield cls(place_of(path), n)
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        levels = _nested(at.node)
+        guarded = levels and isinstance(at.node.body[0], Guard)
+        return ((n,) for n in range(1 if guarded else 2, levels + 1))  # by one past a scope is `swap_scopes`
 
     @classmethod
-    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
-        scope = scope_or_none(kernel, place)
-        if scope is not None and not isinstance(place, str):
-            yield from (cls(place_of(place), n) for n in range(1, _nested(scope) + 1))
+    def more(cls, at: Here[Scope], machine: Machine) -> Arguments:
+        return ((n,) for n in range(1, _nested(at.node) + 1))
 
 
 @dataclass(frozen=True)
-class LiftScope(Move):
+class LiftScope(AboutScope):
     """Carries a scope out of `levels` scopes and guards, each of which has nothing else in it. The inverse of
     `sink_scope`.
 
@@ -103,69 +97,58 @@ class LiftScope(Move):
 
     name: ClassVar[str] = "lift_scope"
     reach: ClassVar[Reach] = Reach.PANE
-    scope: Place
     levels: int
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, _ = scope_at(kernel, self.scope)
-        if not 1 <= self.levels < len(path):
-            raise Refusal("bad-count", f"{self.scope} can be lifted by 1 to {len(path) - 1} levels", path)
-        result = Rewrite(kernel, identity(kernel))
-        for level in range(self.levels):
-            result = then(result, _lifted(result.kernel, path[: len(path) - 1 - level]))
-        return result
+        at = self.found(kernel)
+        most = len(at.path) - 1
+        if not 1 <= self.levels <= most:
+            raise at.refusal("bad-count", f"{self.scope} can be lifted by 1 to {most} levels")
+        return _carried(kernel, _lifted, (at.path[: most - level] for level in range(self.levels)))
 
     def inverse(self, before: Kernel) -> Move:
         return SinkScope(place_of(before.path(self.scope)[: -self.levels]), self.levels)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, _ in scopes(kernel):
-            levels = 0
-            while levels < len(path) - 1 and len(_body(kernel.at(path[: len(path) - 1 - levels]))) == 1:
-                levels += 1
-            guarded = levels and isinstance(kernel.at(path[:-1]), Guard)
-            for n in sorted({1, levels} if guarded else {levels}):
-                if n > 1 or (n and guarded):
-                    yield cls(place_of(path), n)
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        levels = _alone(at)
+        guarded = levels and isinstance(at.kernel.at(at.path[:-1]), Guard)
+        return ((n,) for n in sorted({1, levels} if guarded else {levels}) if n > 1 or (n and guarded))
 
     @classmethod
-    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
-        if scope_or_none(kernel, place) is None or isinstance(place, str):
-            return
-        for levels in range(1, len(place)):
-            if len(_body(kernel.at(place[: len(place) - levels]))) != 1:
-                return
-            yield cls(place_of(place), levels)
+    def more(cls, at: Here[Scope], machine: Machine) -> Arguments:
+        return ((n,) for n in range(1, _alone(at) + 1))
 
 
-def _sunk(kernel: Kernel, path: Path) -> Rewrite:
-    """The scope at `path` inside its only child."""
-    _, scope = scope_at(kernel, place_of(path))
-    child = scope.body[0]
-    if len(scope.body) != 1 or not isinstance(child, Guard):
-        return swap(kernel, path, scope)
-    depth = kernel.depth_of(path)
+def _carried(kernel: Kernel, step: Callable[[Here[Any]], Rewrite], paths: Iterable[Path]) -> Rewrite:
+    """What a step makes at some places, one after another."""
+    result = Rewrite(kernel, identity(kernel))
+    for path in paths:
+        result = then(result, step(Here(result.kernel, path, result.kernel.at(path))))
+    return result
+
+
+def _sunk(at: Here[Scope]) -> Rewrite:
+    """The scope inside its only child. Raises Refusal."""
+    child = at.node.body[0]
+    if len(at.node.body) != 1 or not isinstance(child, Guard):
+        return swap(at)
     for condition in child.conditions:
-        if depth in condition.left.iterators | condition.right.iterators:
+        if at.depth in condition.left.iterators | condition.right.iterators:
             text = format_condition(condition)
-            raise Refusal(
-                "dependent-guard", f"the guard {text} depends on {{{depth}}}, the iterator of the scope", path
-            )
-    around = replace(child, body=(replace(scope, body=child.body),))
-    return Rewrite(kernel.replace_node(path, around), identity(kernel))
+            message = f"the guard {text} depends on {{{at.depth}}}, the iterator of the scope"
+            raise at.refusal("dependent-guard", message)
+    return at.unmoved(replace(child, body=(replace(at.node, body=child.body),)))
 
 
-def _lifted(kernel: Kernel, path: Path) -> Rewrite:
-    """The scope or guard at `path` inside the scope that is its only child."""
-    node = kernel.at(path)
-    match node:
-        case Scope():
-            return swap(kernel, path, node)
+def _lifted(at: Here[Node]) -> Rewrite:
+    """The scope or guard inside the scope that is its only child. Raises Refusal."""
+    match at.node:
+        case Scope() as scope:
+            return swap(Here(at.kernel, at.path, scope))
         case Guard(body=(Scope() as scope,)):
-            around = replace(scope, body=(replace(node, body=scope.body),))
-            return Rewrite(kernel.replace_node(path, around), identity(kernel))
-    raise Refusal("not-nested", "a scope is lifted out of what has nothing else in it", path)
+            return at.unmoved(replace(scope, body=(replace(at.node, body=scope.body),)))
+    raise at.refusal("not-nested", "a scope is lifted out of what has nothing else in it")
 
 
 def _nested(scope: Scope) -> int:
@@ -178,8 +161,10 @@ def _nested(scope: Scope) -> int:
     return levels
 
 
-def _body(node: Node) -> tuple[Node, ...]:
-    return node.body if isinstance(node, Scope | Guard) else ()
+def _alone(at: Here[Scope]) -> int:
+    """How many scopes and guards around a scope have nothing else in them."""
+    around = ancestors(at.kernel, at.path)
+    return next((levels for levels, node in enumerate(reversed(around)) if len(node.body) != 1), len(around))
 
 
 MOVES = (SinkScope, LiftScope)

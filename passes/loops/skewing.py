@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import (
-    Condition,
-    Extent,
-    Guard,
-    Kernel,
-    Path,
-    Scope,
-    substitute,
-    substitute_iterators,
-)
-from dojoir.ir.paths import is_inside
-from dojoir.passes.base.move import (
-    Move,
-    Place,
-    Refusal,
-    Rewrite,
-    Undoing,
-    only_child,
-    place_of,
-    renamed_inside,
-    reversible,
-    scope_at,
-    scope_or_none,
-    scopes,
-    unhinted,
-)
+from dojoir.ir.nodes import Condition, Extent, Guard, Kernel, Path, Scope, substitute, substitute_iterators
+from dojoir.ir.places import sites_inside
+from dojoir.passes.base.about import AboutScope, Arguments, Here
+from dojoir.passes.base.indices import largest
+from dojoir.passes.base.move import Move, Rewrite, Undoing, inner_scope, reversible
 from dojoir.passes.base.reach import Reach
 from dojoir.support.frozen import dataclass
 
@@ -41,7 +20,7 @@ FACTORS = (1, 2)
 
 
 @dataclass(frozen=True)
-class Skew(Move):
+class Skew(AboutScope):
     """Runs the iterations of the only child of a scope `factor` later in each iteration of the scope: what ran at i
     in iteration t runs at i + `factor`*t.
 
@@ -71,47 +50,42 @@ class Skew(Move):
 
     name: ClassVar[str] = "skew"
     reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
-    scope: Place
     factor: int
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, outer = scope_at(kernel, self.scope)
-        inner = only_child(path, outer)
-        unhinted(path, outer, inner)
+        at = self.found(kernel)
+        inner = at.only_child
+        at.unhinted(inner)
         if self.factor < 1:
-            raise Refusal("bad-factor", f"the factor must be at least 1, not {self.factor}", path)
-        depth = kernel.depth_of(path)
-        t, i = Affine.iterator(depth), Affine.iterator(depth + 1)
-        later = t * self.factor
+            raise at.refusal("bad-factor", f"the factor must be at least 1, not {self.factor}")
+        depth, i = at.depth, Affine.iterator(at.depth + 1)
+        later = at.own * self.factor
         ends = tuple(bound + later for bound in inner.extent.bounds)
         conditions = (Condition(i, ">=", later), *(Condition(i, "<", end) for end in ends))
         moved = substitute_iterators({depth + 1: i - later})
         body = (Guard(conditions, tuple(substitute(node, moved) for node in inner.body)),)
-        extent = Extent(tuple(_largest(end, t, bound, path) for end in ends for bound in outer.extent.bounds))
-        skewed = replace(outer, body=(replace(inner, extent=extent, body=body),))
-        done = Rewrite(kernel.replace_node(path, skewed), renamed_inside(kernel, path, moved))
-        return reversible(self, kernel, done)
+        most = [largest(end, depth, bound) for end in ends for bound in at.node.extent.bounds]
+        if None in most:
+            message = f"the extent of the inner scope depends on {{{depth}}} in a division"
+            raise at.refusal("not-linear", message)
+        skewed = replace(inner, extent=Extent(tuple(filter(None, most))), body=body)
+        return reversible(self, kernel, at.renamed(moved, replace(at.node, body=(skewed,))))
 
     def inverse(self, before: Kernel) -> Move:
-        return Unskew(place_of(before.path(self.scope)), self.factor)
+        return Unskew(self.found(before).place, self.factor)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            if len(scope.body) == 1 and isinstance(scope.body[0], Scope) and _reads_what_it_writes(kernel, path):
-                for factor in FACTORS:
-                    yield cls(place_of(path), factor)
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        nested = inner_scope(at.node) is not None and _reads_what_it_writes(at.kernel, at.path)
+        return ((factor,) for factor in FACTORS if nested)
 
     @classmethod
-    def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
-        scope = scope_or_none(kernel, place)
-        nested = scope is not None and len(scope.body) == 1 and isinstance(scope.body[0], Scope)
-        if nested and not isinstance(place, str):
-            yield from (cls(place_of(place), n) for n in numbers if n > 0)
+    def numbered(cls, at: Here[Scope], numbers: Sequence[int]) -> Arguments:
+        return ((n,) for n in numbers if n > 0 and inner_scope(at.node) is not None)
 
 
 @dataclass(frozen=True)
-class Unskew(Undoing):
+class Unskew(Undoing, AboutScope):
     """Takes a skew by `factor` back, with its guard. The inverse of `skew`.
 
     >>> import dojoir
@@ -133,52 +107,35 @@ class Unskew(Undoing):
     """
 
     name: ClassVar[str] = "unskew"
-    scope: Place
     factor: int
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        path, outer = scope_at(kernel, self.scope)
-        inner = only_child(path, outer)
-        depth = kernel.depth_of(path)
-        later = Affine.iterator(depth) * self.factor
+        at = self.found(kernel)
+        inner, later = at.only_child, at.own * self.factor
         match inner.body:
             case [Guard(conditions=(_, *ends), body=body)] if ends:
                 extent = Extent(tuple(end.right - later for end in ends))
             case _:
-                raise Refusal("not-skewed", "there is no guard with both ends of a skewed scope", path)
-        moved = substitute_iterators({depth + 1: Affine.iterator(depth + 1) + later})
+                raise at.refusal("not-skewed", "there is no guard with both ends of a skewed scope")
+        moved = substitute_iterators({at.depth + 1: Affine.iterator(at.depth + 1) + later})
         plain = replace(inner, extent=extent, body=tuple(substitute(node, moved) for node in body))
-        return kernel.replace_node(path, replace(outer, body=(plain,))), Skew(place_of(path), self.factor)
+        return at.replaced(replace(at.node, body=(plain,))), Skew(at.place, self.factor)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            match scope.body:
-                case [Scope(body=(Guard(conditions=(first, _, *_)),))] if first.relation == ">=":
-                    factor = first.right.coefficient(Iter(kernel.depth_of(path)))
-                    if factor > 0 and first.right == Affine.iterator(kernel.depth_of(path)) * factor:
-                        yield cls(place_of(path), factor)
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        match at.node.body:
+            case [Scope(body=(Guard(conditions=(first, _, *_)),))] if first.relation == ">=":
+                factor = first.right.coefficient(Iter(at.depth))
+                if factor > 0 and first.right == at.own * factor:
+                    yield (factor,)
 
 
 def _reads_what_it_writes(kernel: Kernel, path: Path) -> bool:
     """Whether some array is both read and written inside a node: else no order of its iterations is forced, and
     nothing is gained by a skew."""
-    inside = [site.statement for site in kernel.sites if is_inside(site.path, path)]
+    inside = [site.statement for site in sites_inside(kernel, path)]
     written = {statement.target.buffer for statement in inside}
     return any(access.buffer in written for s in inside for access in s.reads)
-
-
-def _largest(end: Affine, t: Affine, extent: Affine, path: Path) -> Affine:
-    """The largest value of an end over all iterations t of a scope of some extent."""
-    ((atom, _),) = t.terms
-    assert isinstance(atom, Iter)
-    slope = end.coefficient(atom)
-    rest = end - t * slope
-    if atom.depth in rest.iterators:
-        raise Refusal(
-            "not-linear", f"the extent of the inner scope depends on {{{atom.depth}}} in a division", path
-        )
-    return rest + (extent - 1) * slope if slope > 0 else rest
 
 
 MOVES = (Skew, Unskew)

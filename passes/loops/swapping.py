@@ -9,25 +9,17 @@ from typing import ClassVar
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Condition, Extent, Kernel, Path, Scope, format_path, substitute, substitute_iterators
 from dojoir.ir.text import format_condition, format_extent
-from dojoir.passes.base.alternatives import Alternative, at_most, to_nest
-from dojoir.passes.base.move import (
-    Move,
-    Place,
-    Refusal,
-    Rewrite,
-    only_child,
-    place_of,
-    renamed_inside,
-    scope_at,
-    scopes,
-)
+from dojoir.passes.base.about import AboutScope, Arguments, Here
+from dojoir.passes.base.alternatives import Alternative, to_nest
+from dojoir.passes.base.indices import largest
+from dojoir.passes.base.move import Move, Rewrite, inner_scope, only_child
 from dojoir.passes.base.reach import Reach
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class SwapScopes(Move):
+class SwapScopes(AboutScope):
     """Interchanges a scope with its only child, a scope. Labels and marks go with their scope.
 
     The inverse is the same move.
@@ -53,26 +45,24 @@ class SwapScopes(Move):
 
     name: ClassVar[str] = "swap_scopes"
     reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
-    scope: Place
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        return swap(kernel, path, scope)
+        return swap(self.found(kernel))
 
     def inverse(self, before: Kernel) -> Move:
-        return SwapScopes(place_of(before.path(self.scope)))
+        return SwapScopes(self.found(before).place)
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
-        path, scope = scope_at(kernel, self.scope)
+        at = self.found(kernel)
         if verdict.code == "dependent-extent":
-            yield from self._in_the_box(kernel, path, scope)
-        yield from to_nest(kernel, path, "swap_scopes({0})")
+            yield from self._in_the_box(kernel, at.path, at.node)
+        yield from to_nest(kernel, at.path, "swap_scopes({0})")
 
     def _in_the_box(self, kernel: Kernel, path: Path, scope: Scope) -> Iterator[Alternative]:
         """Of a triangle, the box around it: the inner scope runs as far as it ever does, under a guard."""
         child, depth = only_child(path, scope), kernel.depth_of(path)
-        ends = [at_most(bound, depth, scope) for bound in child.extent.bounds]
-        if None not in ends:
+        ends = [largest(bound, depth, scope.extent.bounds[0]) for bound in child.extent.bounds]
+        if None not in ends and len(scope.extent.bounds) == 1:
             inner = Affine.iterator(depth + 1)
             guard = " and ".join(format_condition(Condition(inner, "<", bound)) for bound in child.extent.bounds)
             wide = format_extent(Extent(tuple(end for end in ends if end is not None)))
@@ -81,27 +71,20 @@ class SwapScopes(Move):
             yield Alternative((first, f"set_extent({format_path(below)}, {wide})"), f"swap_scopes({self.scope})")
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            if len(scope.body) == 1 and isinstance(scope.body[0], Scope):
-                yield cls(Place(format_path(path)))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        return [()] if inner_scope(at.node) else []
 
 
-def swap(kernel: Kernel, path: Path, scope: Scope) -> Rewrite:
-    child = only_child(path, scope)
-    depth = kernel.depth_of(path)
+def swap(at: Here[Scope]) -> Rewrite:
+    """A scope interchanged with its only child. Raises Refusal."""
+    child, depth = at.only_child, at.depth
     if any(depth in bound.iterators for bound in child.extent.bounds):
         text = format_extent(child.extent)
-        raise Refusal(
-            "dependent-extent",
-            f"the inner extent {text} depends on {{{depth}}}, the iterator of the outer scope",
-            path,
-            _before_the_split(child.extent, depth),
-        )
+        message = f"the inner extent {text} depends on {{{depth}}}, the iterator of the outer scope"
+        raise at.refusal("dependent-extent", message, _before_the_split(child.extent, depth))
     new = substitute_iterators({depth: Affine.iterator(depth + 1), depth + 1: Affine.iterator(depth)})
-    inner = replace(scope, body=tuple(substitute(node, new) for node in child.body))
-    after = kernel.replace_node(path, replace(child, body=(inner,)))
-    return Rewrite(after, renamed_inside(kernel, path, new))
+    inner = replace(at.node, body=tuple(substitute(node, new) for node in child.body))
+    return at.renamed(new, replace(child, body=(inner,)))
 
 
 def _before_the_split(extent: Extent, depth: int) -> str | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dojoir.ir.nodes import Extent, Kernel, Path, Scope
 from dojoir.ir.text import format_extent
+from dojoir.passes.base.about import AboutKind, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, to_nest
 from dojoir.passes.base.move import (
     Formula,
@@ -16,10 +17,9 @@ from dojoir.passes.base.move import (
     Refusal,
     Rewrite,
     Undoing,
+    nest_of,
     place_of,
     scope_at,
-    scope_or_none,
-    scopes,
     then,
 )
 from dojoir.passes.base.reach import Reach
@@ -38,7 +38,20 @@ are what 32 registers hold."""
 
 
 @dataclass(frozen=True)
-class Tile(Move):
+class _AboutNest(AboutKind[Scope]):
+    """A move about scopes, each the only child of the one before, with a number or a formula for each."""
+
+    KIND = Scope
+    scopes: tuple[Place, ...]
+
+    @classmethod
+    def _made(cls, at: Here[Scope], arguments: Arguments) -> Iterator[Move]:
+        family: Any = cls
+        return (family(tuple(_inside(at.path, len(rest))), rest) for rest in arguments)
+
+
+@dataclass(frozen=True)
+class Tile(_AboutNest):
     """Tiles a nest of scopes, each the only child of the one before: `split` of each and `swap_scopes` until the
     scopes over blocks are outside of those inside a block. Labels and marks as in `split`. The inverse is `untile`.
 
@@ -69,7 +82,6 @@ class Tile(Move):
 
     name: ClassVar[str] = "tile"
     reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
-    scopes: tuple[Place, ...]
     sizes: tuple[int, ...]
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
@@ -80,27 +92,24 @@ class Tile(Move):
             if kernel.path(place) != base + (0,) * level:
                 raise Refusal("not-nested", f"{place} is not the only child of {self.scopes[level - 1]}", base)
         nest = [scope_at(kernel, place)[1] for place in self.scopes]
-        depth = kernel.depth_of(base)
-        return split_reversibly(self, kernel, depth, nest, lambda decide: self._tiled(kernel, base, decide))
+        return split_reversibly(
+            self, Here(kernel, base, nest[0]), nest, lambda decide: self._tiled(kernel, base, decide)
+        )
 
     def _tiled(self, kernel: Kernel, base: Path, decide: bool) -> Rewrite:
         result = Rewrite(kernel, identity(kernel))
         for k, size in enumerate(self.sizes):
             for level in range(2 * k - 1, k - 1, -1):
-                result = _swap_level(result, base, level)
-            path = base + (0,) * k
-            path, scope = scope_at(result.kernel, place_of(path))
-            result = then(result, split(result.kernel, path, scope, size, decide))
+                result = then(result, swap(_level(result.kernel, base, level)))
+            result = then(result, split(_level(result.kernel, base, k), size, decide))
             for level in range(k + 1, 2 * k + 1):
-                result = _swap_level(result, base, level)
+                result = then(result, swap(_level(result.kernel, base, level)))
         return result
 
     def inverse(self, before: Kernel) -> Move:
         nest = [scope_at(before, place) for place in self.scopes]
-        return Untile(
-            tuple(place_of(path) for path, _ in nest),
-            tuple(Formula(format_extent(scope.extent)) for _, scope in nest),
-        )
+        extents = tuple(Formula(format_extent(scope.extent)) for _, scope in nest)
+        return Untile(tuple(place_of(path) for path, _ in nest), extents)
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         if len(self.scopes) == 2:
@@ -108,40 +117,28 @@ class Tile(Move):
             yield from to_nest(kernel, kernel.path(self.scopes[0]), f"tile({{0}}, {{1}}, {rest})")
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            nest = [place_of(path)]
-            most = scope.constant_bound
-            while len(scope.body) == 1 and isinstance(scope.body[0], Scope) and len(nest) < 3:
-                scope = scope.body[0]
-                nest.append(place_of(path + (0,) * len(nest)))
-                most = min(filter(None, (most, scope.constant_bound)), default=None)
-                for size in TILE_SIZES:
-                    if most is None or size < most:
-                        yield cls(tuple(nest), (size,) * len(nest))
-                if len(nest) == 2 and (most is None or max(REGISTER_TILE) < most):
-                    yield cls(tuple(nest), REGISTER_TILE)
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        nest = nest_of(at.node, 3)
+        for count in range(2, len(nest) + 1):
+            most = min(filter(None, (scope.constant_bound for scope in nest[:count])), default=None)
+            yield from ((size,) * count for size in TILE_SIZES if most is None or size < most)
+            if count == 2 and (most is None or max(REGISTER_TILE) < most):
+                yield REGISTER_TILE
 
     @classmethod
-    def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
+    def numbered(cls, at: Here[Scope], numbers: Sequence[int]) -> Arguments:
         """Of a nest of three scopes, the sizes are powers of two: they are enough to begin with, and few enough."""
-        scope = scope_or_none(kernel, place)
-        if scope is None or isinstance(place, str):
-            return
-        nest = [scope]
-        while len(nest[-1].body) == 1 and isinstance(nest[-1].body[0], Scope) and len(nest) < 3:
-            nest.append(nest[-1].body[0])
+        nest = nest_of(at.node, 3)
         for count in range(2, len(nest) + 1):
             sizes = [
                 [n for n in numbers if n >= 1 and (most is None or n < most) and (count < 3 or n & (n - 1) == 0)]
                 for most in (scope.constant_bound for scope in nest[:count])
             ]
-            places = tuple(place_of(place + (0,) * level) for level in range(count))
-            yield from (cls(places, chosen) for chosen in product(*sizes))
+            yield from product(*sizes)
 
 
 @dataclass(frozen=True)
-class Untile(Undoing):
+class Untile(Undoing, _AboutNest):
     """Makes scopes of `extents` again of a tiled nest: the scopes over blocks, then what their extents were. The
     inverse of `tile`; the labels of the scopes over blocks stay.
 
@@ -170,7 +167,6 @@ class Untile(Undoing):
 
     name: ClassVar[str] = "untile"
     reach: ClassVar[Reach] = Reach.PANE
-    scopes: tuple[Place, ...]
     extents: tuple[Formula, ...]
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
@@ -182,51 +178,46 @@ class Untile(Undoing):
         sizes = tuple(_tile_size(kernel, base, count + k) for k in range(count))
         for k in reversed(range(count)):
             kernel = self._untile_one(kernel, base, k, extents[k])
-        return kernel, Tile(tuple(place_of(base + (0,) * k) for k in range(count)), sizes)
+        return kernel, Tile(tuple(_inside(base, count)), sizes)
 
     def _untile_one(self, kernel: Kernel, base: Path, k: int, extent: Extent) -> Kernel:
         """Takes back the `k`th step of `Tile`, the last one that was made."""
         for level in range(2 * k, k, -1):
-            kernel = swap(kernel, *scope_at(kernel, place_of(base + (0,) * level))).kernel
-        kernel, _ = unsplit(kernel, *scope_at(kernel, place_of(base + (0,) * k)), extent)
+            kernel = swap(_level(kernel, base, level)).kernel
+        kernel, _ = unsplit(_level(kernel, base, k), extent)
         for level in range(k, 2 * k):
-            kernel = swap(kernel, *scope_at(kernel, place_of(base + (0,) * level))).kernel
+            kernel = swap(_level(kernel, base, level)).kernel
         return kernel
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for move in _tiled(kernel):
-            yield cls(*move)
-
-
-def _tiled(kernel: Kernel) -> Iterator[tuple[tuple[Place, ...], tuple[Formula, ...]]]:
-    """Nests of four or six scopes, the inner half of which have constant extents or begin with one."""
-    for path, scope in scopes(kernel):
-        nest = [scope]
-        while len(nest[-1].body) == 1 and isinstance(nest[-1].body[0], Scope) and len(nest) < 6:
-            nest.append(nest[-1].body[0])
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        """Nests of four or six scopes, the inner half of which have constant extents or begin with one."""
+        nest = nest_of(at.node, 6)
         for count in (2, 3):
-            pairs = enumerate(zip(nest, nest[count : 2 * count], strict=False))
-            found = [original_extent(kernel, *pair, kernel.depth_of(path) + k) for k, pair in pairs]
-            extents = [extent for extent in found if extent is not None]
+            pairs = enumerate(zip(nest, nest[count : 2 * count], strict=False), at.depth)
+            found = [original_extent(at.kernel, *pair, depth) for depth, pair in pairs]
+            extents = [Formula(format_extent(extent)) for extent in found if extent is not None]
             if len(extents) == count:
-                yield (
-                    tuple(place_of(path + (0,) * k) for k in range(count)),
-                    tuple(Formula(format_extent(extent)) for extent in extents),
-                )
+                yield tuple(extents)
+
+
+def _inside(base: Path, count: int) -> Iterator[Place]:
+    """The places of a nest of so many scopes."""
+    return (place_of(base + (0,) * level) for level in range(count))
+
+
+def _level(kernel: Kernel, base: Path, level: int) -> Here[Scope]:
+    """The scope so many levels inside of a nest. Raises Refusal."""
+    path, scope = scope_at(kernel, place_of(base + (0,) * level))
+    return Here(kernel, path, scope)
 
 
 def _tile_size(kernel: Kernel, base: Path, level: int) -> int:
-    path, scope = scope_at(kernel, place_of(base + (0,) * level))
-    first = scope.extent.bounds[0]
+    at = _level(kernel, base, level)
+    first = at.node.extent.bounds[0]
     if not first.is_constant:
-        raise Refusal("not-tiled", "the extents inside a block must be constants, or begin with one", path)
+        raise at.refusal("not-tiled", "the extents inside a block must be constants, or begin with one")
     return first.offset
-
-
-def _swap_level(result: Rewrite, base: Path, level: int) -> Rewrite:
-    path, scope = scope_at(result.kernel, place_of(base + (0,) * level))
-    return then(result, swap(result.kernel, path, scope))
 
 
 MOVES = (Tile, Untile)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from dojoir.ir.nodes import Buffer, Guard, Kernel, Node, Path, Scope, Statement, format_path, parse_path
+from dojoir.ir.nodes import Buffer, Kernel, Node, Path, Statement, format_path, parse_path
 from dojoir.ir.text import format_buffer, format_statement
+from dojoir.passes.base.about import AboutTemporary, Arguments, Declared
 from dojoir.passes.base.alternatives import Alternative
 from dojoir.passes.base.move import BufferName, Move, Place, Quoted, Refusal, Rewrite, Undoing, place_of
 from dojoir.passes.base.node_text import header, inserted, node_of, node_text, parsed
-from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import InstanceMap, identity
 from dojoir.proof.explain.example import spelling
 from dojoir.proof.verdict import Verdict
@@ -19,7 +19,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class DeleteTemporary(Move):
+class DeleteTemporary(AboutTemporary):
     """Deletes a temporary and every statement that writes it, with the scopes and guards that become empty.
 
     Legal where nothing else reads it. The inverse is `restore_temporary`, which holds the text that is deleted.
@@ -44,24 +44,20 @@ class DeleteTemporary(Move):
     """
 
     name: ClassVar[str] = "delete_temporary"
-    buffer: BufferName
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        buffer = temporary(kernel, self.buffer)
+        name = self.found(kernel).place
         for site in kernel.sites:
             reader = site.statement
-            if reader.target.buffer != buffer.name and any(a.buffer == buffer.name for a in reader.accesses):
+            if reader.target.buffer != name and any(a.buffer == name for a in reader.accesses):
                 text = format_statement(reader, spelling(kernel, site.scopes))
-                raise Refusal("still-read", f"`{buffer.name}` is read by `{text}`", site.path)
-        kept = [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer != buffer.name]
+                raise Refusal("still-read", f"`{name}` is read by `{text}`", site.path)
+        pairs = zip(identity(kernel).origins, kernel.sites, strict=True)
+        kept = tuple(origin for origin, site in pairs if site.statement.target.buffer != name)
         if not kept:
             raise Refusal("nothing-left", "nothing of the kernel would be left")
-        after = kernel.evolve(
-            buffers=tuple(b for b in kernel.buffers if b.name != buffer.name),
-            body=_without(kernel.body, buffer.name),
-        )
-        origins = identity(kernel).origins
-        return Rewrite(after, InstanceMap(tuple(origins[k] for k in kept)))
+        after = kernel.without_buffers(name).evolve(body=_without(kernel.body, name))
+        return Rewrite(after, InstanceMap(kept))
 
     def inverse(self, before: Kernel) -> Move:
         number = next(n for n, b in enumerate(before.buffers) if b.name == self.buffer)
@@ -84,24 +80,19 @@ class DeleteTemporary(Move):
         yield Alternative(tuple(f"inline({format_path(path)}, {self.buffer})" for path in readers), str(self))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for buffer in kernel.buffers:
-            if buffer.role == "tmp":
-                yield cls(BufferName(buffer.name))
+    def listed(cls, at: Declared) -> Arguments:
+        return [()]
 
 
 def _without(nodes: tuple[Node, ...], buffer: str) -> tuple[Node, ...]:
     """The tree without the statements that write a buffer, and without what that leaves empty."""
     kept: list[Node] = []
     for node in nodes:
-        match node:
-            case Statement():
-                if node.target.buffer != buffer:
-                    kept.append(node)
-            case Scope() | Guard():
-                body = _without(node.body, buffer)
-                if body:
-                    kept.append(replace(node, body=body))
+        if not isinstance(node, Statement):
+            body = _without(node.body, buffer)
+            kept += [replace(node, body=body)] if body else []
+        elif node.target.buffer != buffer:
+            kept.append(node)
     return tuple(kept)
 
 
@@ -168,11 +159,6 @@ class RestoreTemporary(Undoing):
         if len(found) != len(kernel.buffers) + 1 or found[-1].role != "tmp":
             raise Refusal("bad-text", f"{self.declaration} declares no temporary, such as tmp t: f32[N]")
         return found[-1]
-
-    @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        """None: what to put in is for the user to say."""
-        return iter(())
 
 
 MOVES = (DeleteTemporary, RestoreTemporary)

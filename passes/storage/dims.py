@@ -1,20 +1,23 @@
-"""Moves on how many dimensions a temporary has: one split in two, and two joined again."""
+"""Moves on how many dimensions a temporary has: one split in two, and two joined again; one without storage of its
+own taken away, and given back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from itertools import pairwise
+from typing import ClassVar, TypeVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
-from dojoir.ir.nodes import Access, Buffer, Condition, Dim, Guard, Kernel, Node, Path, Scope, Statement, with_body
+from dojoir.ir.nodes import Access, Buffer, Condition, Dim, Kernel, Node, Scope, Statement, with_body
 from dojoir.ir.rewriting.rewrite import map_accesses
+from dojoir.passes.base.about import AboutTemporary, Arguments, Declared
 from dojoir.passes.base.indices import without_divisions
-from dojoir.passes.base.move import BufferName, Formula, Move, Refusal, Rewrite, Undoing, reversible
+from dojoir.passes.base.move import Formula, Move, Refusal, Rewrite, Undoing, reversible
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.loops.splitting import blocks
-from dojoir.passes.storage.temporaries import temporary
+from dojoir.passes.storage.temporaries import check_dim
 from dojoir.proof.check import identity
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
@@ -25,12 +28,18 @@ FACTORS = (4, 8, 16, 32, 64)
 ZERO = Affine.constant(0)
 
 Indices = tuple[Affine | Access, ...]
-Change = Callable[[Indices, Mapping[int, int]], Indices]
-"""Gives the new indices of an access; the mapping tells for scopes around, by depth, how often they run at most."""
+
+Around = tuple[int | None, ...]
+"""How often the scopes around run at most, outermost first, as far as that is known."""
+
+Change = Callable[[Indices, Around], Indices]
+"""Gives the new indices of an access."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class SplitDim(Move):
+class SplitDim(AboutTemporary):
     """Makes two dimensions of dimension `dim` of a temporary: blocks of `factor` elements, and the elements of a
     block. What was at i is then at i // `factor` and i % `factor`, without the divisions where the extents of the
     scopes around decide them. In memory a block is where the dimension was, so that nothing but the end of the
@@ -67,65 +76,52 @@ class SplitDim(Move):
 
     name: ClassVar[str] = "split_dim"
     reach: ClassVar[Reach] = Reach.PANE
-    buffer: BufferName
     dim: int
     factor: int
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        buffer = temporary(kernel, self.buffer)
-        dim = _stored(buffer, self.dim)
-        if self.factor < 2:
-            raise Refusal("bad-factor", f"a block has at least 2 elements, not {self.factor}")
-        divides = sets_of(kernel).always(Condition(dim.extent % self.factor, "==", ZERO))
-        outer = dim.extent // self.factor if divides else blocks(dim.extent, self.factor)
-        two = (Dim(outer), Dim(Affine.constant(self.factor)))
+        buffer, number, factor = self.found(kernel).buffer, self.dim, self.factor
+        extent = _stored(buffer, number).extent
+        if factor < 2:
+            raise Refusal("bad-factor", f"a block has at least 2 elements, not {factor}")
+        divides = sets_of(kernel).always(Condition(extent % factor, "==", ZERO))
+        two = Dim(extent // factor if divides else blocks(extent, factor)), Dim(Affine.constant(factor))
+        order: list[int] = []
+        for d in buffer.order or range(len(buffer.dims)):
+            order += [number, number + 1] if d == number else [d + (d > number)]  # in memory, just inside
 
-        def split(indices: Indices, limits: Mapping[int, int]) -> Indices:
-            index = indices[self.dim]
-            if isinstance(index, Access):
-                raise Refusal("gathered", f"dimension {self.dim} of `{buffer.name}` is gathered")
-            parts = (_decided(part, limits) for part in (index // self.factor, index % self.factor))
-            return (*indices[: self.dim], *parts, *indices[self.dim + 1 :])
+        def split(indices: Indices, around: Around) -> Indices:
+            index = _plain(buffer, number, indices[number])
+            parts = (_decided(part, around) for part in (index // factor, index % factor))
+            return _spliced(indices, number, 1, *parts)
 
-        after = _changed(kernel, buffer, _with_two(buffer, self.dim, two), split)
-        return reversible(self, kernel, Rewrite(after, identity(kernel)))
+        made = replace(buffer, dims=_spliced(buffer.dims, number, 1, *two), order=tuple(order))
+        made = replace(made, pad=_spliced(buffer.pad, number, 1, 0, 0) if buffer.pad else None)
+        return reversible(self, kernel, Rewrite(_changed(kernel, made, split), identity(kernel)))
 
     def inverse(self, before: Kernel) -> Move:
         return JoinDims(self.buffer, self.dim, Formula(str(before.buffer(self.buffer).dims[self.dim].extent)))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for buffer in kernel.buffers:
-            if buffer.role != "tmp" or buffer.storage == "reg":
-                continue
-            for i, dim in enumerate(buffer.dims):
-                for factor in FACTORS:
-                    whole = dim.extent.is_constant and dim.extent.offset % factor == 0
-                    if not dim.collapsed and whole and dim.extent.offset > factor:
-                        yield cls(BufferName(buffer.name), i, factor)
+    def listed(cls, at: Declared) -> Arguments:
+        for i, extent in _own(at.buffer) if at.buffer.storage != "reg" else ():
+            most = extent.offset if extent.is_constant else 0
+            yield from ((i, factor) for factor in FACTORS if most % factor == 0 and most > factor)
 
     @classmethod
-    def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
-        if not isinstance(place, str) or kernel.buffer(place).role != "tmp":
-            return
-        for i, dim in enumerate(kernel.buffer(place).dims):
-            most = dim.extent.offset if dim.extent.is_constant else None
-            for n in numbers:
-                if not dim.collapsed and n > 1 and (most is None or n < most):
-                    yield cls(BufferName(place), i, n)
+    def numbered(cls, at: Declared, numbers: Sequence[int]) -> Arguments:
+        for i, extent in _own(at.buffer):
+            yield from ((i, n) for n in numbers if n > 1 and (not extent.is_constant or n < extent.offset))
 
     @classmethod
-    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def more(cls, at: Declared, machine: Machine) -> Arguments:
         """By all of its extent: an element of a GPU's threads that is a row of a tile."""
-        if machine.kind != "gpu" or not isinstance(place, str) or kernel.buffer(place).role != "tmp":
-            return
-        for i, dim in enumerate(kernel.buffer(place).dims):
-            if not dim.collapsed and dim.extent.is_constant:
-                yield cls(BufferName(place), i, dim.extent.offset)
+        own = _own(at.buffer) if machine.kind == "gpu" else ()
+        return ((i, extent.offset) for i, extent in own if extent.is_constant)
 
 
 @dataclass(frozen=True)
-class JoinDims(Undoing):
+class JoinDims(Undoing, AboutTemporary):
     """Makes one dimension of `extent` again of dimension `dim` of a temporary and the next one, which is of
     constant extent: blocks, and the elements of a block. The inverse of `split_dim`.
 
@@ -152,35 +148,159 @@ class JoinDims(Undoing):
 
     name: ClassVar[str] = "join_dims"
     reach: ClassVar[Reach] = Reach.PANE
-    buffer: BufferName
     dim: int
     extent: Formula
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        buffer = temporary(kernel, self.buffer)
-        _stored(buffer, self.dim)
-        inner = _stored(buffer, self.dim + 1).extent
+        buffer, number = self.found(kernel).buffer, self.dim
+        _stored(buffer, number)
+        inner = _stored(buffer, number + 1).extent
         if not inner.is_constant or inner.offset < 2:
-            raise Refusal("open-extent", f"dimension {self.dim + 1} of `{buffer.name}` must be a constant above 1")
-        factor = inner.offset
+            raise Refusal("open-extent", f"dimension {number + 1} of `{buffer.name}` must be a constant above 1")
         one = Dim(self.extent.affine(kernel, 0))
+        order = tuple(d - (d > number) for d in buffer.order or range(len(buffer.dims)) if d != number + 1)
 
-        def join(indices: Indices, limits: Mapping[int, int]) -> Indices:
-            block, element = indices[self.dim : self.dim + 2]
-            if isinstance(block, Access) or isinstance(element, Access):
-                raise Refusal("gathered", f"dimension {self.dim} of `{buffer.name}` is gathered")
-            return (*indices[: self.dim], _whole(block * factor + element), *indices[self.dim + 2 :])
+        def join(indices: Indices, around: Around) -> Indices:
+            block, element = (_plain(buffer, number, index) for index in indices[number : number + 2])
+            return _spliced(indices, number, 2, _whole(block * inner.offset + element))
 
-        earlier = _changed(kernel, buffer, _with_one(buffer, self.dim, one), join)
-        return earlier, SplitDim(self.buffer, self.dim, factor)
+        made = replace(buffer, dims=_spliced(buffer.dims, number, 2, one), order=order)
+        made = replace(made, pad=_spliced(buffer.pad, number, 2, 0) if buffer.pad else None)
+        return _changed(kernel, made, join), SplitDim(self.buffer, number, inner.offset)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for buffer in kernel.buffers:
-            for i, (outer, inner) in enumerate(zip(buffer.dims, buffer.dims[1:], strict=False)):
-                collapsed = outer.collapsed or inner.collapsed
-                if buffer.role == "tmp" and not collapsed and inner.extent.is_constant and inner.extent.offset > 1:
-                    yield cls(BufferName(buffer.name), i, Formula(str(outer.extent * inner.extent.offset)))
+    def listed(cls, at: Declared) -> Arguments:
+        for i, (outer, inner) in enumerate(pairwise(at.buffer.dims)):
+            if not (outer.collapsed or inner.collapsed) and inner.extent.is_constant and inner.extent.offset > 1:
+                yield i, Formula(str(outer.extent * inner.extent.offset))
+
+
+@dataclass(frozen=True)
+class DropDim(AboutTemporary):
+    """Takes dimension `dim` of a temporary away, which is collapsed (`N~`): the elements along it, which are one in
+    memory, become one. A value that goes on from element to element is then one of a scalar. The inverse is
+    `add_dim`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[N + 1~]
+    ... t[0] = 0
+    ... N
+    ... | t[{0} + 1] = t[{0}] + x[{0}]
+    ... | y[{0}] = t[{0} + 1]
+    ... ''')
+    >>> print(dojoir.apply(k, "drop_dim(t, 0)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32
+    <BLANKLINE>
+    t = 0
+    N
+    | t = t + x[{0}]
+    | y[{0}] = t
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "drop_dim"
+    reach: ClassVar[Reach] = Reach.PANE
+    dim: int
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        buffer, number = self.found(kernel).buffer, self.dim
+        check_dim(buffer, number)
+        if not buffer.dims[number].collapsed:
+            message = f"dimension {number} of `{buffer.name}` has storage of its own: reuse_dims takes that away"
+            raise Refusal("has-storage", message)
+        _check_plain(buffer)
+        for access, _ in uses_of(kernel, buffer.name):
+            _plain(buffer, number, access.indices[number])
+        made = replace(buffer, dims=_spliced(buffer.dims, number, 1))
+        after = _changed(kernel, made, lambda indices, around: _spliced(indices, number, 1))
+        return reversible(self, kernel, Rewrite(after, identity(kernel)))
+
+    def inverse(self, before: Kernel) -> Move:
+        given = tuple(Formula(str(access.indices[self.dim])) for access, _ in uses_of(before, self.buffer))
+        return AddDim(self.buffer, self.dim, Formula(str(before.buffer(self.buffer).dims[self.dim].extent)), given)
+
+    @classmethod
+    def listed(cls, at: Declared) -> Arguments:
+        """Those along which a value goes on: where accesses have several indices."""
+        plain = not (at.buffer.order or at.buffer.pad)
+        for d, dim in enumerate(at.buffer.dims):
+            if plain and dim.collapsed:
+                indices = {access.indices[d] for access, _ in uses_of(at.kernel, at.buffer.name)}
+                if len(indices) > 1 and all(isinstance(index, Affine) for index in indices):
+                    yield (d,)
+
+
+@dataclass(frozen=True)
+class AddDim(Undoing, AboutTemporary):
+    """Gives a temporary a dimension `dim` without storage of its own, of `extent` elements; `indices` are those
+    that its accesses then have there, in the order of the text. The inverse of `drop_dim`; none are listed.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32
+    ... N
+    ... | t = 2 * x[{0}]
+    ... | y[{0}] = t + 1
+    ... ''')
+    >>> print(dojoir.apply(k, "add_dim(t, 0, N, {0}, {0})"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[N~]
+    <BLANKLINE>
+    N
+    | t[{0}] = 2 * x[{0}]
+    | y[{0}] = t[{0}] + 1
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "add_dim"
+    reach: ClassVar[Reach] = Reach.PANE
+    dim: int
+    extent: Formula
+    indices: tuple[Formula, ...] = ()
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        buffer = self.found(kernel).buffer
+        _check_plain(buffer)
+        count = len(buffer.dims)
+        if not 0 <= self.dim <= count:
+            message = f"`{buffer.name}` has {count} dimensions: a new one is 0 to {count}"
+            raise Refusal("unknown-dim", message)
+        uses = list(uses_of(kernel, buffer.name))
+        if len(uses) != len(self.indices):
+            message = f"`{buffer.name}` is accessed {len(uses)} times: add_dim takes as many indices"
+            raise Refusal("bad-forms", message)
+        new = iter([form.index(kernel, depth) for form, (_, depth) in zip(self.indices, uses, strict=True)])
+        dim = Dim(self.extent.affine(kernel, 0), collapsed=True)
+        made = replace(buffer, dims=_spliced(buffer.dims, self.dim, 0, dim))
+        earlier = _changed(kernel, made, lambda indices, around: _spliced(indices, self.dim, 0, next(new)))
+        return earlier, DropDim(self.buffer, self.dim)
+
+    @classmethod
+    def more(cls, at: Declared, machine: Machine) -> Arguments:
+        """A dimension for a scope that runs equally often around all accesses, by whose iterator they are apart."""
+        around = [site.scopes for site in at.kernel.sites if at.place in site.statement.buffers]
+        count = sum(1 for _ in uses_of(at.kernel, at.place))
+        for depth, scopes in enumerate(zip(*around, strict=False)):
+            (first, *_), *more = {scope.extent.bounds for scope in scopes}
+            if not more and not first.iterators:
+                index = Formula(str(Affine.iterator(depth)))
+                dims = range(len(at.buffer.dims) + 1)
+                yield from ((dim, Formula(str(first)), (index,) * count) for dim in dims)
+
+
+def _check_plain(buffer: Buffer) -> None:
+    if buffer.order or buffer.pad:
+        raise Refusal("has-layout", f"`{buffer.name}` has an order or a padding of its dimensions")
 
 
 def _stored(buffer: Buffer, dim: int) -> Dim:
@@ -193,30 +313,32 @@ def _stored(buffer: Buffer, dim: int) -> Dim:
     return buffer.dims[dim]
 
 
-def _with_two(buffer: Buffer, dim: int, two: tuple[Dim, Dim]) -> Buffer:
-    """The buffer with two dimensions for one, the second just inside the first in memory."""
-    order: list[int] = []
-    for d in buffer.order or range(len(buffer.dims)):
-        order += [dim, dim + 1] if d == dim else [d + (d > dim)]
-    pad = (*buffer.pad[:dim], 0, 0, *buffer.pad[dim + 1 :]) if buffer.pad else None
-    return replace(buffer, dims=(*buffer.dims[:dim], *two, *buffer.dims[dim + 1 :]), order=tuple(order), pad=pad)
+def _own(buffer: Buffer) -> Iterator[tuple[int, Affine]]:
+    """The dimensions with storage of their own, each with its extent."""
+    return ((i, dim.extent) for i, dim in enumerate(buffer.dims) if not dim.collapsed)
 
 
-def _with_one(buffer: Buffer, dim: int, one: Dim) -> Buffer:
-    """The buffer with one dimension for two, where the first of them was in memory."""
-    order = tuple(d - (d > dim) for d in buffer.order or range(len(buffer.dims)) if d != dim + 1)
-    pad = (*buffer.pad[:dim], 0, *buffer.pad[dim + 2 :]) if buffer.pad else None
-    return replace(buffer, dims=(*buffer.dims[:dim], one, *buffer.dims[dim + 2 :]), order=order, pad=pad)
+def _plain(buffer: Buffer, dim: int, index: Affine | Access) -> Affine:
+    """An index of a buffer that is made of sizes and iterators. Raises Refusal for one from data."""
+    if isinstance(index, Access):
+        raise Refusal("gathered", f"dimension {dim} of `{buffer.name}` is gathered")
+    return index
 
 
-def _decided(affine: Affine, limits: Mapping[int, int]) -> Affine:
+def _spliced(given: tuple[T, ...], at: int, count: int, *new: T) -> tuple[T, ...]:
+    """A tuple with other elements in the place of `count` from number `at` on."""
+    return (*given[:at], *new, *given[at + count :])
+
+
+def _decided(affine: Affine, around: Around) -> Affine:
     """The value without the divisions that the extents around decide: once that of the smallest part is known, it
     may be that of the next."""
     before: Affine | None = None
     while affine != before:
         before = affine
-        for depth in sorted(affine.iterators & limits.keys(), reverse=True):
-            affine = without_divisions(affine, Iter(depth), limits[depth])
+        for depth in sorted(affine.iterators, reverse=True):
+            most = around[depth]
+            affine = affine if most is None else without_divisions(affine, Iter(depth), most)
     return affine
 
 
@@ -231,27 +353,36 @@ def _whole(affine: Affine) -> Affine:
     return affine
 
 
-def _changed(kernel: Kernel, old: Buffer, new: Buffer, change: Change) -> Kernel:
+def uses_of(kernel: Kernel, name: str) -> Iterator[tuple[Access, int]]:
+    """The accesses of a buffer in the order of the text, as `map_accesses` sees them, and how many scopes are
+    around each."""
+    for site in kernel.sites:
+        found: list[Access] = []
+
+        def note(access: Access, found: list[Access] = found) -> Access:
+            if access.buffer == name:
+                found.append(access)
+            return access
+
+        map_accesses(site.statement, note)
+        yield from ((access, len(site.scopes)) for access in found)
+
+
+def _changed(kernel: Kernel, buffer: Buffer, change: Change) -> Kernel:
     """The kernel with another declaration of a buffer, and what `change` makes of its indices."""
 
-    def visit(node: Node, depth: int, limits: Mapping[int, int]) -> Node:
+    def visit(node: Node, around: Around) -> Node:
         def moved(access: Access) -> Access:
-            return Access(old.name, change(access.indices, limits)) if access.buffer == old.name else access
+            return Access(buffer.name, change(access.indices, around)) if access.buffer == buffer.name else access
 
-        if old.name not in node.buffers:
+        if buffer.name not in node.buffers:
             return node
-        match node:
-            case Statement():
-                return map_accesses(node, moved)
-            case Guard():
-                return with_body(node, tuple(visit(child, depth, limits) for child in node.body))
-            case Scope():
-                most = node.constant_bound
-                inside = limits if most is None else {**limits, depth: most}
-                return with_body(node, tuple(visit(child, depth + 1, inside) for child in node.body))
+        if isinstance(node, Statement):
+            return map_accesses(node, moved)
+        inside = (*around, node.constant_bound) if isinstance(node, Scope) else around
+        return with_body(node, tuple(visit(child, inside) for child in node.body))
 
-    body = tuple(visit(node, 0, {}) for node in kernel.body)
-    return kernel.evolve(body=body).replace_buffer(new)
+    return kernel.evolve(body=tuple(visit(node, ()) for node in kernel.body)).replace_buffer(buffer)
 
 
-MOVES = (SplitDim, JoinDims)
+MOVES = (SplitDim, JoinDims, DropDim, AddDim)

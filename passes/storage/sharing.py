@@ -8,8 +8,9 @@ from itertools import combinations
 from typing import ClassVar
 
 from dojoir.backends.machine import Machine
-from dojoir.ir.nodes import Access, Kernel, Node, Path
+from dojoir.ir.nodes import Access, Kernel, Node
 from dojoir.ir.rewriting.rewrite import map_accesses
+from dojoir.passes.base.about import AboutTemporary, Arguments, Declared
 from dojoir.passes.base.move import BufferName, Move, Refusal, Rewrite, check_new_name, fresh_name
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
@@ -18,7 +19,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class ShareBuffer(Move):
+class ShareBuffer(AboutTemporary):
     """Lets a temporary use the storage of another of the same type, dimensions and layout: every access of `other`
     is made to `buffer`, and `other` is no more.
 
@@ -54,20 +55,17 @@ class ShareBuffer(Move):
 
     name: ClassVar[str] = "share_buffer"
     reach: ClassVar[Reach] = Reach.PANE
-    buffer: BufferName
     other: BufferName
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        buffer, other = temporary(kernel, self.buffer), temporary(kernel, self.other)
+        buffer, other = self.found(kernel).buffer, temporary(kernel, self.other)
         if buffer == other:
             raise Refusal("no-change", f"`{buffer.name}` has one storage already")
         if buffer.form != other.form:
-            raise Refusal(
-                "different-buffers", f"`{buffer.name}` and `{other.name}` differ in type, dimensions or layout"
-            )
+            message = f"`{buffer.name}` and `{other.name}` differ in type, dimensions or layout"
+            raise Refusal("different-buffers", message)
         body, _ = _renamed(kernel.body, lambda name, _: buffer.name if name == other.name else name)
-        kept = tuple(b for b in kernel.buffers if b.name != other.name)
-        return Rewrite(kernel.evolve(buffers=kept, body=body), identity(kernel))
+        return Rewrite(kernel.without_buffers(other.name).evolve(body=body), identity(kernel))
 
     def inverse(self, before: Kernel) -> Move:
         at = [b.name for b in before.buffers].index(self.other)
@@ -76,16 +74,13 @@ class ShareBuffer(Move):
         return UnshareBuffer(self.buffer, self.other, at, numbers)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        temporaries = [b for b in kernel.buffers if b.role == "tmp"]
-        for i, buffer in enumerate(temporaries):
-            for other in temporaries[i + 1 :]:
-                if buffer.form == other.form:
-                    yield cls(BufferName(buffer.name), BufferName(other.name))
+    def listed(cls, at: Declared) -> Arguments:
+        later = at.kernel.buffers[at.kernel.buffers.index(at.buffer) + 1 :]
+        return ((BufferName(b.name),) for b in later if b.role == "tmp" and b.form == at.buffer.form)
 
 
 @dataclass(frozen=True)
-class UnshareBuffer(Move):
+class UnshareBuffer(AboutTemporary):
     """Gives some accesses of a temporary a storage of their own: a new temporary `other`, declared as number
     `position` of the buffers. `accesses` are their numbers among the accesses of `buffer` in the order of the text,
     from 0; in a statement the target comes before what it reads.
@@ -122,13 +117,12 @@ class UnshareBuffer(Move):
     """
 
     name: ClassVar[str] = "unshare_buffer"
-    buffer: BufferName
     other: BufferName
     position: int
     accesses: tuple[int, ...]
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        buffer = temporary(kernel, self.buffer)
+        buffer = self.found(kernel).buffer
         check_new_name(kernel, self.other)
         if not 0 <= self.position <= len(kernel.buffers):
             raise Refusal("bad-position", f"the kernel declares {len(kernel.buffers)} buffers, not {self.position}")
@@ -144,44 +138,41 @@ class UnshareBuffer(Move):
         return ShareBuffer(self.buffer, self.other)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for buffer in kernel.buffers:
-            if buffer.role != "tmp":
-                continue
-            number, starts = 0, []
-            for site in kernel.sites:
-                own = [a.buffer for a in site.statement.accesses].count(buffer.name)
-                if number and site.statement.target.buffer == buffer.name and not site.statement.accumulation:
-                    starts.append((number, own - 1))
-                number += own
-            for start, read in starts:
-                later = (start, *range(start + 1 + read, number))
-                name = BufferName(fresh_name(kernel, f"{buffer.name}_own"))
-                yield cls(BufferName(buffer.name), name, len(kernel.buffers), later)
+    def listed(cls, at: Declared) -> Arguments:
+        count = len(at.kernel.buffers)
+        name = BufferName(fresh_name(at.kernel, f"{at.place}_own"))
+        uses, number = list(_uses(at)), sum(own for _, _, own in _uses(at))
+        for first, starts, own in uses:
+            if first and starts:
+                yield name, count, (first, *range(first + own, number))
 
     @classmethod
-    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def more(cls, at: Declared, machine: Machine) -> Arguments:
         """Any of the stretches between two assignments, and several one after another; declared anywhere."""
-        if not isinstance(place, str) or kernel.buffer(place).role != "tmp":
-            return
         parts: list[list[int]] = [[]]
-        number = 0
-        for site in kernel.sites:
-            own = [a.buffer for a in site.statement.accesses].count(place)
-            starts = site.statement.target.buffer == place and not site.statement.accumulation
+        for first, starts, own in _uses(at):
             if starts:  # what the statement reads is of the stretch before
-                parts[-1] += range(number + 1, number + own)
-                parts.append([number])
+                parts[-1] += range(first + 1, first + own)
+                parts.append([first])
             else:
-                parts[-1] += range(number, number + own)
-            number += own
+                parts[-1] += range(first, first + own)
         parts = [part for part in parts if part]
-        name = BufferName(fresh_name(kernel, f"{place}_own"))
-        for first, last in combinations(range(len(parts) + 1), 2):
-            chosen = tuple(sorted(n for part in parts[first:last] for n in part))
-            if len(chosen) < number:
-                for position in range(len(kernel.buffers) + 1):
-                    yield cls(BufferName(place), name, position, chosen)
+        name = BufferName(fresh_name(at.kernel, f"{at.place}_own"))
+        for begin, end in combinations(range(len(parts) + 1), 2):
+            chosen = tuple(sorted(n for part in parts[begin:end] for n in part))
+            if end - begin < len(parts):
+                for position in range(len(at.kernel.buffers) + 1):
+                    yield name, position, chosen
+
+
+def _uses(at: Declared) -> Iterator[tuple[int, bool, int]]:
+    """For each statement, the number of its first access of a buffer, whether it assigns the buffer, and how many
+    accesses of it there are."""
+    number = 0
+    for site in at.kernel.sites:
+        own = [a.buffer for a in site.statement.accesses].count(at.place)
+        yield number, site.statement.target.buffer == at.place and not site.statement.accumulation, own
+        number += own
 
 
 Renaming = Callable[[str, int], str]

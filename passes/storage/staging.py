@@ -10,26 +10,16 @@ from typing import ClassVar, TypeVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import (
-    Access,
-    Buffer,
-    Dim,
-    Guard,
-    Kernel,
-    Node,
-    Path,
-    Scope,
-    Statement,
-    format_path,
-)
-from dojoir.ir.places import numbers_inside, siblings, sites_inside
+from dojoir.ir.nodes import Access, Buffer, Dim, Guard, Kernel, Node, Scope, Statement
+from dojoir.ir.paths import next_sibling
+from dojoir.ir.places import sites_inside
 from dojoir.ir.rewriting.rewrite import map_accesses
+from dojoir.passes.base.about import AboutNode, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, further_inside
 from dojoir.passes.base.move import (
     BufferName,
     Move,
     Place,
-    Refusal,
     Rewrite,
     Undoing,
     Word,
@@ -56,7 +46,7 @@ from dojoir.passes.storage.boxes import (
 )
 from dojoir.passes.storage.temporaries import temporary
 from dojoir.passes.storage.used import Part, used_part
-from dojoir.proof.check import InstanceMap, Origin, identity
+from dojoir.proof.check import InstanceMap, identity
 from dojoir.proof.core.written import comes_and_goes, gives_itself
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
@@ -65,7 +55,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Stage(Move):
+class Stage(AboutNode):
     """Makes the node at `node` work on a copy of the part of a buffer that it touches. A new temporary, filled
     before the node where `direction` is `in` or `inout`, written back after it where it is `out` or `inout`.
 
@@ -103,27 +93,24 @@ class Stage(Move):
 
     name: ClassVar[str] = "stage"
     reach: ClassVar[Reach] = Reach.CHILDREN
-    node: Place
     buffer: BufferName
     copy: BufferName
     direction: Word
     only: tuple[int, ...] = ()
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path = kernel.path(self.node)
-        buffer = kernel.buffer(self.buffer)
+        at = self.found(kernel)
+        buffer, node, path, depth = kernel.buffer(self.buffer), at.node, at.path, at.depth
         if self.direction not in {"in", "out", "inout"}:
-            raise Refusal("unknown-direction", f"'{self.direction}' is no direction: in, out or inout", path)
+            raise at.refusal("unknown-direction", f"'{self.direction}' is no direction: in, out or inout")
         check_new_name(kernel, self.copy)
-        node = kernel.at(path)
-        depth = kernel.depth_of(path)
-        found = self._found(node, path)
+        found, numbers = self._found(at), range(len(buffer.dims))
         ranges = self._copied_of(inner_extents(buffer.name, node, depth))
-        bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
-        steps = [common_step(d, found, bases[d], depth) for d in range(len(buffer.dims))]
+        bases = [base_of(buffer.name, d, found, depth) for d in numbers]
+        steps = [common_step(d, found, bases[d], depth) for d in numbers]
         local = [redirected_access(a, self.copy, bases, steps) for a in found]
         origin = Affine.constant(0)
-        dims = tuple(Dim(reach_of(buffer.name, d, local, origin, ranges)) for d in range(len(buffer.dims)))
+        dims = tuple(Dim(reach_of(buffer.name, d, local, origin, ranges)) for d in numbers)
         staged = Buffer("tmp", self.copy, buffer.dtype, dims)
         renamed = self._redirected(node, bases, steps)
         boxes = list(copied(buffer, staged, bases, steps))
@@ -138,7 +125,7 @@ class Stage(Move):
             fill = copy_nest(buffer, staged, bases, steps, filled, depth, back=False)
             drain = copy_nest(buffer, staged, bases, steps, drained, depth, back=True)
             first, last = [fill] if self.direction != "out" else [], [drain] if self.direction != "in" else []
-            return kernel.replace_node(path, *first, renamed, *last).evolve(buffers=(*kernel.buffers, staged))
+            return at.replaced(*first, renamed, *last).evolve(buffers=(*kernel.buffers, staged))
 
         own = used()
         match buffer.role:
@@ -150,20 +137,22 @@ class Stage(Move):
                 after = copied_by(box, box)
                 if self.direction == "out" and own != box and not comes_and_goes(after, staged):
                     after = copied_by(own, own)  # nor is what the node does not give
-        return reversible(self, kernel, Rewrite(after, InstanceMap(tuple(self._origins(kernel)))))
+        origins, begin, end = identity(kernel).origins, at.number, at.numbers[-1] + 1
+        new = [(None,) if self.direction != way else () for way in ("out", "in")]
+        instances = InstanceMap((*origins[:begin], *new[0], *origins[begin:end], *new[1], *origins[end:]))
+        return reversible(self, kernel, Rewrite(after, instances))
 
-    def _found(self, node: Node, path: Path) -> list[Access]:
+    def _found(self, at: Here[Node]) -> list[Access]:
         """The accesses that are to work on the copy."""
-        every = accesses_to(node, {self.buffer})
+        every = accesses_to(at.node, {self.buffer})
         if not every:
-            raise Refusal("not-used", f"`{self.buffer}` is not used there", path)
+            raise at.refusal("not-used", f"`{self.buffer}` is not used there")
         if self.only and self.direction != "in":
-            raise Refusal(
-                "unknown-direction", f"the copy of some accesses goes in only, not {self.direction}", path
-            )
+            message = f"the copy of some accesses goes in only, not {self.direction}"
+            raise at.refusal("unknown-direction", message)
         if any(not 0 <= number < len(every) for number in self.only):
             message = f"`{self.buffer}` has {len(every)} accesses there, numbered from 0"
-            raise Refusal("not-used", message, path)
+            raise at.refusal("not-used", message)
         return self._copied_of(every)
 
     def _copied_of(self, every: list[_T]) -> list[_T]:
@@ -191,56 +180,39 @@ class Stage(Move):
         return self.reach
 
     def inverse(self, before: Kernel) -> Move:
-        path = before.path(self.node)
-        return Unstage(place_of(path if self.direction == "out" else (*path[:-1], path[-1] + 1)), self.copy)
-
-    def _origins(self, kernel: Kernel) -> Iterator[Origin | None]:
-        path = kernel.path(self.node)
-        inside = numbers_inside(kernel, path)
-        for k, origin in enumerate(identity(kernel).origins):
-            if k == inside[0] and self.direction != "out":
-                yield None
-            yield origin
-            if k == inside[-1] and self.direction != "in":
-                yield None
+        return Unstage(self.found(before).beside(int(self.direction != "out")), self.copy)
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         text = str(replace(self, node=Place("{}")))
         return further_inside(kernel, kernel.path(self.node), text)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, node in kernel.walk():
-            if not isinstance(node, Scope):
-                continue
-            sites = sites_inside(kernel, path)
-            for buffer in kernel.buffers:
-                reads = any(a.buffer == buffer.name for s in sites for a in s.statement.reads)
-                adds = any(
-                    s.statement.target.buffer == buffer.name and s.statement.accumulation is not None for s in sites
-                )
-                writes = any(s.statement.target.buffer == buffer.name for s in sites)
-                if buffer.dims and (reads or writes) and not any(d.collapsed for d in buffer.dims):
-                    given = not (reads or adds) or (writes and gives_itself(kernel, buffer, path))
-                    direction = "out" if given else "inout" if writes else "in"
-                    name = fresh_name(kernel, f"{buffer.name}_copy")
-                    yield cls(Place(format_path(path)), BufferName(buffer.name), BufferName(name), Word(direction))
+    def listed(cls, at: Here[Node]) -> Arguments:
+        """Of a scope, in the direction that its uses of the array ask for."""
+        statements = [site.statement for site in sites_inside(at.kernel, at.path)]
+        for buffer in at.kernel.buffers if isinstance(at.node, Scope) else ():
+            reads = any(a.buffer == buffer.name for s in statements for a in s.reads)
+            writers = [s for s in statements if s.target.buffer == buffer.name]
+            if buffer.dims and (reads or writers) and not any(d.collapsed for d in buffer.dims):
+                adds = any(s.accumulation is not None for s in writers)
+                given = not (reads or adds) or (writers and gives_itself(at.kernel, buffer, at.path))
+                direction = "out" if given else "inout" if writers else "in"
+                name = fresh_name(at.kernel, f"{buffer.name}_copy")
+                yield BufferName(buffer.name), BufferName(name), Word(direction)
 
     @classmethod
-    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def more(cls, at: Here[Node], machine: Machine) -> Arguments:
         """Of any array that is used there, in each direction: a statement may work on a copy as well."""
-        if isinstance(place, str):
-            return
-        sites = sites_inside(kernel, place)
-        for buffer in dict.fromkeys(access.buffer for site in sites for access in site.statement.accesses):
-            name = BufferName(fresh_name(kernel, f"{buffer}_copy"))
-            yield from (cls(place_of(place), BufferName(buffer), name, Word(d)) for d in ("in", "out", "inout"))
-            if sum(a.buffer == buffer for site in sites for a in site.statement.accesses) == 2:
-                yield from (cls(place_of(place), BufferName(buffer), name, Word("in"), (n,)) for n in (0, 1))
+        used = [access.buffer for site in sites_inside(at.kernel, at.path) for access in site.statement.accesses]
+        for buffer in dict.fromkeys(used):
+            names = BufferName(buffer), BufferName(fresh_name(at.kernel, f"{buffer}_copy"))
+            yield from ((*names, Word(direction)) for direction in ("in", "out", "inout"))
+            if used.count(buffer) == 2:
+                yield from ((*names, Word("in"), (number,)) for number in (0, 1))
 
 
 @dataclass(frozen=True)
-class Unstage(Undoing):
+class Unstage(Undoing, AboutNode):
     """Makes the node at `node` work on the array itself again, without the temporary `copy` and the copying before
     and after it. The inverse of `stage`.
 
@@ -269,57 +241,52 @@ class Unstage(Undoing):
     """
 
     name: ClassVar[str] = "unstage"
-    node: Place
     copy: BufferName
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        path = kernel.path(self.node)
-        copy = temporary(kernel, self.copy)
-        depth = kernel.depth_of(path)
-        around = siblings(kernel, path)
-        fill = _copying(around[path[-1] - 1 : path[-1]], copy.name, back=False)
-        drain = _copying(around[path[-1] + 1 : path[-1] + 2], copy.name, back=True)
+        at, copy = self.found(kernel), temporary(kernel, self.copy)
+        fill, drain = _copies(at, copy.name)
         outside = fill or drain
         if outside is None:
-            raise Refusal(
-                "not-staged", f"`{copy.name}` is not filled just before {self.node} or written back after", path
-            )
+            message = f"`{copy.name}` is not filled just before {self.node} or written back after"
+            raise at.refusal("not-staged", message)
         indices = [index for index in outside.indices if isinstance(index, Affine)]
-        steps = [index.coefficient(Iter(depth + d)) for d, index in enumerate(indices)]
-        bases = [i - Affine.iterator(depth + d) * s for d, (i, s) in enumerate(zip(indices, steps, strict=True))]
-        inner = any(d >= depth for base in bases for d in base.iterators)
+        own = [Affine.iterator(at.depth + d) for d in range(len(indices))]
+        steps = [index.coefficient(Iter(d)) for d, index in enumerate(indices, at.depth)]
+        bases = [index - i * step for index, i, step in zip(indices, own, steps, strict=True)]
+        inner = any(d >= at.depth for base in bases for d in base.iterators)
         if len(bases) != len(copy.dims) or inner or min(steps, default=1) < 1:
-            raise Refusal("not-staged", f"`{copy.name}` is not a plain part of `{outside.buffer}`", path)
-        node = map_accesses(around[path[-1]], partial(original_access, copy.name, outside.buffer, bases, steps))
-        only = _numbers(around[path[-1]], outside.buffer, copy.name)
-        place = (*path[:-1], path[-1] - (fill is not None))
-        earlier = kernel.replace_node(path, node)
-        if drain is not None:
-            earlier = earlier.replace_node((*path[:-1], path[-1] + 1))
-        if fill is not None:
-            earlier = earlier.replace_node(place)
+            raise at.refusal("not-staged", f"`{copy.name}` is not a plain part of `{outside.buffer}`")
+        node = map_accesses(at.node, partial(original_access, copy.name, outside.buffer, bases, steps))
+        only = _numbers(at.node, outside.buffer, copy.name)
+        before, after = fill is not None, drain is not None
+        place = next_sibling(at.path, -before)
+        earlier = kernel.replace_node(place, node, count=1 + before + after)
         if any(copy.name == access.buffer for site in earlier.sites for access in site.statement.accesses):
-            raise Refusal("still-used", f"`{copy.name}` is also used outside of {self.node} and its copying", path)
-        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != copy.name))
+            raise at.refusal("still-used", f"`{copy.name}` is also used outside of {self.node} and its copying")
         direction = Word("inout" if fill and drain else "in" if fill else "out")
-        return earlier, Stage(place_of(place), BufferName(outside.buffer), self.copy, direction, only)
+        move = Stage(place_of(place), BufferName(outside.buffer), self.copy, direction, only)
+        return earlier.without_buffers(copy.name), move
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        temporaries = [b.name for b in kernel.buffers if b.role == "tmp" and b.dims]
-        for path, node in kernel.walk():
-            around = siblings(kernel, path)
-            if len(around) > 1 and isinstance(node, Scope):
-                for name in temporaries:
-                    before = _copying(around[path[-1] - 1 : path[-1]], name, back=False)
-                    if before or _copying(around[path[-1] + 1 : path[-1] + 2], name, back=True):
-                        yield cls(place_of(path), BufferName(name))
+    def listed(cls, at: Here[Node]) -> Arguments:
+        for buffer in at.kernel.buffers if isinstance(at.node, Scope) else ():
+            if buffer.role == "tmp" and buffer.dims and any(_copies(at, buffer.name)):
+                yield (BufferName(buffer.name),)
 
 
 def _numbers(node: Node, buffer: str, copy: str) -> tuple[int, ...]:
     """The numbers of the accesses to a copy among those to it and to its buffer; none where all are to it."""
     names = [access.buffer for access in accesses_to(node, {buffer, copy})]
     return tuple(n for n, name in enumerate(names) if name == copy) if buffer in names else ()
+
+
+def _copies(at: Here[Node], copy: str) -> tuple[Access | None, Access | None]:
+    """The source of a copy that the node before one does and the target of a copy that the one after it does, if
+    these do nothing else."""
+    number, around = at.path[-1], at.siblings
+    before = _copying(around[max(number - 1, 0) : number], copy, back=False)
+    return before, _copying(around[number + 1 : number + 2], copy, back=True)
 
 
 def _copying(nodes: tuple[Node, ...], copy: str, back: bool) -> Access | None:

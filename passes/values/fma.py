@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import ClassVar
 
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Expr, Kernel, Op, Path, Statement
-from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, Undoing, Word, place_of
+from dojoir.ir.nodes import Expr, Kernel, Op, Statement
+from dojoir.passes.base.about import AboutStatement, Arguments, Here
+from dojoir.passes.base.move import Move, Rewrite, Undoing, Word
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.values.inlining import with_parts
-from dojoir.proof.check import identity
 from dojoir.support.frozen import dataclass
 from dojoir.types.fma import FORMS, form_of, fused, may_fuse, unfused
 
@@ -20,7 +20,7 @@ ACCUMULATE = "accumulate"
 
 
 @dataclass(frozen=True)
-class ToFma(Move):
+class ToFma(AboutStatement):
     """Makes one `fma`, which rounds once, of a product that is added: of `x += a * b` (then it is still an
     accumulation, its order as free as before), or of `a * b + c` and its like inside the expression.
 
@@ -52,54 +52,51 @@ class ToFma(Move):
 
     name: ClassVar[str] = "to_fma"
     reach: ClassVar[Reach] = Reach.PANE
-    statement: Place
     part: int
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, statement = _statement_at(kernel, self.statement)
+        at = self.found(kernel)
         if kernel.fp == "strict":
-            raise Refusal("needs-reassoc", "an fma rounds once, not twice, and the kernel is `fp strict`", path)
-        form, part = self._form(kernel, path, statement)
+            raise at.refusal("needs-reassoc", "an fma rounds once, not twice, and the kernel is `fp strict`")
+        form, part = self._form(at)
         if form == ACCUMULATE:
-            new = fused_accumulation(statement)
-        else:
-            new = _with_part(statement, self.part, fused(part, form), path)
-            if new.accumulation != statement.accumulation:
-                raise Refusal("accumulates", "this accumulates into the target: write it with += first", path)
-        return Rewrite(kernel.replace_node(path, new), identity(kernel))
+            return at.unmoved(fused_accumulation(at.node))
+        new = _with_part(at, self.part, fused(part, form))
+        if new.accumulation != at.node.accumulation:
+            raise at.refusal("accumulates", "this accumulates into the target: write it with += first")
+        return at.unmoved(new)
 
     def inverse(self, before: Kernel) -> Move:
-        path, statement = _statement_at(before, self.statement)
-        return FromFma(place_of(path), self.part, Word(self._form(before, path, statement)[0]))
+        at = self.found(before)
+        return FromFma(at.place, self.part, Word(self._form(at)[0]))
 
-    def _form(self, kernel: Kernel, path: Path, statement: Statement) -> tuple[str, Expr]:
+    def _form(self, at: Here[Statement]) -> tuple[str, Expr]:
         """How the sum is written, and the sum."""
-        buffers = {buffer.name: buffer for buffer in kernel.buffers}
-        if self.part == 0 and statement.op == "+=" and may_fuse(statement, buffers):
-            return ACCUMULATE, statement.value
-        found = list(parts(statement.value))
-        form = form_of(found[self.part], buffers) if 0 <= self.part < len(found) else None
-        if form is None:
-            raise Refusal(
-                "no-product", f"part {self.part} adds no product of its own float type, or there is none", path
-            )
-        return form, found[self.part]
+        found = list(parts(at.node.value))
+        for number, form in _sums(at):
+            if number == self.part:
+                return form, found[number]
+        message = f"part {self.part} adds no product of its own float type, or there is none"
+        raise at.refusal("no-product", message)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        if kernel.fp == "strict":
-            return
-        buffers = {buffer.name: buffer for buffer in kernel.buffers}
-        for site in kernel.sites:
-            if site.statement.op == "+=" and may_fuse(site.statement, buffers):
-                yield cls(place_of(site.path), 0)
-            for number, part in enumerate(parts(site.statement.value)):
-                if form_of(part, buffers) is not None:
-                    yield cls(place_of(site.path), number)
+    def listed(cls, at: Here[Statement]) -> Arguments:
+        return ((number,) for number, _ in _sums(at) if at.kernel.fp != "strict")
+
+
+def _sums(at: Here[Statement]) -> Iterator[tuple[int, str]]:
+    """The parts of the expression that add a product, by number, each with its form."""
+    buffers = {buffer.name: buffer for buffer in at.kernel.buffers}
+    if at.node.op == "+=" and may_fuse(at.node, buffers):
+        yield 0, ACCUMULATE
+    for number, part in enumerate(parts(at.node.value)):
+        form = form_of(part, buffers)
+        if form is not None:
+            yield number, form
 
 
 @dataclass(frozen=True)
-class FromFma(Undoing):
+class FromFma(Undoing, AboutStatement):
     """Writes an `fma` as a product that is rounded and then added. The inverse of `to_fma`.
 
     `part` is the number of the `fma` in the expression, and `form` says how the sum is written: `accumulate`
@@ -126,37 +123,30 @@ class FromFma(Undoing):
     """
 
     name: ClassVar[str] = "from_fma"
-    statement: Place
     part: int
     form: Word
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        path, statement = _statement_at(kernel, self.statement)
+        at = self.found(kernel)
         if self.form not in (ACCUMULATE, *FORMS):
             forms = ", ".join((ACCUMULATE, *FORMS))
-            raise Refusal("unknown-form", f"'{self.form}' is no form of a sum: {forms}", path)
-        found = list(parts(statement.value))
-        part = found[self.part] if 0 <= self.part < len(found) else None
+            raise at.refusal("unknown-form", f"'{self.form}' is no form of a sum: {forms}")
+        part = dict(enumerate(parts(at.node.value))).get(self.part)
         if not (isinstance(part, Op) and part.name == "fma"):
-            raise Refusal("no-fma", f"part {self.part} of the expression is no fma", path)
-        if self.form == ACCUMULATE:
-            if self.part != 0 or not statement.fused:
-                raise Refusal("no-accumulation", "the fma does not add to the target of the statement", path)
-            earlier = Statement(statement.target, "+=", statement.term)
+            raise at.refusal("no-fma", f"part {self.part} of the expression is no fma")
+        if self.form != ACCUMULATE:
+            earlier = _with_part(at, self.part, unfused(part, self.form))
+        elif self.part == 0 and at.node.fused:
+            earlier = Statement(at.node.target, "+=", at.node.term)
         else:
-            earlier = _with_part(statement, self.part, unfused(part, self.form), path)
-        return kernel.replace_node(path, earlier), ToFma(place_of(path), self.part)
+            raise at.refusal("no-accumulation", "the fma does not add to the target of the statement")
+        return at.replaced(earlier), ToFma(at.place, self.part)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        if kernel.fp == "strict":
-            return
-        for site in kernel.sites:
-            for number, part in enumerate(parts(site.statement.value)):
-                if isinstance(part, Op) and part.name == "fma":
-                    fused_here = number == 0 and site.statement.fused
-                    form = ACCUMULATE if fused_here else "product_first"
-                    yield cls(place_of(site.path), number, Word(form))
+    def listed(cls, at: Here[Statement]) -> Arguments:
+        for number, part in enumerate(parts(at.node.value)):
+            if isinstance(part, Op) and part.name == "fma" and at.kernel.fp != "strict":
+                yield number, Word(ACCUMULATE if number == 0 and at.node.fused else "product_first")
 
 
 def fused_accumulation(statement: Statement) -> Statement:
@@ -165,16 +155,8 @@ def fused_accumulation(statement: Statement) -> Statement:
     return Statement(statement.target, "=", Op("fma", (*statement.value.args, statement.target)))
 
 
-def _with_part(statement: Statement, number: int, part: Expr, path: Path) -> Statement:
-    return replace(statement, value=with_parts(statement.value, {number: part}, path))
-
-
-def _statement_at(kernel: Kernel, place: Place) -> tuple[Path, Statement]:
-    path = kernel.path(place)
-    node = kernel.at(path)
-    if not isinstance(node, Statement):
-        raise Refusal("not-a-statement", f"{place} is not a statement", path)
-    return path, node
+def _with_part(at: Here[Statement], number: int, part: Expr) -> Statement:
+    return replace(at.node, value=with_parts(at.node.value, {number: part}, at.path))
 
 
 MOVES = (ToFma, FromFma)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import ClassVar
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import affine_parts, parts
 from dojoir.ir.nodes import (
     Access,
-    Buffer,
     Cast,
-    Dim,
     Expr,
-    Guard,
     Kernel,
     Node,
     Op,
@@ -23,33 +19,19 @@ from dojoir.ir.nodes import (
     Site,
     Statement,
     substitute,
-    substitute_extent,
     substitute_iterators,
 )
-from dojoir.ir.paths import is_inside
-from dojoir.ir.places import numbers_inside
-from dojoir.passes.base.move import (
-    BufferName,
-    Move,
-    Place,
-    Refusal,
-    Rewrite,
-    Undoing,
-    check_new_name,
-    fresh_name,
-    place_of,
-    scope_at,
-)
+from dojoir.ir.paths import is_inside, next_sibling
+from dojoir.passes.base.about import AboutScope, AboutStatement
+from dojoir.passes.base.move import BufferName, Move, Place, Rewrite, Undoing, fresh_name, place_of
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
-from dojoir.passes.values.inlining import statement_at, with_parts
-from dojoir.passes.values.subexpressions import held_extent, part_of
-from dojoir.proof.check import InstanceMap, Substitution, identity
+from dojoir.passes.values.subexpressions import computed_before, last_users, reads_of, taken_out
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Hoist(Move):
+class Hoist(AboutScope):
     """Computes a part of the expression in the statement at `statement`, which is inside of the scope at `scope`,
     just before that scope, into a new temporary, called `buffer`: once, and not in each iteration.
 
@@ -85,53 +67,33 @@ class Hoist(Move):
 
     name: ClassVar[str] = "hoist"
     reach: ClassVar[Reach] = Reach.CHILDREN
-    scope: Place
     statement: Place
     part: int
     buffer: BufferName
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, _ = scope_at(kernel, self.scope)
-        number, site = statement_at(kernel, self.statement)
-        if not is_inside(site.path, path):
-            raise Refusal("not-inside", f"{self.statement} is not inside of the scope at {self.scope}", site.path)
-        check_new_name(kernel, self.buffer)
-        value = site.statement.value
-        part, dtype = part_of(kernel, site, self.part)
-        needed = _needed(part, site, kernel.depth_of(path))
-        there = tuple(map(Affine.iterator, needed))
-        here = tuple(map(Affine.iterator, range(len(needed))))
-        moved = substitute_iterators(dict(zip(needed, here, strict=True)))
-        node: Node = substitute(Statement(Access(self.buffer, there), "=", part), moved)
-        for depth in reversed(needed[kernel.depth_of(path) :]):
-            node = Scope(substitute_extent(site.scopes[depth].extent, moved), (node,))
-        user = replace(site.statement, value=with_parts(value, {self.part: Access(self.buffer, there)}, site.path))
-        after = kernel.replace_node(site.path, user)
-        after = after.replace_node(path, node, after.at(path))
-        first = numbers_inside(kernel, path)[0]
-        origins = identity(kernel).origins
-        before = [a for p in list(parts(value))[: self.part] if isinstance(p, Access) for a in p.accesses()]
-        step = Substitution(number + 1, len(before), first, there)
-        dims = tuple(Dim(held_extent(kernel, site, depth)) for depth in needed)
-        new = Buffer("tmp", self.buffer, dtype, dims)
-        return Rewrite(
-            after.evolve(buffers=(*kernel.buffers, new)),
-            InstanceMap((*origins[:first], None, *origins[first:]), extracted=(step,)),
-        )
+        around, at = self.found(kernel), AboutStatement.named(kernel, self.statement)
+        if not is_inside(at.path, around.path):
+            message = f"{self.statement} is not inside of the scope at {self.scope}"
+            raise at.refusal("not-inside", message)
+        part = dict(enumerate(parts(at.node.value))).get(self.part)
+        needed = [] if part is None else _needed(part, at.site, around.depth)
+        return computed_before(at, around.path, needed, self.part, self.buffer)
 
     def inverse(self, before: Kernel) -> Move:
-        path, inner = before.path(self.scope), before.path(self.statement)
-        return Unhoist(place_of((*path[:-1], path[-1] + 1, *inner[len(path) :])), self.buffer)
+        around = self.found(before)
+        inside = before.path(self.statement)[len(around.path) :]
+        return Unhoist(place_of((*next_sibling(around.path), *inside)), self.buffer)
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         """Out of each scope around that the part does not depend on."""
         name = BufferName(fresh_name(kernel, "part"))
         for site in kernel.sites:
-            scopes = [(path, depth) for path, depth in _around(kernel, site.path)]
+            around = list(_around(kernel, site.path))
             for number, part in enumerate(parts(site.statement.value)):
                 if isinstance(part, Op | Cast | Access) and not (isinstance(part, Op) and part.name == "when"):
-                    for path, depth in scopes:
+                    for path, depth in around:
                         needed = _needed(part, site, depth)
                         copies = len(needed) > depth
                         if depth not in needed and (copies or not isinstance(part, Access)):
@@ -139,7 +101,7 @@ class Hoist(Move):
 
 
 @dataclass(frozen=True)
-class Unhoist(Undoing):
+class Unhoist(Undoing, AboutStatement):
     """Takes out the temporary `buffer`, the last one declared, which is computed before a scope around the
     statement at `statement`, for a single read there: the expression takes the place of the read. The inverse of
     `hoist`.
@@ -168,43 +130,34 @@ class Unhoist(Undoing):
     """
 
     name: ClassVar[str] = "unhoist"
-    statement: Place
     buffer: BufferName
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        _, site = statement_at(kernel, self.statement)
-        gone = temporary(kernel, self.buffer)
-        around = _hoisted_before(kernel, site.path, gone.name)
-        inside = list(parts(site.statement.value))
-        reads = [n for n, part in enumerate(inside) if isinstance(part, Access) and part.buffer == gone.name]
+        at, gone = self.found(kernel), temporary(kernel, self.buffer).name
+        around, reads = _hoisted_before(kernel, at.path, gone), reads_of(at, gone)
         if around is None or len(reads) != 1:
-            message = f"a nest before a scope around must assign `{gone.name}`, and this one read it once"
-            raise Refusal("another-form", message, site.path)
+            message = f"a nest before a scope around must assign `{gone}`, and this one read it once"
+            raise at.refusal("another-form", message)
         path, writer = around
-        read = inside[reads[0]]
+        read = list(parts(at.node.value))[reads[0]]
         assert isinstance(read, Access)
         indices = {d: index for d, index in enumerate(read.indices) if isinstance(index, Affine)}
         copy = substitute(writer, substitute_iterators(indices))
         assert isinstance(copy, Statement)
-        if any(d >= len(site.scopes) for affine in affine_parts(copy.value) for d in affine.iterators):
-            message = f"what is assigned to `{gone.name}` depends on scopes that are not around its read"
-            raise Refusal("another-form", message, site.path)
-        value = with_parts(site.statement.value, {reads[0]: copy.value}, site.path)
-        earlier = kernel.replace_node(site.path, replace(site.statement, value=value))
-        place = (*path[:-1], path[-1] - 1)
-        earlier = earlier.replace_node(place)
-        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != gone.name))
-        statement = (*place, *site.path[len(path) :])
-        return earlier, Hoist(place_of(place), place_of(statement), reads[0], self.buffer)
+        if any(d >= at.depth for affine in affine_parts(copy.value) for d in affine.iterators):
+            message = f"what is assigned to `{gone}` depends on scopes that are not around its read"
+            raise at.refusal("another-form", message)
+        place = next_sibling(path, -1)
+        earlier = taken_out(at, reads[0], copy.value, place, gone)
+        statement = place_of((*place, *at.path[len(path) :]))
+        return earlier, Hoist(place_of(place), statement, reads[0], self.buffer)
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        last = kernel.buffers[-1] if kernel.buffers else None
-        users = kernel.users.get(last.name, ()) if last is not None and last.role == "tmp" else ()
-        if last is not None and len(users) == 2:
-            site = kernel.sites[users[1]]
-            if _hoisted_before(kernel, site.path, last.name) is not None:
-                yield cls(place_of(site.path), BufferName(last.name))
+        for first, site in last_users(kernel):
+            name = first.statement.target.buffer
+            if _hoisted_before(kernel, site.path, name) is not None:
+                yield cls(place_of(site.path), BufferName(name))
 
 
 def _around(kernel: Kernel, path: Path) -> Iterator[tuple[Path, int]]:
@@ -237,12 +190,9 @@ def _hoisted_before(kernel: Kernel, path: Path, buffer: str) -> tuple[Path, Stat
 
 def _alone(node: Node) -> Statement | None:
     """The statement that is all that a nest of scopes runs; None where it does more, or under a condition."""
-    nodes: Sequence[Node] = (node,)
-    while len(nodes) == 1 and isinstance(nodes[0], Scope | Guard):
-        if isinstance(nodes[0], Guard):
-            return None
-        nodes = nodes[0].body
-    return nodes[0] if len(nodes) == 1 and isinstance(nodes[0], Statement) else None
+    while isinstance(node, Scope) and len(node.body) == 1:
+        node = node.body[0]
+    return node if isinstance(node, Statement) else None
 
 
 MOVES = (Hoist, Unhoist)

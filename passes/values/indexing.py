@@ -8,17 +8,16 @@ from typing import ClassVar
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, Extremum
 from dojoir.ir.expressions import map_leaves
-from dojoir.ir.nodes import Access, Expr, Kernel, Path, Site, Statement
-from dojoir.passes.base.move import Formula, Move, Place, Refusal, Rewrite, place_of
+from dojoir.ir.nodes import Access, Expr, Kernel, Site, Statement
+from dojoir.passes.base.about import AboutStatement, Arguments, Here
+from dojoir.passes.base.move import Formula, Move, Rewrite
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.values.inlining import statement_at
-from dojoir.proof.check import identity
 from dojoir.sets.ranges import without_divisions
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class SetIndex(Move):
+class SetIndex(AboutStatement):
     """Writes index `number` of a statement as `index`, counted from 0 in the order of the text, the target first.
     Legal where it gives the same element in every iteration. Where what is around decides a `min`, a `max`, a
     division or a remainder, as it does of clamped indices in the iterations that `cut` parts from the borders. The
@@ -47,48 +46,39 @@ class SetIndex(Move):
 
     name: ClassVar[str] = "set_index"
     reach: ClassVar[Reach] = Reach.PANE
-    statement: Place
     number: int
     index: Formula
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        site, old = self._old(kernel)
-        index = self.index.index(kernel, len(site.scopes))
+        at = self.found(kernel)
+        old, index = self._old(at), self.index.index(kernel, at.depth)
         if index == old:
-            raise Refusal("no-change", f"index {self.number} is written so already", site.path)
-        changed = _with_index(site.statement, self.number, index)
-        return Rewrite(kernel.replace_node(site.path, changed), identity(kernel))
+            raise at.refusal("no-change", f"index {self.number} is written so already")
+        return at.unmoved(_mapped(at.node, lambda number, now: index if number == self.number else now))
 
     def inverse(self, before: Kernel) -> Move:
-        site, old = self._old(before)
-        return SetIndex(place_of(site.path), self.number, Formula(str(old)))
+        at = self.found(before)
+        return SetIndex(at.place, self.number, Formula(str(self._old(at))))
 
-    def _old(self, kernel: Kernel) -> tuple[Site, Affine]:
-        """The statement, and the index as it is."""
-        _, site = statement_at(kernel, self.statement)
-        found = indices_of(site.statement)
+    def _old(self, at: Here[Statement]) -> Affine:
+        """The index as it is."""
+        found = indices_of(at.node)
         if not 0 <= self.number < len(found):
             message = f"the statement has {len(found)} indices in sizes and iterators, counted from 0"
-            raise Refusal("no-index", message, site.path)
-        return site, found[self.number]
+            raise at.refusal("no-index", message)
+        return found[self.number]
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+    def listed(cls, at: Here[Statement]) -> Arguments:
         """Each index with a `min` or a `max` as it is without those that the scopes around are seen to decide."""
-        for site in kernel.sites:
-            for number, index in settled(site):
-                yield cls(place_of(site.path), number, Formula(str(index)))
+        return ((number, Formula(str(index))) for number, index in settled(at.site))
 
     @classmethod
-    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def more(cls, at: Here[Statement], machine: Machine) -> Arguments:
         """The same of divisions and remainders, and each of a `min` or a `max` by itself."""
-        for site in kernel.sites:
-            if site.path == place:
-                for number, index in settled(site, divided=True):
-                    yield cls(place_of(site.path), number, Formula(str(index)))
-                for number, index in enumerate(indices_of(site.statement)):
-                    for one in choices(index):
-                        yield cls(place_of(site.path), number, Formula(str(one)))
+        yield from ((number, Formula(str(index))) for number, index in settled(at.site, divided=True))
+        for number, index in enumerate(indices_of(at.node)):
+            yield from ((number, Formula(str(one))) for one in choices(index))
 
 
 def choices(index: Affine) -> Iterator[Affine]:
@@ -118,10 +108,6 @@ def indices_of(statement: Statement) -> list[Affine]:
 
     _mapped(statement, note)
     return found
-
-
-def _with_index(statement: Statement, number: int, index: Affine) -> Statement:
-    return _mapped(statement, lambda n, old: index if n == number else old)
 
 
 def _mapped(statement: Statement, new: Callable[[int, Affine], Affine]) -> Statement:

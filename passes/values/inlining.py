@@ -21,14 +21,14 @@ from dojoir.ir.nodes import (
     Site,
     Statement,
     expr_accesses,
-    format_path,
     make_op,
     substitute_access,
     substitute_iterators,
 )
 from dojoir.ir.rewriting.rewrite import replace_read
 from dojoir.ir.text import format_access
-from dojoir.passes.base.move import BufferName, Formula, Move, Place, Refusal, Rewrite, Undoing, place_of
+from dojoir.passes.base.about import AboutStatement, Arguments, Here
+from dojoir.passes.base.move import BufferName, Formula, Move, Refusal, Rewrite, Undoing, place_of
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import InstanceMap, Substitution, identity
@@ -37,7 +37,7 @@ from dojoir.types.elaborate import definition_value
 
 
 @dataclass(frozen=True)
-class Inline(Move):
+class Inline(AboutStatement):
     """Replaces, in the statement at `statement`, every read of a temporary by the expression that was assigned.
 
     Legal where each read gets its value from that one assignment, and what the expression reads is unchanged in
@@ -69,73 +69,63 @@ class Inline(Move):
 
     name: ClassVar[str] = "inline"
     reach: ClassVar[Reach] = Reach.PANE
-    statement: Place
     buffer: BufferName
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path = kernel.path(self.statement)
-        number, site = statement_at(kernel, self.statement)
-        buffer = temporary(kernel, self.buffer)
-        writers = [(k, s) for k, s in enumerate(kernel.sites) if s.statement.target.buffer == buffer.name]
+        at, name = self.found(kernel), temporary(kernel, self.buffer).name
+        writers = [(k, s) for k, s in enumerate(kernel.sites) if s.statement.target.buffer == name]
         if len(writers) != 1 or writers[0][1].statement.accumulation is not None:
-            raise Refusal("several-values", f"`{buffer.name}` is not written by one plain assignment alone", path)
-        definition, writer = writers[0]
+            raise at.refusal("several-values", f"`{name}` is not written by one plain assignment alone")
+        ((definition, writer),) = writers
+        declared = {b.name: b for b in kernel.buffers}
         steps: list[Substitution] = []
-        value = site.statement.value
+        value = at.node.value
         while True:
             reads = list(expr_accesses(value))
-            found = next((n for n, a in enumerate(reads) if a.buffer == buffer.name), None)
+            found = next((n for n, a in enumerate(reads) if a.buffer == name), None)
             if found is None:
                 break
-            at = _solve(writer, reads[found])
-            if at is None:
-                raise Refusal(
-                    "no-instance", f"which iteration wrote the element of `{buffer.name}` is not plain", path
-                )
-            new = definition_value(writer.statement, at, {b.name: b for b in kernel.buffers})
-            if new is None or any(a.buffer == buffer.name for a in expr_accesses(new)):
+            iterators = _solve(writer, reads[found])
+            if iterators is None:
+                message = f"which iteration wrote the element of `{name}` is not plain"
+                raise at.refusal("no-instance", message)
+            new = definition_value(writer.statement, iterators, declared)
+            if new is None or any(a.buffer == name for a in expr_accesses(new)):
                 raise Refusal("weak-value", "the value has no type of its own; cast it first", writer.path)
             replaced = replace_read(value, found, new)
             if replaced == value:
-                raise Refusal("index-value", f"`{buffer.name}` is read as an index", path)
-            steps.append(Substitution(number, found, definition, at))
+                raise at.refusal("index-value", f"`{name}` is read as an index")
+            steps.append(Substitution(at.number, found, definition, iterators))
             value = replaced
         if not steps:
-            raise Refusal("not-read", f"the statement does not read `{buffer.name}`", path)
-        after = kernel.replace_node(path, replace(site.statement, value=value))
-        return Rewrite(after, InstanceMap(identity(kernel).origins, inlined=tuple(steps)))
+            raise at.refusal("not-read", f"the statement does not read `{name}`")
+        instances = InstanceMap(identity(kernel).origins, inlined=tuple(steps))
+        return Rewrite(at.replaced(replace(at.node, value=value)), instances)
 
     def inverse(self, before: Kernel) -> Move:
-        number, site = statement_at(before, self.statement)
+        at = self.found(before)
         step = self.rewrite(before).instances.inlined[0]
         definition = before.sites[step.definition].statement
         value = definition_value(definition, step.iterators, {b.name: b for b in before.buffers})
-        assert number == step.site
         assert value is not None
         length = len(list(parts(value)))
-        positions: list[int] = []
-        reads: list[Formula] = []
+        found: dict[int, Formula] = {}
         position = 0
-        for part in parts(site.statement.value):
-            if isinstance(part, Access) and part.buffer == self.buffer:
-                positions.append(position)
-                reads.append(Formula(format_access(part)))
-                position += length
-            else:
-                position += 1
-        return Extract(place_of(site.path), tuple(positions), tuple(reads))
+        for part in parts(at.node.value):
+            is_read = isinstance(part, Access) and part.buffer == self.buffer
+            if isinstance(part, Access) and is_read:
+                found[position] = Formula(format_access(part))
+            position += length if is_read else 1
+        return Extract(at.place, tuple(found), tuple(found.values()))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for site in kernel.sites:
-            names = dict.fromkeys(a.buffer for a in site.statement.reads)
-            for name in names:
-                if kernel.buffer(name).role == "tmp":
-                    yield cls(Place(format_path(site.path)), BufferName(name))
+    def listed(cls, at: Here[Statement]) -> Arguments:
+        names = dict.fromkeys(a.buffer for a in at.node.reads)
+        return ((BufferName(name),) for name in names if at.kernel.buffer(name).role == "tmp")
 
 
 @dataclass(frozen=True)
-class Extract(Undoing):
+class Extract(Undoing, AboutStatement):
     """Replaces, in the statement at `statement`, parts of the expression by reads of a temporary that has their
     value. The inverse of `inline`.
 
@@ -166,20 +156,18 @@ class Extract(Undoing):
     """
 
     name: ClassVar[str] = "extract"
-    statement: Place
     parts: tuple[int, ...]
     reads: tuple[Formula, ...]
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        _, site = statement_at(kernel, self.statement)
+        at = self.found(kernel)
         if len(self.parts) != len(self.reads) or len(set(self.parts)) != len(self.parts) or not self.parts:
-            raise Refusal("bad-extract", "extract takes one read for each part: extract(1.0, 1, t[{0}])", site.path)
-        reads = [temporary_element(read, kernel, len(site.scopes)) for read in self.reads]
+            raise at.refusal("bad-extract", "extract takes one read for each part: extract(1.0, 1, t[{0}])")
+        reads = [temporary_element(read, kernel, at.depth) for read in self.reads]
         if len({read.buffer for read in reads}) > 1:
-            raise Refusal("several-buffers", "all parts must be read from one temporary", site.path)
-        value = with_parts(site.statement.value, dict(zip(self.parts, reads, strict=True)), site.path)
-        earlier = kernel.replace_node(site.path, replace(site.statement, value=value))
-        return earlier, Inline(place_of(site.path), BufferName(reads[0].buffer))
+            raise at.refusal("several-buffers", "all parts must be read from one temporary")
+        value = with_parts(at.node.value, dict(zip(self.parts, reads, strict=True)), at.path)
+        return at.replaced(replace(at.node, value=value)), Inline(at.place, BufferName(reads[0].buffer))
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
@@ -271,14 +259,6 @@ def _matches_index(pattern: Affine | Access, index: Affine | Access, found: dict
                     found[depth] = index - pattern.offset
             return pattern.substitute(substitute_iterators(found)) == index
     return False
-
-
-def statement_at(kernel: Kernel, place: Place) -> tuple[int, Site]:
-    path = kernel.path(place)
-    for k, site in enumerate(kernel.sites):
-        if site.path == path:
-            return k, site
-    raise Refusal("not-a-statement", f"{place} is not a statement", path)
 
 
 def _solve(writer: Site, read: Access) -> tuple[Affine, ...] | None:

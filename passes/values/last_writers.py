@@ -16,12 +16,14 @@ from dojoir.ir.nodes import (
     Op,
     Path,
     Site,
+    Statement,
     affine_parts,
     substitute_access,
     substitute_iterators,
 )
-from dojoir.ir.paths import is_inside
+from dojoir.ir.paths import is_inside, next_sibling
 from dojoir.ir.places import siblings
+from dojoir.passes.base.about import AboutScope, AboutStatement, Arguments, Here
 from dojoir.passes.base.move import (
     BufferName,
     Move,
@@ -32,9 +34,7 @@ from dojoir.passes.base.move import (
     check_new_name,
     fresh_name,
     place_of,
-    scope_at,
 )
-from dojoir.passes.values.inlining import statement_at
 from dojoir.proof.certificate import InstanceMap, LastWriter
 from dojoir.proof.core.last_writer import KeptWriter
 from dojoir.sets.apart import apart
@@ -43,7 +43,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class KeepLastWriter(Move):
+class KeepLastWriter(AboutScope):
     """Makes the assignment at `statement`, at indices from data, store only what would stay: of the iterations of
     `scope` that assign one element, the last stores, and the others nothing. They are independent then, and may run
     on cores, in lanes and as threads, which store plainly.
@@ -85,34 +85,31 @@ class KeepLastWriter(Move):
     """
 
     name: ClassVar[str] = "keep_last_writer"
-    scope: Place
     statement: Place
     last: BufferName
     indices: tuple[BufferName, ...] = ()
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, _ = scope_at(kernel, self.scope)
-        number, site = statement_at(kernel, self.statement)
-        if not is_inside(site.path, path):
-            raise Refusal("not-nested", f"{self.statement} is not in the scope at {self.scope}", site.path)
-        names, statement = (self.last, *self.indices), site.statement
+        around, at = self.found(kernel), AboutStatement.named(kernel, self.statement)
+        if not is_inside(at.path, around.path):
+            raise at.refusal("not-nested", f"{self.statement} is not in the scope at {self.scope}")
+        names = (self.last, *self.indices)
         for name in names:
             check_new_name(kernel, name)
-        wanted = len(statement.scatters) if statement.condition is not None else 0
+        wanted = len(at.node.scatters) if at.node.condition is not None else 0
         if len(self.indices) != wanted or len({*names}) < len(names):
             message = f"{wanted} names for indices are needed here, apart from that of the temporary"
-            raise Refusal("bad-names", message, site.path)
-        depth = kernel.depth_of(path)
-        use = LastWriter(number, depth, _free(site, depth), self.last, self.indices)
-        found = next(KeptWriter(kernel, use).faults(), None)
-        if found is not None:
-            raise Refusal(*found, site.path)
-        return Rewrite(KeptWriter(kernel, use).rewritten(), InstanceMap((), rule=use))
+            raise at.refusal("bad-names", message)
+        use = LastWriter(at.number, around.depth, _free(at.site, around.depth), self.last, self.indices)
+        kept = KeptWriter(kernel, use)
+        for fault in kept.faults():
+            raise at.refusal(*fault)
+        return Rewrite(kept.rewritten(), InstanceMap((), rule=use))
 
     def inverse(self, before: Kernel) -> Move:
-        path, site = before.path(self.scope), statement_at(before, self.statement)[1]
-        new = 2 + len(self.indices)
-        return DropLastWriter(place_of((*path[:-1], path[-1] + new, *site.path[len(path) :])))
+        around = self.found(before)
+        inside = before.path(self.statement)[len(around.path) :]
+        return DropLastWriter(place_of((*next_sibling(around.path, 2 + len(self.indices)), *inside)))
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
@@ -155,7 +152,7 @@ def _free(site: Site, depth: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class DropLastWriter(Undoing):
+class DropLastWriter(Undoing, AboutStatement):
     """Takes the comparison out of the assignment at `statement` that says which of its iterations is the last to
     assign an element: all of them assign it then, one after another. Removes what computes the last one, and the
     temporaries of that. The inverse of `keep_last_writer`.
@@ -185,45 +182,33 @@ class DropLastWriter(Undoing):
     """
 
     name: ClassVar[str] = "drop_last_writer"
-    statement: Place
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        _, site = statement_at(kernel, self.statement)
-        statement, target = site.statement, site.statement.target
+        at = self.found(kernel)
+        statement, target = at.node, at.node.target
         found = _compared(statement.condition)
-        if found is None or not 0 <= found[2] < len(site.scopes):
-            raise Refusal("another-form", "the condition does not end in a comparison with an iterator", site.path)
+        if found is None or not 0 <= found[2] < at.depth:
+            raise at.refusal("another-form", "the condition does not end in a comparison with an iterator")
         condition, last, depth = found
         names = [] if condition is None else [i.buffer for i in target.indices if isinstance(i, Access)]
-        path, new = site.scope_paths[depth], 2 + len(names)
+        path, new = at.site.scope_paths[depth], 2 + len(names)
         if path[-1] < new:
-            raise Refusal("another-form", f"{new} nests before the scope must compute `{last}`", site.path)
+            raise at.refusal("another-form", f"{new} nests before the scope must compute `{last}`")
         indices = tuple(
             _index(kernel, i, depth, path) if isinstance(i, Access) and names else i for i in target.indices
         )
         assert isinstance(statement.value, Op)
         plain = statement.value.args[1]
         value = plain if condition is None else Op("when", (condition, plain))
-        earlier = kernel.replace_node(
-            site.path, replace(statement, target=replace(target, indices=indices), value=value)
-        )
-        start = (*path[:-1], path[-1] - new)
-        for _ in range(new):
-            earlier = earlier.replace_node(start)
-        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name not in (last, *names)))
-        move = KeepLastWriter(
-            place_of(start),
-            place_of((*start, *site.path[len(path) :])),
-            BufferName(last),
-            tuple(map(BufferName, names)),
-        )
-        return earlier, move
+        earlier = at.replaced(replace(statement, target=replace(target, indices=indices), value=value))
+        start = next_sibling(path, -new)
+        earlier = earlier.replace_node(start, count=new).without_buffers(last, *names)
+        inside = place_of((*start, *at.path[len(path) :]))
+        return earlier, KeepLastWriter(place_of(start), inside, BufferName(last), tuple(map(BufferName, names)))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for site in kernel.sites:
-            if site.statement.scatters and _compared(site.statement.condition) is not None:
-                yield cls(place_of(site.path))
+    def listed(cls, at: Here[Statement]) -> Arguments:
+        return [()] if at.node.scatters and _compared(at.node.condition) is not None else []
 
 
 def _compared(condition: Expr | None) -> tuple[Expr | None, str, int] | None:

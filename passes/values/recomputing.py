@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import ClassVar
 
@@ -22,22 +22,20 @@ from dojoir.ir.nodes import (
     Statement,
     substitute,
 )
-from dojoir.ir.paths import is_inside
+from dojoir.ir.paths import is_inside, next_sibling
 from dojoir.ir.places import sites_inside
 from dojoir.ir.text import format_access, format_statement
+from dojoir.passes.base.about import AboutNode, Arguments, Here
 from dojoir.passes.base.move import (
     BufferName,
     Formula,
     Move,
-    Place,
     Refusal,
     Rewrite,
     Undoing,
     check_new_name,
     fresh_name,
-    place_of,
     reversible,
-    scopes,
 )
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.boxes import accesses_to, base_of, copied, inner_extents, reach_of, redirected, within
@@ -48,7 +46,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Recompute(Move):
+class Recompute(AboutNode):
     """Computes the part of a temporary that the node at `node` reads again, just before it, into a new temporary
     called `copy`, and makes the node read that. Less to store and carry through memory, for more to compute.
 
@@ -86,47 +84,41 @@ class Recompute(Move):
 
     name: ClassVar[str] = "recompute"
     reach: ClassVar[Reach] = Reach.PANE
-    node: Place
     buffer: BufferName
     copy: BufferName
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path = kernel.path(self.node)
-        buffer = temporary(kernel, self.buffer)
+        at, buffer = self.found(kernel), temporary(kernel, self.buffer)
         check_new_name(kernel, self.copy)
-        part, fresh, origins = _again(kernel, path, buffer, self.copy)
-        node = redirected(kernel.at(path), buffer.name, self.copy, part.bases)
-        after = kernel.replace_node(path, fresh, node).evolve(buffers=(*kernel.buffers, part.copy))
-        first = next(k for k, site in enumerate(kernel.sites) if is_inside(site.path, path))
+        part, fresh, origins = _again(at, buffer, self.copy)
+        node = redirected(at.node, buffer.name, self.copy, part.bases)
+        after = at.replaced(fresh, node).evolve(buffers=(*kernel.buffers, part.copy))
         stays = identity(kernel).origins
-        instances = InstanceMap((*stays[:first], *origins, *stays[first:]))
+        instances = InstanceMap((*stays[: at.number], *origins, *stays[at.number :]))
         return reversible(self, kernel, Rewrite(after, instances))
 
     def inverse(self, before: Kernel) -> Move:
-        path = before.path(self.node)
-        part = _part(before, path, before.buffer(self.buffer), self.copy)
-        own = (Affine.iterator(before.depth_of(path) + d) for d in range(len(part.bases)))
-        read = Access(self.buffer, tuple(base + i for base, i in zip(part.bases, own, strict=True)))
-        return Unrecompute(place_of((*path[:-1], path[-1] + 1)), self.copy, Formula(format_access(read)))
+        at = self.found(before)
+        bases = _part(at, before.buffer(self.buffer), self.copy).bases
+        read = Access(self.buffer, tuple(base + Affine.iterator(at.depth + d) for d, base in enumerate(bases)))
+        return Unrecompute(at.beside(), self.copy, Formula(format_access(read)))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        writers: dict[str, list[Path]] = {}
-        for site in kernel.sites:
-            writers.setdefault(site.statement.target.buffer, []).append(site.path)
-        for path, _ in scopes(kernel):
-            reads = {a.buffer for s in kernel.sites if is_inside(s.path, path) for a in s.statement.reads}
-            for buffer in kernel.buffers:
-                if buffer.role != "tmp" or buffer.name not in reads or not buffer.dims:
-                    continue
-                # Where the temporary is written in the scope around the node, it is written just for the node.
-                if all(writer[: len(path) - 1] != path[:-1] for writer in writers.get(buffer.name, [])):
-                    name = fresh_name(kernel, f"{buffer.name}_again")
-                    yield cls(place_of(path), BufferName(buffer.name), BufferName(name))
+    def listed(cls, at: Here[Node]) -> Arguments:
+        """Of a scope, unless the temporary is written in what is around it: then it is written just for that."""
+        if not isinstance(at.node, Scope):
+            return
+        around, sites = at.path[:-1], at.kernel.sites
+        reads = {a.buffer for s in sites if is_inside(s.path, at.path) for a in s.statement.reads}
+        beside = {s.statement.target.buffer for s in sites if is_inside(s.path, around)}
+        for buffer in at.kernel.buffers:
+            if buffer.role == "tmp" and buffer.dims and buffer.name in reads - beside:
+                name = fresh_name(at.kernel, f"{buffer.name}_again")
+                yield BufferName(buffer.name), BufferName(name)
 
 
 @dataclass(frozen=True)
-class Unrecompute(Undoing):
+class Unrecompute(Undoing, AboutNode):
     """Makes the node at `node` read a temporary again that has the values which the node before it computes into
     `copy`, and deletes that one. The inverse of `recompute`; none are listed.
 
@@ -161,31 +153,21 @@ class Unrecompute(Undoing):
     """
 
     name: ClassVar[str] = "unrecompute"
-    node: Place
     copy: BufferName
     read: Formula
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        path = kernel.path(self.node)
-        copy = temporary(kernel, self.copy)
-        if path[-1] == 0:
-            raise Refusal("not-recomputed", f"nothing before {self.node} computes `{copy.name}`", path)
-        depth = kernel.depth_of(path)
-        read = temporary_element(self.read, kernel, depth + len(copy.dims))
+        at, copy = self.found(kernel), temporary(kernel, self.copy)
+        if at.path[-1] == 0:
+            raise at.refusal("not-recomputed", f"nothing before {self.node} computes `{copy.name}`")
+        read = temporary_element(self.read, kernel, at.depth + len(copy.dims))
         if len(read.indices) != len(copy.dims):
-            raise Refusal("bad-read", f"`{copy.name}` and `{read.buffer}` have not as many dimensions", path)
-        bases = [
-            index - Affine.iterator(depth + d) for d, index in enumerate(read.indices) if isinstance(index, Affine)
-        ]
-        node = redirected(kernel.at(path), copy.name, read.buffer, [-base for base in bases])
-        place = (*path[:-1], path[-1] - 1)
-        earlier = kernel.replace_node(path, node).replace_node(place)
-        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != copy.name))
-        return earlier, Recompute(place_of(place), BufferName(read.buffer), self.copy)
-
-    @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        yield from ()
+            raise at.refusal("bad-read", f"`{copy.name}` and `{read.buffer}` have not as many dimensions")
+        plain = [index for index in read.indices if isinstance(index, Affine)]
+        bases = [Affine.iterator(at.depth + d) - index for d, index in enumerate(plain)]
+        node = redirected(at.node, copy.name, read.buffer, bases)
+        earlier = kernel.replace_node(next_sibling(at.path, -1), node, count=2).without_buffers(copy.name)
+        return earlier, Recompute(at.beside(-1), BufferName(read.buffer), self.copy)
 
 
 @dataclass(frozen=True)
@@ -198,43 +180,43 @@ class _Part:
     extents: list[Extent]
 
 
-def _part(kernel: Kernel, path: Path, buffer: Buffer, name: str) -> _Part:
+def _part(at: Here[Node], buffer: Buffer, name: str) -> _Part:
     """Raises Refusal where the part is not plain, or the node writes to the buffer too."""
-    depth = kernel.depth_of(path)
-    inside = sites_inside(kernel, path)
-    found = accesses_to(kernel.at(path), {buffer.name})
+    depth, numbers = at.depth, range(len(buffer.dims))
+    inside = sites_inside(at.kernel, at.path)
+    found = accesses_to(at.node, {buffer.name})
     if not any(a.buffer == buffer.name for site in inside for a in site.statement.reads):
-        raise Refusal("not-read", f"`{buffer.name}` is not read there", path)
+        raise at.refusal("not-read", f"`{buffer.name}` is not read there")
     writer = next((site for site in inside if site.statement.target.buffer == buffer.name), None)
     if writer is not None:
         raise Refusal("written-there", f"`{format_statement(writer.statement)}` is a part of it", writer.path)
-    ranges = inner_extents(buffer.name, kernel.at(path), depth)
-    bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
-    reach = [reach_of(buffer.name, d, found, bases[d], ranges, depth) for d in range(len(buffer.dims))]
+    ranges = inner_extents(buffer.name, at.node, depth)
+    bases = [base_of(buffer.name, d, found, depth) for d in numbers]
+    reach = [reach_of(buffer.name, d, found, bases[d], ranges, depth) for d in numbers]
     most = [
         its.extent - base if mine.iterators else mine
         for mine, its, base in zip(reach, buffer.dims, bases, strict=True)
     ]
     copy = Buffer("tmp", name, buffer.dtype, tuple(map(Dim, most)))
     filled = zip(reach, copied(buffer, copy, bases), strict=True)
-    return _Part(bases, copy, [within(kernel, path, Extent((mine,)), whole) for mine, (_, whole) in filled])
+    return _Part(bases, copy, [within(at.kernel, at.path, Extent((mine,)), whole) for mine, (_, whole) in filled])
 
 
-def _again(kernel: Kernel, path: Path, buffer: Buffer, name: str) -> tuple[_Part, Node, list[Origin]]:
+def _again(at: Here[Node], buffer: Buffer, name: str) -> tuple[_Part, Node, list[Origin]]:
     """The part of a buffer that a node reads, what computes it again, and what the statements of that stand for."""
-    part, depth = _part(kernel, path, buffer, name), kernel.depth_of(path)
-    own = [Affine.iterator(depth + d) for d in range(len(buffer.dims))]
+    part, kernel = _part(at, buffer, name), at.kernel
+    own = [Affine.iterator(at.depth + d) for d in range(len(buffer.dims))]
     element = [base + i for base, i in zip(part.bases, own, strict=True)]
     writers = {k: site for k, site in enumerate(kernel.sites) if site.statement.target.buffer == buffer.name}
     fixed = {site.path: _fixed(site, element) for site in writers.values()}
-    producer = _Producer({site.path: k for k, site in writers.items()}, fixed, path, Access(name, tuple(own)))
-    body = producer.again(kernel.body, (), (), depth + len(own))
+    producer = _Producer({site.path: k for k, site in writers.items()}, fixed, at.path, Access(name, tuple(own)))
+    body = producer.again(kernel.body, (), (), at.depth + len(own))
     if not body:
-        raise Refusal("not-written", f"nothing writes `{buffer.name}`", path)
+        raise at.refusal("not-written", f"nothing writes `{buffer.name}`")
     for extent in reversed(part.extents):
         body = (Scope(extent, body),)
     if len(body) > 1:
-        raise Refusal("several-values", f"`{buffer.name}` is one element, written by several statements", path)
+        raise at.refusal("several-values", f"`{buffer.name}` is one element, written by several statements")
     return part, body[0], producer.origins
 
 

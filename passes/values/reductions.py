@@ -26,27 +26,14 @@ from dojoir.ir.nodes import (
     format_path,
 )
 from dojoir.ir.operations import ACCUMULATIONS
-from dojoir.ir.paths import is_inside
-from dojoir.ir.places import siblings, sites_inside
+from dojoir.ir.paths import next_sibling
+from dojoir.ir.places import sites_inside
+from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, after_joins, further_inside
-from dojoir.passes.base.move import (
-    BufferName,
-    Formula,
-    Move,
-    Place,
-    Refusal,
-    Rewrite,
-    Undoing,
-    check_new_name,
-    fresh_name,
-    place_of,
-    scope_at,
-    scope_or_none,
-    scopes,
-)
+from dojoir.passes.base.move import BufferName, Formula, Move, Refusal, Rewrite, Undoing, check_new_name, fresh_name
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
-from dojoir.proof.check import InstanceMap, Origin, identity
+from dojoir.proof.check import InstanceMap, identity
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 from dojoir.types.identities import beginning
@@ -59,7 +46,7 @@ FEW = 1 << 16
 
 
 @dataclass(frozen=True)
-class SplitReduction(Move):
+class SplitReduction(AboutScope):
     """Accumulates what a scope adds to one element of `buffer`, or in each iteration to several, at indices of the
     scopes inside or from data (a scatter), into `factor` partial results, and those into the element after the
     scope. Iteration i uses partial result i % `factor`, in a new temporary called `copy`; where `factor` is the
@@ -97,96 +84,82 @@ class SplitReduction(Move):
 
     name: ClassVar[str] = "split_reduction"
     reach: ClassVar[Reach] = Reach.PANE
-    scope: Place
     buffer: BufferName
     copy: BufferName
     factor: Formula
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        depth = kernel.depth_of(path)
-        buffer = kernel.buffer(self.buffer)
-        factor = self.factor.affine(kernel, 0)
+        at, buffer = self.found(kernel), kernel.buffer(self.buffer)
+        factor, depth = self.factor.affine(kernel, 0), at.depth
         if factor.is_constant and factor.offset < 2:
-            raise Refusal("bad-factor", f"there must be at least 2 partial results, not {factor}", path)
-        own = Affine.iterator(depth)
-        used = _partial(own, factor, scope.extent)
+            raise at.refusal("bad-factor", f"there must be at least 2 partial results, not {factor}")
+        used = _partial(at.own, factor, at.node.extent)
         if used is None:
             message = f"give a number of partial results, or one for each iteration; {factor} is neither"
-            raise Refusal("bad-factor", message, path)
+            raise at.refusal("bad-factor", message)
         check_new_name(kernel, self.copy)
-        inside = [(k, site) for k, site in enumerate(kernel.sites) if is_inside(site.path, path)]
-        target, op = _reduction(buffer.name, [site for _, site in inside], depth)
+        target, op = _reduction(buffer.name, sites_inside(kernel, at.path), depth)
         begin = beginning(op, buffer.dtype)
         if begin is None:
-            raise Refusal("no-neutral", f"{buffer.dtype} has no value that {op} leaves alone", path)
+            raise at.refusal("no-neutral", f"{buffer.dtype} has no value that {op} leaves alone")
         scattered = _several(target, depth)
         partial = Access(self.copy, (used, *(target.indices[d] for d in scattered)))
-        body = tuple(_redirected(node, target, partial) for node in scope.body)
+        body = tuple(_redirected(node, target, partial) for node in at.node.body)
         extents = [factor, *(buffer.dims[d].extent for d in scattered)]
         part = Access(self.copy, tuple(Affine.iterator(depth + n) for n in range(len(extents))))
         whole = _with_indices(target, dict(zip(scattered, part.indices[1:], strict=True)))
         start = _nest(extents, Statement(part, "=", Const(begin)))
         end = _nest(extents, Statement(whole, op, part))
         new = Buffer("tmp", self.copy, buffer.dtype, tuple(map(Dim, extents)))
-        after = kernel.replace_node(path, start, replace(scope, body=body), end)
-        origins: list[Origin | None] = []
-        for k, origin in enumerate(identity(kernel).origins):
-            origins += [None, origin] if k == inside[0][0] else [origin]
-            origins += [None] if k == inside[-1][0] else []
-        return Rewrite(after.evolve(buffers=(*kernel.buffers, new)), InstanceMap(tuple(origins)))
+        after = at.replaced(start, replace(at.node, body=body), end).evolve(buffers=(*kernel.buffers, new))
+        origins, first, last = identity(kernel).origins, at.number, at.numbers[-1]
+        origins = (*origins[:first], None, *origins[first : last + 1], None, *origins[last + 1 :])
+        return Rewrite(after, InstanceMap(origins))
 
     def like(self, kernel: Kernel) -> Move:
         """With the first number that is listed, where both are fewer than the iterations may be: each iteration
         then has the partial result of a remainder, and how many there are counts for nothing."""
-        scope = scope_or_none(kernel, kernel.path(self.scope))
-        most = None if scope is None else scope.constant_bound
+        at = self.thing(kernel, kernel.path(self.scope))
+        most = None if at is None else at.node.constant_bound
         few = self.factor.text.isdecimal() and int(self.factor.text) < (FEW if most is None else min(most, FEW))
         first = Formula(str(FACTORS[0]))
         return replace(self, factor=first) if few and int(self.factor.text) >= FACTORS[0] else self
 
     def inverse(self, before: Kernel) -> Move:
-        path = before.path(self.scope)
-        return MergeReduction(place_of((*path[:-1], path[-1] + 1)), self.copy)
+        return MergeReduction(self.found(before).beside(), self.copy)
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         """Whole blocks of partial results, and what is left over by itself; or a scope inside."""
-        path, scope = scope_at(kernel, self.scope)
-        rest = f"{self.buffer}, {self.copy}, {self.factor}"
-        for bound in scope.extent.bounds[:1]:
+        at = self.found(kernel)
+        here, rest = format_path(at.path), f"{self.buffer}, {self.copy}, {self.factor}"
+        for bound in at.node.extent.bounds[:1]:
             if self.factor.text.isdecimal() and int(self.factor.text) > 1:
-                at = bound // int(self.factor.text) * int(self.factor.text)
-                yield Alternative((f"cut({format_path(path)}, {at})",), str(self))
+                end = bound // int(self.factor.text) * int(self.factor.text)
+                yield Alternative((f"cut({here}, {end})",), str(self))
         if verdict.code == "bad-factor":
-            yield Alternative((), f"split_reduction({format_path(path)}, {self.buffer}, {self.copy}, {FACTORS[1]})")
-        yield from further_inside(kernel, path, f"split_reduction({{}}, {rest})")
+            yield Alternative((), f"split_reduction({here}, {self.buffer}, {self.copy}, {FACTORS[1]})")
+        yield from further_inside(kernel, at.path, f"split_reduction({{}}, {rest})")
         yield from after_joins(kernel, str(self))
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, _ in scopes(kernel):
-            yield from cls._at(kernel, path, [Formula(str(factor)) for factor in FACTORS])
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        return cls._by(at, FACTORS)
 
     @classmethod
-    def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
+    def numbered(cls, at: Here[Scope], numbers: Sequence[int]) -> Arguments:
         """So many partial results, for each element that the scope accumulates into."""
-        yield from cls._at(kernel, place, [Formula(str(n)) for n in numbers if n > 1])
+        return cls._by(at, [n for n in numbers if n > 1])
 
     @classmethod
-    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def more(cls, at: Here[Scope], machine: Machine) -> Arguments:
         """One for each iteration, and one more where there may be none."""
-        scope = scope_or_none(kernel, place)
-        bounds = scope.extent.bounds if scope is not None else ()
-        ways = [bound + more for bound in bounds if not bound.iterators for more in (0, 1)]
-        yield from cls._at(kernel, place, [Formula(str(way)) for way in ways])
+        return cls._by(at, [bound + n for bound in at.node.extent.bounds if not bound.iterators for n in (0, 1)])
 
     @classmethod
-    def _at(cls, kernel: Kernel, place: Path | str, factors: list[Formula]) -> Iterator[Move]:
-        if isinstance(place, str) or scope_or_none(kernel, place) is None:
-            return
-        for name in reduced_in(kernel, place):
-            copy = BufferName(fresh_name(kernel, f"{name}_part"))
-            yield from (cls(place_of(place), BufferName(name), copy, factor) for factor in factors)
+    def _by(cls, at: Here[Scope], factors: Sequence[object]) -> Arguments:
+        for name in reduced_in(at.kernel, at.path):
+            copy = BufferName(fresh_name(at.kernel, f"{name}_part"))
+            yield from ((BufferName(name), copy, Formula(str(factor))) for factor in factors)
 
 
 def reduced_in(kernel: Kernel, path: Path) -> list[str]:
@@ -202,7 +175,7 @@ def reduced_in(kernel: Kernel, path: Path) -> list[str]:
 
 
 @dataclass(frozen=True)
-class MergeReduction(Undoing):
+class MergeReduction(Undoing, AboutScope):
     """Accumulates into the element itself again what the scope at `scope` accumulates into partial results in
     `copy`. The inverse of `split_reduction`.
 
@@ -231,37 +204,30 @@ class MergeReduction(Undoing):
     """
 
     name: ClassVar[str] = "merge_reduction"
-    scope: Place
     copy: BufferName
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        path, scope = scope_at(kernel, self.scope)
-        copy = temporary(kernel, self.copy)
-        depth = kernel.depth_of(path)
-        whole = _combined(siblings(kernel, path)[path[-1] + 1 : path[-1] + 2], copy.name)
+        at, copy = self.found(kernel), temporary(kernel, self.copy)
+        whole = _combined(at, copy.name)
         factor = copy.dims[0].extent if copy.dims else None
-        used = _partial(Affine.iterator(depth), factor, scope.extent) if factor is not None else None
-        given = {s.statement.target for s in sites_inside(kernel, path) if s.statement.target.buffer == copy.name}
-        if whole is None or path[-1] == 0 or factor is None or used is None or len(given) != 1:
-            raise Refusal("no-partial-results", f"{self.scope} has no partial results in `{copy.name}`", path)
+        used = _partial(at.own, factor, at.node.extent) if factor is not None else None
+        inside = sites_inside(kernel, at.path)
+        given = {s.statement.target for s in inside if s.statement.target.buffer == copy.name}
+        if whole is None or at.path[-1] == 0 or factor is None or used is None or len(given) != 1:
+            raise at.refusal("no-partial-results", f"{self.scope} has no partial results in `{copy.name}`")
         (partial,) = given
-        numbers = {Affine.iterator(depth + n): n for n in range(1, len(copy.dims))}
+        numbers = {Affine.iterator(at.depth + n): n for n in range(1, len(copy.dims))}
         places = {d: numbers[i] for d, i in enumerate(whole.indices) if isinstance(i, Affine) and i in numbers}
         target = _with_indices(whole, {d: partial.indices[n] for d, n in places.items()})
-        body = tuple(_redirected(node, partial, target) for node in scope.body)
-        earlier = kernel.replace_node((*path[:-1], path[-1] + 1)).replace_node(path, replace(scope, body=body))
-        place = (*path[:-1], path[-1] - 1)
-        earlier = earlier.replace_node(place)
-        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != copy.name))
-        return earlier, SplitReduction(place_of(place), BufferName(target.buffer), self.copy, Formula(str(factor)))
+        body = tuple(_redirected(node, partial, target) for node in at.node.body)
+        earlier = kernel.replace_node(next_sibling(at.path, -1), replace(at.node, body=body), count=3)
+        move = SplitReduction(at.beside(-1), BufferName(target.buffer), self.copy, Formula(str(factor)))
+        return earlier.without_buffers(copy.name), move
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, _ in scopes(kernel):
-            following = siblings(kernel, path)[path[-1] + 1 : path[-1] + 2]
-            for buffer in kernel.buffers:
-                if path[-1] and buffer.role == "tmp" and _combined(following, buffer.name):
-                    yield cls(place_of(path), BufferName(buffer.name))
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        names = (buffer.name for buffer in at.kernel.buffers if buffer.role == "tmp" and at.path[-1])
+        return ((BufferName(name),) for name in names if _combined(at, name))
 
 
 def _partial(own: Affine, factor: Affine, extent: Extent) -> Affine | None:
@@ -271,8 +237,9 @@ def _partial(own: Affine, factor: Affine, extent: Extent) -> Affine | None:
     return own % factor.offset if factor.is_constant else None
 
 
-def _combined(nodes: tuple[Node, ...], copy: str) -> Access | None:
-    """The element into which a scope accumulates partial results, where it does that alone."""
+def _combined(at: Here[Scope], copy: str) -> Access | None:
+    """The element into which the node after a scope accumulates partial results, where it does that alone."""
+    nodes = at.siblings[at.path[-1] + 1 : at.path[-1] + 2]
     while len(nodes) == 1 and isinstance(nodes[0], Scope):
         nodes = nodes[0].body
     match nodes:

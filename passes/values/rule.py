@@ -12,11 +12,10 @@ from dojoir import rules
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import Kernel, Node, Path, Statement, affine_parts
 from dojoir.ir.places import siblings
+from dojoir.passes.base.about import AboutNode
 from dojoir.passes.base.move import (
     BufferName,
     Move,
-    Place,
-    Refusal,
     Rewrite,
     Undoing,
     Word,
@@ -27,12 +26,12 @@ from dojoir.passes.base.move import (
 )
 from dojoir.proof.certificate import InstanceMap
 from dojoir.proof.core.rule_use import rewritten
-from dojoir.rules.rule import Match, Rule, RuleUse, find
+from dojoir.rules.rule import Rule, RuleUse, find
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class UseRule(Move):
+class UseRule(AboutNode):
     """Replaces the nodes from `node` on, as many as a rule of algebra has on its left side, by its right side.
 
     The results are the same over the real numbers, and rounded otherwise. A rule of algebra is legal under
@@ -67,31 +66,28 @@ class UseRule(Move):
     """
 
     name: ClassVar[str] = "use_rule"
-    node: Place
     rule: Word
     temporaries: tuple[BufferName, ...] = ()
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path = kernel.path(self.node)
-        rule = rules.load(self.rule)
+        at, rule = self.found(kernel), rules.load(self.rule)
         if len(self.temporaries) != len(rule.fresh) or len(set(self.temporaries)) != len(self.temporaries):
             needs = ", ".join(rule.fresh) or "none"
-            raise Refusal("bad-names", f"{rule.name} takes a name for each of its temporaries: {needs}", path)
+            raise at.refusal("bad-names", f"{rule.name} takes a name for each of its temporaries: {needs}")
         for name in self.temporaries:
             check_new_name(kernel, name)
-        found = find(rule, rule.left, kernel, path)
+        found = find(rule, rule.left, kernel, at.path)
         if found is None:
-            raise Refusal("no-match", f"what begins at {self.node} is not the left side of {rule.name}", path)
+            raise at.refusal("no-match", f"what begins at {self.node} is not the left side of {rule.name}")
         match, labels = found
-        depth = kernel.depth_of(path)
         names = zip(rule.fresh, self.temporaries, strict=True)
-        new = tuple((name, rule.new_element(name, given, depth)) for name, given in names)
-        match = replace(match, elements=tuple(sorted((*match.elements, *new))))
-        done = Rewrite(*_both(kernel, rule, path, match, labels))
+        new = tuple((name, rule.new_element(name, given, at.depth)) for name, given in names)
+        use = RuleUse(rule.name, at.path, replace(match, elements=tuple(sorted((*match.elements, *new)))))
+        done = Rewrite(rewritten(kernel, rule, use, labels), InstanceMap((), rule=use))
         return reversible(self, kernel, done)
 
     def inverse(self, before: Kernel) -> Move:
-        return UndoRule(place_of(before.path(self.node)), self.rule)
+        return UndoRule(self.found(before).place, self.rule)
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
@@ -102,7 +98,7 @@ class UseRule(Move):
 
 
 @dataclass(frozen=True)
-class UndoRule(Undoing):
+class UndoRule(Undoing, AboutNode):
     """Replaces the nodes from `node` on, as many as a rule of algebra has on its right side, by its left side, and
     removes the temporaries of the rule. The inverse of `use_rule`.
 
@@ -131,23 +127,17 @@ class UndoRule(Undoing):
     """
 
     name: ClassVar[str] = "undo_rule"
-    node: Place
     rule: Word
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        path = kernel.path(self.node)
-        rule = rules.load(self.rule)
-        found = find(rule, rule.right, kernel, path)
+        at, rule = self.found(kernel), rules.load(self.rule)
+        found = find(rule, rule.right, kernel, at.path)
         if found is None:
-            raise Refusal("no-match", f"what begins at {self.node} is not the right side of {rule.name}", path)
+            raise at.refusal("no-match", f"what begins at {self.node} is not the right side of {rule.name}")
         match, labels = found
         names = tuple(match.element[name].buffer for name in rule.fresh)
-        earlier = kernel
-        for _ in rule.right.body[1:]:
-            earlier = earlier.replace_node((*path[:-1], path[-1] + 1))
-        earlier = earlier.replace_node(path, *match.nodes(rule.left, labels))
-        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name not in names))
-        return earlier, UseRule(place_of(path), self.rule, tuple(map(BufferName, names)))
+        earlier = at.replaced(*match.nodes(rule.left, labels), count=len(rule.right.body)).without_buffers(*names)
+        return earlier, UseRule(at.place, self.rule, tuple(map(BufferName, names)))
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
@@ -200,14 +190,6 @@ def _goes_on(kernel: Kernel, path: Path, node: Node) -> bool:
         and node.target in node.reads
         and not any(depth in affine.iterators for affine in affine_parts(node.target))
     )
-
-
-def _both(
-    kernel: Kernel, rule: Rule, path: Path, match: Match, labels: dict[str, str]
-) -> tuple[Kernel, InstanceMap]:
-    """The kernel after a use of a rule, and the instance map that says so."""
-    use = RuleUse(rule.name, path, match)
-    return rewritten(kernel, rule, use, labels), InstanceMap((), rule=use)
 
 
 MOVES = (UseRule, UndoRule)

@@ -16,18 +16,23 @@ from dojoir.ir.nodes import (
     Condition,
     Dim,
     Expr,
-    Guard,
     Kernel,
+    Node,
     Op,
     Path,
     Scope,
     Site,
     Statement,
+    substitute,
+    substitute_extent,
+    substitute_iterators,
 )
+from dojoir.ir.paths import next_sibling
+from dojoir.ir.places import numbers_inside
+from dojoir.passes.base.about import AboutStatement, Arguments, Here
 from dojoir.passes.base.move import (
     BufferName,
     Move,
-    Place,
     Refusal,
     Rewrite,
     Undoing,
@@ -37,7 +42,7 @@ from dojoir.passes.base.move import (
 )
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
-from dojoir.passes.values.inlining import statement_at, with_parts
+from dojoir.passes.values.inlining import with_parts
 from dojoir.proof.check import InstanceMap, Substitution, identity
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
@@ -45,7 +50,7 @@ from dojoir.types.elaborate import natural_type
 
 
 @dataclass(frozen=True)
-class ExtractSubexpression(Move):
+class ExtractSubexpression(AboutStatement):
     """Computes a part of the expression in the statement at `statement` by a statement of its own, just before it,
     into a new temporary, called `buffer`.
 
@@ -76,43 +81,27 @@ class ExtractSubexpression(Move):
 
     name: ClassVar[str] = "extract_subexpression"
     reach: ClassVar[Reach] = Reach.CHILDREN
-    statement: Place
     part: int
     buffer: BufferName
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        number, site = statement_at(kernel, self.statement)
-        check_new_name(kernel, self.buffer)
-        value = site.statement.value
-        part, dtype = part_of(kernel, site, self.part)
-        itself = tuple(map(Affine.iterator, range(len(site.scopes))))
-        dims = tuple(Dim(held_extent(kernel, site, depth)) for depth in range(len(site.scopes)))
-        read = Access(self.buffer, itself)
-        user = replace(site.statement, value=with_parts(value, {self.part: read}, site.path))
-        after = kernel.replace_node(site.path, Statement(read, "=", part), user)
-        origins = identity(kernel).origins
-        before = [a for p in list(parts(value))[: self.part] if isinstance(p, Access) for a in p.accesses()]
-        step = Substitution(number + 1, len(before), number, itself)
-        instances = InstanceMap((*origins[:number], None, *origins[number:]), extracted=(step,))
-        new = Buffer("tmp", self.buffer, dtype, dims)
-        return Rewrite(after.evolve(buffers=(*kernel.buffers, new)), instances)
+        at = self.found(kernel)
+        return computed_before(at, at.path, range(at.depth), self.part, self.buffer)
 
     def inverse(self, before: Kernel) -> Move:
-        path = before.path(self.statement)
-        return InlineSubexpression(place_of((*path[:-1], path[-1] + 1)), self.buffer)
+        return InlineSubexpression(self.found(before).beside(), self.buffer)
 
     @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        name = BufferName(fresh_name(kernel, "part"))
-        for site in kernel.sites:
-            for number, part in enumerate(parts(site.statement.value)):
-                whole = number == 0 and site.statement.accumulation is None
-                if isinstance(part, Op | Cast) and not whole and not (isinstance(part, Op) and part.name == "when"):
-                    yield cls(place_of(site.path), number, name)
+    def listed(cls, at: Here[Statement]) -> Arguments:
+        name = BufferName(fresh_name(at.kernel, "part"))
+        for number, part in enumerate(parts(at.node.value)):
+            whole = number == 0 and at.node.accumulation is None
+            if isinstance(part, Op | Cast) and not whole and not (isinstance(part, Op) and part.name == "when"):
+                yield number, name
 
 
 @dataclass(frozen=True)
-class InlineSubexpression(Undoing):
+class InlineSubexpression(Undoing, AboutStatement):
     """Takes out the temporary `buffer`, the last one declared, which the statement before the one at `statement`
     assigns for a single read there: the expression takes the place of the read. The inverse of
     `extract_subexpression`.
@@ -137,32 +126,72 @@ class InlineSubexpression(Undoing):
     """
 
     name: ClassVar[str] = "inline_subexpression"
-    statement: Place
     buffer: BufferName
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        _, site = statement_at(kernel, self.statement)
-        gone = temporary(kernel, self.buffer)
-        first = _before(kernel, site.path)
-        inside = list(parts(site.statement.value))
-        reads = [n for n, part in enumerate(inside) if isinstance(part, Access) and part.buffer == gone.name]
-        if first is None or first.target.buffer != gone.name or len(reads) != 1:
-            message = f"the statement before must assign `{gone.name}`, and this one read it once"
-            raise Refusal("another-form", message, site.path)
-        value = with_parts(site.statement.value, {reads[0]: first.value}, site.path)
-        path = (*site.path[:-1], site.path[-1] - 1)
-        earlier = kernel.replace_node(site.path, replace(site.statement, value=value)).replace_node(path)
-        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != gone.name))
+        at, gone = self.found(kernel), temporary(kernel, self.buffer).name
+        first, reads = _before(kernel, at.path), reads_of(at, gone)
+        if first is None or first.target.buffer != gone or len(reads) != 1:
+            message = f"the statement before must assign `{gone}`, and this one read it once"
+            raise at.refusal("another-form", message)
+        path = next_sibling(at.path, -1)
+        earlier = taken_out(at, reads[0], first.value, path, gone)
         return earlier, ExtractSubexpression(place_of(path), reads[0], self.buffer)
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        last = kernel.buffers[-1] if kernel.buffers else None
-        users = kernel.users.get(last.name, ()) if last is not None and last.role == "tmp" else ()
-        if last is not None and len(users) == 2:
-            first, site = (kernel.sites[k] for k in users)
-            if first.statement.target.buffer == last.name and _before(kernel, site.path) is first.statement:
-                yield cls(place_of(site.path), BufferName(last.name))
+        for first, site in last_users(kernel):
+            if _before(kernel, site.path) is first.statement:
+                yield cls(place_of(site.path), BufferName(first.statement.target.buffer))
+
+
+def computed_before(
+    at: Here[Statement], path: Path, needed: Sequence[int], number: int, name: BufferName
+) -> Rewrite:
+    """A part of the expression of a statement computed before the node at `path`, which is the statement or around
+    it, into a new temporary, once for the iterations of the scopes at the depths `needed`. Raises Refusal."""
+    kernel, site = at.kernel, at.site
+    check_new_name(kernel, name)
+    part, dtype = part_of(kernel, site, number)
+    there, here = (tuple(map(Affine.iterator, depths)) for depths in (needed, range(len(needed))))
+    moved = substitute_iterators(dict(zip(needed, here, strict=True)))
+    node: Node = substitute(Statement(Access(name, there), "=", part), moved)
+    for depth in reversed(needed[kernel.depth_of(path) :]):
+        node = Scope(substitute_extent(site.scopes[depth].extent, moved), (node,))
+    value = site.statement.value
+    user = replace(site.statement, value=with_parts(value, {number: Access(name, there)}, site.path))
+    after = at.replaced(user)
+    after = after.replace_node(path, node, after.at(path))
+    first, origins = numbers_inside(kernel, path)[0], identity(kernel).origins
+    before = [a for p in list(parts(value))[:number] if isinstance(p, Access) for a in p.accesses()]
+    step = Substitution(at.number + 1, len(before), first, there)
+    instances = InstanceMap((*origins[:first], None, *origins[first:]), extracted=(step,))
+    new = Buffer("tmp", name, dtype, tuple(Dim(held_extent(kernel, site, depth)) for depth in needed))
+    return Rewrite(after.evolve(buffers=(*kernel.buffers, new)), instances)
+
+
+def reads_of(at: Here[Statement], name: str) -> list[int]:
+    """The numbers of the parts of an expression that are reads of a buffer."""
+    inside = enumerate(parts(at.node.value))
+    return [number for number, part in inside if isinstance(part, Access) and part.buffer == name]
+
+
+def taken_out(at: Here[Statement], number: int, value: Expr, path: Path, name: str) -> Kernel:
+    """The kernel with a value in the place of a part of an expression, without the node at `path`, which computed
+    it, and without its temporary."""
+    new = with_parts(at.node.value, {number: value}, at.path)
+    return at.replaced(replace(at.node, value=new)).replace_node(path).without_buffers(name)
+
+
+def last_users(kernel: Kernel) -> Iterator[tuple[Site, Site]]:
+    """The two statements that touch the last buffer which is declared, where it is a temporary and they are two, of
+    which the first writes it."""
+    last = kernel.buffers[-1] if kernel.buffers else None
+    users = kernel.users.get(last.name, ()) if last is not None and last.role == "tmp" else ()
+    if last is not None and len(users) == 2:
+        first, second = (kernel.sites[k] for k in users)
+        if first.statement.target.buffer == last.name:
+            yield first, second
 
 
 def part_of(kernel: Kernel, site: Site, number: int) -> tuple[Expr, DType]:
@@ -209,8 +238,8 @@ def _before(kernel: Kernel, path: Path) -> Statement | None:
     """The statement just before a node, if one is there."""
     if path[-1] == 0:
         return None
-    node = kernel.at((*path[:-1], path[-1] - 1))
-    return None if isinstance(node, Scope | Guard) else node
+    node = kernel.at(next_sibling(path, -1))
+    return node if isinstance(node, Statement) else None
 
 
 MOVES = (ExtractSubexpression, InlineSubexpression)

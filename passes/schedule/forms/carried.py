@@ -17,7 +17,7 @@ from dojoir.passes.loops.peeling import Peel
 from dojoir.passes.loops.siblings import SwapSiblings
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.steps.spots import act, spot
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import ReuseDims
 from dojoir.passes.storage.staging import Stage
 
 

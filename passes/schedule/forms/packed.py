@@ -31,9 +31,8 @@ from dojoir.passes.schedule.forms.nests import known
 from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot
-from dojoir.passes.storage.dims import JoinDims
-from dojoir.passes.storage.dropping import AddDim, DropDim
-from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
+from dojoir.passes.storage.dims import AddDim, DropDim, JoinDims
+from dojoir.passes.storage.layout import MaterializeDims, ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.hoisting import Hoist
 

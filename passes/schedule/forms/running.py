@@ -26,9 +26,8 @@ from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.forms.carried import carry, recurs
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, move, spot
-from dojoir.passes.storage.dropping import DropDim
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.dims import DropDim
+from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.rule import UseRule
 from dojoir.passes.values.subexpressions import ExtractSubexpression

@@ -19,8 +19,8 @@ from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.steps.combinators import first, repeat, tried
 from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.spots import move
-from dojoir.passes.storage.dropping import uses_of
-from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.dims import uses_of
+from dojoir.passes.storage.layout import PlaceBuffer
 from dojoir.passes.storage.sharing import UnshareBuffer
 
 

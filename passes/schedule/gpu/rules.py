@@ -40,8 +40,7 @@ from dojoir.passes.schedule.gpu.tiles.squares import turn_squares
 from dojoir.passes.schedule.gpu.tiles.triangles import growing_rows
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, in_two, move, nested, spot, stand_alone
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import MaterializeDims
+from dojoir.passes.storage.layout import MaterializeDims, PlaceBuffer
 
 TILE = (8, 32)
 """Rows and columns of threads where a block has a part of a plane."""

@@ -23,8 +23,8 @@ from dojoir.passes.loops.siblings import SwapSiblings
 from dojoir.passes.schedule.steps.combinators import make
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
 from dojoir.passes.schedule.steps.versions import Exactly, split_in_place
-from dojoir.passes.storage.dropping import AddDim, DropDim, uses_of
-from dojoir.passes.storage.reuse import MaterializeDims, ReuseDims
+from dojoir.passes.storage.dims import AddDim, DropDim, uses_of
+from dojoir.passes.storage.layout import MaterializeDims, ReuseDims
 
 
 def version_for(trace: Trace, sizes: Mapping[str, int], here: Trace) -> None:

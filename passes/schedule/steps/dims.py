@@ -7,8 +7,8 @@ from dojoir.ir.nodes import Extent
 from dojoir.passes.base.move import Formula
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.steps.spots import act
-from dojoir.passes.storage.dropping import AddDim, uses_of
-from dojoir.passes.storage.reuse import MaterializeDims
+from dojoir.passes.storage.dims import AddDim, uses_of
+from dojoir.passes.storage.layout import MaterializeDims
 
 
 def add_dim(trace: Trace, name: str, depth: int, extent: Affine | Extent, at: int = 0) -> None:

@@ -10,8 +10,7 @@ from dojoir.ir.nodes import Kernel
 from dojoir.passes.base.move import BufferName, Word
 from dojoir.passes.schedule.facts.sizes import Sizes
 from dojoir.passes.schedule.steps.fit import Fit
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
 
 SCALAR_LIKE = 16
 """The most elements of a temporary that goes into registers."""

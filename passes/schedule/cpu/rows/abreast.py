@@ -30,8 +30,7 @@ from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
 from dojoir.passes.schedule.steps.versions import own_temporaries
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
 

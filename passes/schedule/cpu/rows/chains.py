@@ -21,8 +21,7 @@ from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
 from dojoir.passes.values.rule import UseRule
 from dojoir.passes.values.subexpressions import ExtractSubexpression, InlineSubexpression
 

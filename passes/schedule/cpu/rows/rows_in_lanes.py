@@ -24,7 +24,7 @@ from dojoir.passes.schedule.facts.strides import follows, sites_in
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, spot
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import ReuseDims
 from dojoir.passes.storage.sharing import UnshareBuffer
 
 LONG = frozenset({"div", "exp", "log", "exp2", "log2", "sqrt", "rsqrt", "tanh", "sigmoid", "pow"})

@@ -27,7 +27,7 @@ from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import Spot, act, in_two, spot
-from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.layout import PlaceBuffer
 
 BLOCK = 4096
 """How many elements of a row a core puts together at a time: what it has read is still in its first cache."""

@@ -24,8 +24,7 @@ from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, spot, stand_alone
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.layout import PlaceBuffer, ReorderDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.fma import ToFma
 from dojoir.support.frozen import dataclass

@@ -37,8 +37,7 @@ from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.fusing import fuse
 from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, move, spot, stand_alone
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.layout import PlaceBuffer, ReorderDims
 from dojoir.passes.storage.staging import Stage
 
 ASKED = 260

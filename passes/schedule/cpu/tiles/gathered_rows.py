@@ -23,7 +23,7 @@ from dojoir.passes.schedule.facts.strides import depends, step_of
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.passes.storage.dead import DeleteTemporary
-from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.layout import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.recomputing import Recompute
 from dojoir.support.frozen import dataclass

@@ -25,8 +25,7 @@ from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
 from dojoir.passes.schedule.forms.nests import known
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, spot, stand_alone
-from dojoir.passes.storage.reorder_dims import ReorderDims
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import ReorderDims, ReuseDims
 from dojoir.passes.values.hoisting import Hoist
 
 BLOCK = 128

@@ -22,7 +22,7 @@ from dojoir.passes.schedule.facts.strides import depends, sites_in
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.layout import ReorderDims
 from dojoir.types.quads import QUAD
 
 

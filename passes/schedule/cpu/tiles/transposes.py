@@ -11,7 +11,7 @@ from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.strides import sites_in, step_of
 from dojoir.passes.schedule.steps.spots import act, spot
-from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.layout import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 
 

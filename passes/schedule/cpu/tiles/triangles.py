@@ -24,7 +24,7 @@ from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import depends, step_of
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, spot
-from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.layout import ReorderDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
 

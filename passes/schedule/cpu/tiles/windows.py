@@ -30,7 +30,7 @@ from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.fusing import fuse
 from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, spot, stand_alone
-from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.layout import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
 

@@ -20,8 +20,7 @@ from dojoir.passes.schedule.forms.nests import known
 from dojoir.passes.schedule.gpu.sharing.threads import grid, shared_among
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, move, spot
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
 
 LARGEST = 64
 """The most elements of a block that one thread has."""

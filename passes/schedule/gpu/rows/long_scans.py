@@ -30,7 +30,7 @@ from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.spots import Spot, act, in_two, spot
 from dojoir.passes.schedule.steps.versions import AtMost, Multiple, split_versions
-from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.layout import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.rule import UseRule
 from dojoir.rules.operators import OPERATORS, SUM

@@ -26,8 +26,7 @@ from dojoir.passes.schedule.gpu.sharing.threads import known_extent
 from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, spot
 from dojoir.passes.schedule.steps.versions import AtMost, Multiple, split_versions
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
 from dojoir.passes.storage.staging import Stage
 
 FORMS = ((16384, 1024), (4096, 256))

@@ -22,8 +22,7 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
 from dojoir.passes.storage.staging import Stage
 
 MOST_UNROLLED = 64

@@ -20,9 +20,7 @@ from dojoir.passes.schedule.gpu.rows.rows import keep_row
 from dojoir.passes.schedule.gpu.sharing.copies import remove_around
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.pad_dims import PadDims
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReuseDims
 from dojoir.passes.storage.staging import Stage
 
 GROUPS = (16, 8, 32)

@@ -21,8 +21,7 @@ from dojoir.passes.schedule.forms.nests import known
 from dojoir.passes.schedule.gpu.sharing.private import keep_private
 from dojoir.passes.schedule.gpu.sharing.threads import THREADS, along, grid
 from dojoir.passes.schedule.steps.spots import act, nested, spot
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
 from dojoir.passes.values.reductions import SplitReduction
 
 COPY_BYTES = 16 << 10

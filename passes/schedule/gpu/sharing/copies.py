@@ -17,7 +17,7 @@ from dojoir.passes.loops.once import RemoveScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, nested
-from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.layout import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 
 MOST_TIMES = 32

@@ -10,9 +10,8 @@ from dojoir.ir.text import format_access, format_condition
 from dojoir.passes.base.move import Quoted
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.deletion import RestoreNode
-from dojoir.passes.loops.guards import AddGuard, RemoveGuard
+from dojoir.passes.loops.guards import AddGuard, ComputePadding, RemoveGuard
 from dojoir.passes.loops.joining import SplitScopes
-from dojoir.passes.loops.padding import ComputePadding
 from dojoir.passes.schedule.gpu.sharing.threads import known_extent
 from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, in_two
 from dojoir.sets.kernel_sets import sets_of

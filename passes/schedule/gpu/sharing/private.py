@@ -11,8 +11,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import act, move, spot
 from dojoir.passes.storage.dead import DeleteTemporary
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
 from dojoir.passes.values.inlining import Inline
 
 PRIVATE = 16

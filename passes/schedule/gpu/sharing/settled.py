@@ -13,8 +13,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import act, move, spot
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import MaterializeDims
+from dojoir.passes.storage.layout import MaterializeDims, PlaceBuffer
 
 THREADS = frozenset({*BLOCK, "lane"})
 

@@ -57,8 +57,7 @@ from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot, stand_al
 from dojoir.passes.schedule.steps.versions import Multiple, split_versions
 from dojoir.passes.storage.dead import DeleteTemporary
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.layout import PlaceBuffer, ReorderDims
 from dojoir.passes.storage.staging import Stage
 
 UNITS: Mapping[tuple[str, str], Unit] = {

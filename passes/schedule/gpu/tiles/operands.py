@@ -16,11 +16,8 @@ from dojoir.passes.schedule.gpu.sharing.padded import whole_nest, zeros_beside
 from dojoir.passes.schedule.gpu.tiles.products import spread_copy
 from dojoir.passes.schedule.steps.spots import Spot, act, nested
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.pad_dims import PadDims
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReorderDims, Swizzle
 from dojoir.passes.storage.staging import Stage
-from dojoir.passes.storage.swizzle import Swizzle
 
 ROWS, COLUMNS = 16, 8
 """The tile of the result of one instruction."""

@@ -30,9 +30,7 @@ from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fusing import fuse
 from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, nested, spot, stand_alone
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.pad_dims import PadDims
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReorderDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.types.quads import QUAD

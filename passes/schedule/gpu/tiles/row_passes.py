@@ -43,8 +43,8 @@ from dojoir.passes.schedule.gpu.sharing.copies import without_ones
 from dojoir.passes.schedule.gpu.tiles.operands import COLUMNS
 from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.spots import Spot, act, in_two, spot
-from dojoir.passes.storage.dropping import DropDim
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.dims import DropDim
+from dojoir.passes.storage.layout import ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.hoisting import Hoist
 from dojoir.passes.values.recomputing import Recompute

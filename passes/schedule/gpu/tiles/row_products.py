@@ -63,9 +63,7 @@ from dojoir.passes.schedule.gpu.tiles.row_passes import (
 )
 from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.pad_dims import PadDims
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
 

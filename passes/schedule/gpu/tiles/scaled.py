@@ -31,8 +31,7 @@ from dojoir.passes.schedule.gpu.tiles.products import GROUP, BlockTile, spread_t
 from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.spots import Spot, act, spot, stand_alone
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
 from dojoir.passes.storage.staging import Stage
 
 LONGEST = 64

@@ -17,8 +17,7 @@ from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.strides import sites_in, step_of
 from dojoir.passes.schedule.gpu.sharing.threads import every_so_many_rows
 from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, nested
-from dojoir.passes.storage.pad_dims import PadDims
-from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.layout import PadDims, PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 
 SIDE, AT_ONCE = 64, 8

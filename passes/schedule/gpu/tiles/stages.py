@@ -19,7 +19,7 @@ from dojoir.passes.loops.extents import SetExtent
 from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, in_two, spot
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import ReuseDims
 
 
 def stages(trace: Trace, loop: str, count: int) -> None:

@@ -33,9 +33,7 @@ from dojoir.passes.schedule.gpu.sharing.threads import every_so_many_rows, known
 from dojoir.passes.schedule.gpu.tiles.products import BlockTile, tile_blocks
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, in_two, move, nested, spot
-from dojoir.passes.storage.pad_dims import PadDims
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReuseDims
 from dojoir.support.frozen import dataclass
 
 ROWS = 64

@@ -23,10 +23,7 @@ from dojoir.passes.schedule.gpu.sharing.copies import without_ones
 from dojoir.passes.schedule.gpu.sharing.threads import known_extent
 from dojoir.passes.schedule.steps.spots import Spot, act, guard_body
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.pad_dims import PadDims
-from dojoir.passes.storage.placing import PlaceBuffer
-from dojoir.passes.storage.reorder_dims import ReorderDims
-from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReorderDims, ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
 

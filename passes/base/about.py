@@ -1,0 +1,327 @@
+"""The engine of moves: what a move is about, found or refused in one way, and the places of its family.
+
+A family derives from `AboutScope`, `AboutGuard`, `AboutStatement`, `AboutNode`, `AboutPair`, `AboutBuffer` or
+`AboutTemporary`. That is its first argument. `found(kernel)` gives it, with what rewrites do with it, and refuses
+what is something else. Where the family may be listed is then what it `listed`s for one such thing: the other
+arguments, once for each move; `numbered` and `more` are the same for `with_numbers` and the rest of `space`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from dojoir.backends.machine import Machine
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Buffer, Guard, Kernel, Node, Path, Replace, Scope, Site, Statement
+from dojoir.ir.paths import next_sibling
+from dojoir.ir.places import numbers_inside, siblings
+from dojoir.passes.base.move import (
+    BufferName,
+    Move,
+    Place,
+    Refusal,
+    Rewrite,
+    only_child,
+    place_of,
+    renamed_inside,
+    scope_at,
+    unhinted,
+)
+from dojoir.proof.check import identity
+from dojoir.support.frozen import dataclass
+
+Arguments = Iterable[tuple[Any, ...]]
+"""The arguments of some moves of a family after the first, which says what each is about."""
+
+N = TypeVar("N", bound=Node)
+
+
+class Here(NamedTuple, Generic[N]):
+    """A node that a move is about, in its kernel."""
+
+    kernel: Kernel
+    path: Path
+    node: N
+
+    @property
+    def place(self) -> Place:
+        """Its path, as an argument of a move."""
+        return place_of(self.path)
+
+    def beside(self, by: int = 1) -> Place:
+        """The place so many nodes after it, as an argument."""
+        return place_of(next_sibling(self.path, by))
+
+    @property
+    def depth(self) -> int:
+        """How many scopes are around it: of a scope, the depth of its iterator."""
+        return self.kernel.depth_of(self.path)
+
+    @property
+    def own(self) -> Affine:
+        """The iterator of a scope."""
+        return Affine.iterator(self.depth)
+
+    @property
+    def siblings(self) -> tuple[Node, ...]:
+        """The nodes of the scope or guard around it, itself among them."""
+        return siblings(self.kernel, self.path)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of its statements."""
+        return numbers_inside(self.kernel, self.path)
+
+    @property
+    def number(self) -> int:
+        """The number of its first statement."""
+        return self.numbers[0]
+
+    @property
+    def site(self) -> Site:
+        """A statement with what is around it."""
+        return self.kernel.sites[self.number]
+
+    def replaced(self, *new: Node, count: int = 1) -> Kernel:
+        """The kernel with other nodes in the place of it and those after it, `count` in all."""
+        return self.kernel.replace_node(self.path, *new, count=count)
+
+    def unmoved(self, *new: Node, count: int = 1) -> Rewrite:
+        """The same, where each statement is in its order what it was."""
+        return Rewrite(self.replaced(*new, count=count), identity(self.kernel))
+
+    def renamed(self, new: Replace, *nodes: Node) -> Rewrite:
+        """The same, where the iterators of the statements inside are what `new` gives in terms of the new ones."""
+        return Rewrite(self.replaced(*nodes), renamed_inside(self.kernel, self.path, new))
+
+    def changed(self, **new: Any) -> Rewrite:
+        """The kernel with some fields of the node changed, where each statement is in its order what it was."""
+        return self.unmoved(replace(self.node, **new))
+
+    @property
+    def only_child(self) -> Scope:
+        """The scope that is the only child of this one. Raises Refusal where there is none."""
+        return only_child(self.path, self.scope)
+
+    def unhinted(self, *nest: Scope) -> None:
+        """Raises Refusal where this scope or one of those inside has hints (`dojoir.passes.base.move.unhinted`)."""
+        unhinted(self.path, self.scope, *nest)
+
+    def unmarked(self, named: Place) -> None:
+        """Raises Refusal where this scope, as the move names it, has a mark."""
+        if self.scope.marks:
+            mark = self.scope.marks[-1]
+            raise self.refusal("marked", f"it is marked `{mark}`", f"unmark({named}, {mark})")
+
+    @property
+    def scope(self) -> Scope:
+        assert isinstance(self.node, Scope)
+        return self.node
+
+    def refusal(self, code: str, message: str, hint: str | None = None) -> Refusal:
+        """A refusal that is about it."""
+        return Refusal(code, message, self.path, hint)
+
+
+class Declared(NamedTuple):
+    """A buffer that a move is about, in its kernel."""
+
+    kernel: Kernel
+    buffer: Buffer
+
+    @property
+    def place(self) -> BufferName:
+        """Its name, as an argument of a move."""
+        return BufferName(self.buffer.name)
+
+    def replaced(self, buffer: Buffer) -> Rewrite:
+        """The kernel with another declaration of it, and nothing else changed."""
+        return Rewrite(self.kernel.replace_buffer(buffer), identity(self.kernel))
+
+
+T = TypeVar("T", bound="Here[Any] | Declared")
+
+
+class About(Move, Generic[T]):
+    """A move about one thing of a kernel, the first of its arguments."""
+
+    @classmethod
+    @abstractmethod
+    def things(cls, kernel: Kernel) -> Iterator[T]:
+        """All there are, in the order of the text."""
+
+    @classmethod
+    @abstractmethod
+    def thing(cls, kernel: Kernel, place: Path | str) -> T | None:
+        """The one at a path or of a name; None where something else is there."""
+
+    def found(self, kernel: Kernel) -> T:
+        """The one that the move names. Raises as `named`."""
+        return self.named(kernel, getattr(self, fields(self)[0].name))
+
+    @classmethod
+    def named(cls, kernel: Kernel, name: str) -> T:
+        """The one that an argument names. Raises Refusal where something else is there, ArgumentError where nothing
+        is."""
+        at = cls.located(kernel, name)
+        found = cls.thing(kernel, at)
+        if found is None:
+            raise cls.missed(kernel, name, at)
+        return found
+
+    @classmethod
+    def located(cls, kernel: Kernel, place: str) -> Path | str:
+        return kernel.path(place)
+
+    @classmethod
+    @abstractmethod
+    def missed(cls, kernel: Kernel, place: str, at: Path | str) -> Refusal:
+        """The refusal where something else is there."""
+
+    @classmethod
+    def listed(cls, at: T) -> Arguments:
+        """The arguments of the `candidates` here. Unless a family says more, none."""
+        return ()
+
+    @classmethod
+    def numbered(cls, at: T, numbers: Sequence[int]) -> Arguments:
+        """Those of the moves here `with_numbers`."""
+        return ()
+
+    @classmethod
+    def more(cls, at: T, machine: Machine) -> Arguments:
+        """Those of the rest of the `space` here."""
+        return ()
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for at in cls.things(kernel):
+            yield from cls._made(at, cls.listed(at))
+
+    @classmethod
+    def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
+        at = cls.thing(kernel, place)
+        return iter(()) if at is None else cls._made(at, cls.numbered(at, numbers))
+
+    @classmethod
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+        at = cls.thing(kernel, place)
+        return iter(()) if at is None else cls._made(at, cls.more(at, machine))
+
+    @classmethod
+    def _made(cls, at: T, arguments: Arguments) -> Iterator[Move]:
+        family: Any = cls
+        return (family(at.place, *rest) for rest in arguments)
+
+
+class AboutKind(About[Here[N]]):
+    """The same of nodes of a kind."""
+
+    KIND: Any = (Scope, Guard, Statement)
+
+    @classmethod
+    def things(cls, kernel: Kernel) -> Iterator[Here[N]]:
+        return (Here(kernel, path, node) for path, node in kernel.walk() if isinstance(node, cls.KIND))
+
+    @classmethod
+    def thing(cls, kernel: Kernel, place: Path | str) -> Here[N] | None:
+        if isinstance(place, str):
+            return None
+        node = kernel.at(place)
+        return Here(kernel, place, node) if isinstance(node, cls.KIND) else None
+
+    @classmethod
+    def missed(cls, kernel: Kernel, place: str, at: Path | str) -> Refusal:
+        kind = cls.KIND.__name__.lower()
+        found = "" if kind == "statement" else f" a {type(kernel.at(at)).__name__.lower()},"
+        return Refusal(f"not-a-{kind}", f"{place} is{found} not a {kind}", kernel.path(at))
+
+
+@dataclass(frozen=True)
+class AboutNode(AboutKind[Node]):
+    """A move about a node, whatever it is."""
+
+    node: Place
+
+
+@dataclass(frozen=True)
+class AboutScope(AboutKind[Scope]):
+    """A move about a scope."""
+
+    KIND = Scope
+    scope: Place
+
+
+@dataclass(frozen=True)
+class AboutPair(AboutKind[Scope]):
+    """A move about a scope and the one after it."""
+
+    KIND = Scope
+    first: Place
+    second: Place
+
+    def pair(self, kernel: Kernel, *notes: str) -> tuple[Here[Scope], Here[Scope]]:
+        """The two. Raises Refusal where they do not follow one another, with notes that are about the first."""
+        first, (path, second) = self.found(kernel), scope_at(kernel, self.second)
+        if path != next_sibling(first.path):
+            message = f"{self.second} does not follow {self.first} in the same scope"
+            raise Refusal("not-adjacent", message, path, others=tuple((note, first.path) for note in notes))
+        return first, Here(kernel, path, second)
+
+    @classmethod
+    def following(cls, at: Here[Scope]) -> Scope | None:
+        """The scope after one; None where something else is there, or nothing."""
+        node = next(iter(at.siblings[at.path[-1] + 1 :]), None)
+        return node if isinstance(node, Scope) else None
+
+
+@dataclass(frozen=True)
+class AboutGuard(AboutKind[Guard]):
+    """A move about a guard."""
+
+    KIND = Guard
+    guard: Place
+
+
+@dataclass(frozen=True)
+class AboutStatement(AboutKind[Statement]):
+    """A move about a statement."""
+
+    KIND = Statement
+    statement: Place
+
+
+@dataclass(frozen=True)
+class AboutBuffer(About[Declared]):
+    """A move about a buffer of the kernel."""
+
+    buffer: BufferName
+
+    @classmethod
+    def things(cls, kernel: Kernel) -> Iterator[Declared]:
+        return (at for buffer in kernel.buffers if (at := cls.thing(kernel, buffer.name)) is not None)
+
+    @classmethod
+    def thing(cls, kernel: Kernel, place: Path | str) -> Declared | None:
+        return Declared(kernel, kernel.buffer(place)) if isinstance(place, str) else None
+
+    @classmethod
+    def located(cls, kernel: Kernel, place: str) -> str:
+        return kernel.buffer(place).name
+
+    @classmethod
+    def missed(cls, kernel: Kernel, place: str, at: Path | str) -> Refusal:
+        why = f"`{place}` is an argument of the kernel; only a tmp has storage of its own"
+        return Refusal("not-a-temporary", why)
+
+
+class AboutTemporary(AboutBuffer):
+    """A move about a temporary."""
+
+    @classmethod
+    def thing(cls, kernel: Kernel, place: Path | str) -> Declared | None:
+        found = super().thing(kernel, place)
+        return found if found is not None and found.buffer.role == "tmp" else None
