@@ -20,17 +20,15 @@ SPLITS: tuple[Split, ...] = ("train", "dev", "held-out")
 EVIDENCE_GATES = ("proved", "built", "correct", "deterministic", "honest", "faster")
 """Those of `dojoir gate`, in its order."""
 
-OWN_GATES = ("equal", "repaired", "named", "bound", "gain")
-"""Those that only tasks have: the text of an answer computes what the given one does. Moves are legal again;
-the right move is named; what bounds the kernel is named; it is `least` times as fast."""
-
 OF_KIND: Mapping[str, tuple[str, ...]] = {
     "optimise": (*EVIDENCE_GATES, "gain"),
     "diagnose": ("named", "bound"),
     "debug": ("repaired", "named"),
     "reformulate": (*EVIDENCE_GATES, "equal", "gain"),
 }
-"""The gates that a task of a kind may ask."""
+"""The gates that a task of a kind may ask. Beside those of `dojoir gate`: the text of an answer computes what the
+given one does (`equal`); moves are legal again (`repaired`); the right move is `named`; what bounds the kernel is
+named (`bound`); it is `least` times as fast (`gain`)."""
 
 TIMED = ("honest", "faster", "bound")
 """The gates that nothing but a measurement decides."""

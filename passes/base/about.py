@@ -199,20 +199,20 @@ class About(Move, Generic[T]):
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for at in cls.things(kernel):
-            yield from cls._made(at, cls.listed(at))
+            yield from cls._moves_at(at, cls.listed(at))
 
     @classmethod
     def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
         at = cls.thing(kernel, place)
-        return iter(()) if at is None else cls._made(at, cls.numbered(at, numbers))
+        return iter(()) if at is None else cls._moves_at(at, cls.numbered(at, numbers))
 
     @classmethod
     def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         at = cls.thing(kernel, place)
-        return iter(()) if at is None else cls._made(at, cls.more(at, machine))
+        return iter(()) if at is None else cls._moves_at(at, cls.more(at, machine))
 
     @classmethod
-    def _made(cls, at: T, arguments: Arguments) -> Iterator[Move]:
+    def _moves_at(cls, at: T, arguments: Arguments) -> Iterator[Move]:
         family: Any = cls
         return (family(at.place, *rest) for rest in arguments)
 
@@ -235,9 +235,9 @@ class AboutKind(About[Here[N]]):
 
     @classmethod
     def missed(cls, kernel: Kernel, place: str, at: Path | str) -> Refusal:
-        kind = cls.KIND.__name__.lower()
-        found = "" if kind == "statement" else f" a {type(kernel.at(at)).__name__.lower()},"
-        return Refusal(f"not-a-{kind}", f"{place} is{found} not a {kind}", kernel.path(at))
+        code = {Scope: "not-a-scope", Guard: "not-a-guard", Statement: "not-a-statement"}[cls.KIND]
+        found = "" if cls.KIND is Statement else f" a {type(kernel.at(at)).__name__.lower()},"
+        return Refusal(code, f"{place} is{found} not a {cls.KIND.__name__.lower()}", kernel.path(at))
 
 
 @dataclass(frozen=True)

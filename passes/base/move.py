@@ -361,12 +361,6 @@ def scope_at(kernel: Kernel, place: Place) -> tuple[Path, Scope]:
     return path, node
 
 
-def scope_or_none(kernel: Kernel, place: Path | str) -> Scope | None:
-    """The scope at a path; None where another node is there, or for the name of a buffer."""
-    node = None if isinstance(place, str) else kernel.at(place)
-    return node if isinstance(node, Scope) else None
-
-
 def unhinted(path: Path, *nest: Scope) -> None:
     """Raises Refusal where a scope of a nest has hints: a move that changes what its iterations are would make
     them say something else, or lose them."""

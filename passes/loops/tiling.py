@@ -45,9 +45,9 @@ class _AboutNest(AboutKind[Scope]):
     scopes: tuple[Place, ...]
 
     @classmethod
-    def _made(cls, at: Here[Scope], arguments: Arguments) -> Iterator[Move]:
+    def _moves_at(cls, at: Here[Scope], arguments: Arguments) -> Iterator[Move]:
         family: Any = cls
-        return (family(tuple(_inside(at.path, len(rest))), rest) for rest in arguments)
+        return (family(tuple(_nest_places(at.path, len(rest))), rest) for rest in arguments)
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Untile(Undoing, _AboutNest):
         sizes = tuple(_tile_size(kernel, base, count + k) for k in range(count))
         for k in reversed(range(count)):
             kernel = self._untile_one(kernel, base, k, extents[k])
-        return kernel, Tile(tuple(_inside(base, count)), sizes)
+        return kernel, Tile(tuple(_nest_places(base, count)), sizes)
 
     def _untile_one(self, kernel: Kernel, base: Path, k: int, extent: Extent) -> Kernel:
         """Takes back the `k`th step of `Tile`, the last one that was made."""
@@ -201,7 +201,7 @@ class Untile(Undoing, _AboutNest):
                 yield tuple(extents)
 
 
-def _inside(base: Path, count: int) -> Iterator[Place]:
+def _nest_places(base: Path, count: int) -> Iterator[Place]:
     """The places of a nest of so many scopes."""
     return (place_of(base + (0,) * level) for level in range(count))
 

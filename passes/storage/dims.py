@@ -91,7 +91,7 @@ class SplitDim(AboutTemporary):
             order += [number, number + 1] if d == number else [d + (d > number)]  # in memory, just inside
 
         def split(indices: Indices, around: Around) -> Indices:
-            index = _plain(buffer, number, indices[number])
+            index = _not_gathered(buffer, number, indices[number])
             parts = (_decided(part, around) for part in (index // factor, index % factor))
             return _spliced(indices, number, 1, *parts)
 
@@ -161,7 +161,7 @@ class JoinDims(Undoing, AboutTemporary):
         order = tuple(d - (d > number) for d in buffer.order or range(len(buffer.dims)) if d != number + 1)
 
         def join(indices: Indices, around: Around) -> Indices:
-            block, element = (_plain(buffer, number, index) for index in indices[number : number + 2])
+            block, element = (_not_gathered(buffer, number, index) for index in indices[number : number + 2])
             return _spliced(indices, number, 2, _whole(block * inner.offset + element))
 
         made = replace(buffer, dims=_spliced(buffer.dims, number, 2, one), order=order)
@@ -216,7 +216,7 @@ class DropDim(AboutTemporary):
             raise Refusal("has-storage", message)
         _check_plain(buffer)
         for access, _ in uses_of(kernel, buffer.name):
-            _plain(buffer, number, access.indices[number])
+            _not_gathered(buffer, number, access.indices[number])
         made = replace(buffer, dims=_spliced(buffer.dims, number, 1))
         after = _changed(kernel, made, lambda indices, around: _spliced(indices, number, 1))
         return reversible(self, kernel, Rewrite(after, identity(kernel)))
@@ -318,7 +318,7 @@ def _own(buffer: Buffer) -> Iterator[tuple[int, Affine]]:
     return ((i, dim.extent) for i, dim in enumerate(buffer.dims) if not dim.collapsed)
 
 
-def _plain(buffer: Buffer, dim: int, index: Affine | Access) -> Affine:
+def _not_gathered(buffer: Buffer, dim: int, index: Affine | Access) -> Affine:
     """An index of a buffer that is made of sizes and iterators. Raises Refusal for one from data."""
     if isinstance(index, Access):
         raise Refusal("gathered", f"dimension {dim} of `{buffer.name}` is gathered")

@@ -141,7 +141,7 @@ class UnshareBuffer(AboutTemporary):
     def listed(cls, at: Declared) -> Arguments:
         count = len(at.kernel.buffers)
         name = BufferName(fresh_name(at.kernel, f"{at.place}_own"))
-        uses, number = list(_uses(at)), sum(own for _, _, own in _uses(at))
+        uses, number = list(_accesses_by_statement(at)), sum(own for _, _, own in _accesses_by_statement(at))
         for first, starts, own in uses:
             if first and starts:
                 yield name, count, (first, *range(first + own, number))
@@ -150,7 +150,7 @@ class UnshareBuffer(AboutTemporary):
     def more(cls, at: Declared, machine: Machine) -> Arguments:
         """Any of the stretches between two assignments, and several one after another; declared anywhere."""
         parts: list[list[int]] = [[]]
-        for first, starts, own in _uses(at):
+        for first, starts, own in _accesses_by_statement(at):
             if starts:  # what the statement reads is of the stretch before
                 parts[-1] += range(first + 1, first + own)
                 parts.append([first])
@@ -165,7 +165,7 @@ class UnshareBuffer(AboutTemporary):
                     yield name, position, chosen
 
 
-def _uses(at: Declared) -> Iterator[tuple[int, bool, int]]:
+def _accesses_by_statement(at: Declared) -> Iterator[tuple[int, bool, int]]:
     """For each statement, the number of its first access of a buffer, whether it assigns the buffer, and how many
     accesses of it there are."""
     number = 0

@@ -11,7 +11,7 @@ from folders import ROOT
 
 WORD = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")
 RAISES = re.compile(
-    r"Refusal|Diagnostic|diagnostic_at|accuse|WrongInstances|_?illegal|_?error|\w+Error|_mismatch|_Clash|_at"
+    r"Refusal|refusal|Diagnostic|diagnostic_at|accuse|WrongInstances|_?illegal|_?error|\w+Error|_mismatch|_Clash|_at"
 )
 
 NO_CODES = frozenset({"dojoir-library", "dojoir-opt", "dojoir-trace", "utf-8"})

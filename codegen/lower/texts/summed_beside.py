@@ -155,9 +155,6 @@ def _told(kernel: Kernel, access: Access) -> Iterator[str]:
             yield "0" if dim.collapsed else isl_affine(index)
 
 
-_Done = Callable[[Access, Expr | None, Statement], Iterator[Statement]]
-"""The action on an element, under a condition if any, for a statement that adds to it."""
-
 _Around = list[tuple[Scope | Guard, int | None]]
 """Scopes, each with its depth, and guards, outermost first."""
 
