@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from dojoir.passes.engine.drawing import draw
     from dojoir.passes.engine.engine import apply, candidates, check, moves
     from dojoir.passes.engine.located import find, one
+    from dojoir.passes.engine.step import Step
     from dojoir.passes.engine.suggestions import suggest
-    from dojoir.passes.engine.trace import Step, Trace
+    from dojoir.passes.engine.trace import Trace
     from dojoir.passes.engine.versions import Version, Versions
     from dojoir.passes.schedule.loading import load_passes
     from dojoir.passes.schedule.pipeline import COMBINATORS, PASSES, parse_pipeline

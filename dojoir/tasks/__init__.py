@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
-    from dojoir.tasks.agents import agent_named
     from dojoir.tasks.desk import Desk
     from dojoir.tasks.judging import Case, Judgement, judge
+    from dojoir.tasks.naming import agent_named
     from dojoir.tasks.playing import rollout
     from dojoir.tasks.readiness import readiness
     from dojoir.tasks.reading import find_tasks, own_tasks, read_task, task_of

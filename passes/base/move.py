@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from functools import cache, wraps
 from itertools import chain, count
 from types import MappingProxyType
-from typing import Any, ClassVar, NewType, get_type_hints
+from typing import Any, ClassVar, NewType, TypeVar, get_type_hints
 
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError, DojoError, KernelError, repr_of
@@ -36,6 +36,8 @@ from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.kept import once_for_each
 from dojoir.types.elaborate import check
+
+R = TypeVar("R")
 
 Place = NewType("Place", str)
 """A path such as `0.1`, or a label such as `@j`."""
@@ -87,26 +89,23 @@ class Formula:
     def __str__(self) -> str:
         return self.text
 
-    def affine(self, kernel: Kernel, depth: int) -> Affine:
-        """Its value in the sizes of the kernel and the iterators of `depth` scopes. Raises Refusal."""
+    def _value_by(self, parse: Callable[[str, Kernel, int], R], kernel: Kernel, depth: int) -> R:
         try:
-            return parse_affine(self.text, kernel, depth)
+            return parse(self.text, kernel, depth)
         except DojoError as error:
             raise Refusal("bad-formula", error.diagnostic.message) from None
+
+    def affine(self, kernel: Kernel, depth: int) -> Affine:
+        """Its value in the sizes of the kernel and the iterators of `depth` scopes. Raises Refusal."""
+        return self._value_by(parse_affine, kernel, depth)
 
     def index(self, kernel: Kernel, depth: int) -> Affine:
         """As `affine`, of an index: there may be a `min` or a `max` in it. Raises Refusal."""
-        try:
-            return parse_index(self.text, kernel, depth)
-        except DojoError as error:
-            raise Refusal("bad-formula", error.diagnostic.message) from None
+        return self._value_by(parse_index, kernel, depth)
 
     def extent(self, kernel: Kernel, depth: int) -> Extent:
         """As `affine`, of an extent: it may be a `min` of several. Raises Refusal."""
-        try:
-            return parse_extent(self.text, kernel, depth)
-        except DojoError as error:
-            raise Refusal("bad-formula", error.diagnostic.message) from None
+        return self._value_by(parse_extent, kernel, depth)
 
 
 @hash_once
@@ -458,9 +457,8 @@ def then(first: Rewrite, second: Rewrite) -> Rewrite:
     origins: list[Origin | None] = []
     for origin in second.instances.origins:
         middle = None if origin is None else first.instances.origins[origin.site]
-        if origin is None or middle is None:
-            origins.append(None)
-            continue
-        new = substitute_iterators(dict(enumerate(origin.iterators)))
-        origins.append(Origin(middle.site, tuple(a.substitute(new) for a in middle.iterators)))
+        if origin is not None and middle is not None:
+            new = substitute_iterators(dict(enumerate(origin.iterators)))
+            middle = Origin(middle.site, tuple(a.substitute(new) for a in middle.iterators))
+        origins.append(middle)
     return Rewrite(second.kernel, InstanceMap(tuple(origins)))

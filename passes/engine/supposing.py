@@ -18,7 +18,8 @@ from contextlib import contextmanager
 
 from dojoir.ir.nodes import Kernel
 from dojoir.passes.engine.engine import prove_made, prove_unless_known, suppose
-from dojoir.passes.engine.trace import Step, Trace, with_steps
+from dojoir.passes.engine.step import Step
+from dojoir.passes.engine.trace import Trace, with_steps
 from dojoir.proof.checker_mode import uses_core
 from dojoir.support.memo import Tables, other_tables, tables
 

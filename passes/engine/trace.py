@@ -17,6 +17,7 @@ from dojoir.grammar import parse
 from dojoir.ir.nodes import Kernel, Path, format_path, given_kernel
 from dojoir.ir.stored import from_bytes, to_bytes, whole_text
 from dojoir.ir.text import to_text
+from dojoir.passes.engine.step import Step
 from dojoir.proof.checker_mode import uses_core
 from dojoir.proof.proved import keep_as_proved
 from dojoir.support.files import read_file, shown, write_file
@@ -26,24 +27,10 @@ from dojoir.support.shelf import keep, shelf_key, taken
 
 if TYPE_CHECKING:
     from dojoir.backends.machine import Machine
-    from dojoir.passes.base.move import Move, Rewrite
+    from dojoir.passes.base.move import Move
 
 FORMAT = "dojoir-trace"
 VERSION = 1
-
-
-@dataclass(frozen=True)
-class Step:
-    """One move of a trace, the rewrite it made, and whether the checker was left out."""
-
-    move: Move
-    done: Rewrite
-    unsafe: bool = False
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel after the move."""
-        return self.done.kernel
 
 
 class Trace:
@@ -179,7 +166,7 @@ class Trace:
         begun, self.choice = self.steps, ""
         try:
             for one in parse_moves(move) if isinstance(move, str) else [move]:
-                self._steps = (*self._steps, step_of(self, one, unsafe))
+                self._steps = (*self._steps, step_of(self.start, self._steps, one, unsafe))
         except BaseException:
             self._steps = begun
             raise
