@@ -447,8 +447,8 @@ def renamed_inside(kernel: Kernel, path: Path, new: Replace) -> InstanceMap:
 
 
 def moved(kernel: Kernel, numbers: Iterable[int], new: Replace) -> list[Origin]:
-    """What says of new statements that each is one of these old ones, whose iterators `new` gives in terms of the
-    new ones."""
+    """The entries that say of new statements that each is one of these old ones, whose iterators `new` gives in
+    terms of the new ones."""
     return [Origin(k, tuple(new(Iter(d)) for d in range(len(kernel.sites[k].scopes)))) for k in numbers]
 
 

@@ -121,7 +121,7 @@ class LiftScope(AboutScope):
 
 
 def _carried(kernel: Kernel, step: Callable[[Here[Any]], Rewrite], paths: Iterable[Path]) -> Rewrite:
-    """What a step makes at some places, one after another."""
+    """A step made at some places, one after another."""
     result = Rewrite(kernel, identity(kernel))
     for path in paths:
         result = then(result, step(Here(result.kernel, path, result.kernel.at(path))))
