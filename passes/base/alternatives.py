@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
-from dojoir.ir.paths import is_inside
+from dojoir.ir.nodes import Kernel, Path, Scope, format_path
+from dojoir.ir.paths import is_inside, next_sibling
+from dojoir.ir.places import inner_scope, siblings
 
 
 class Alternative(NamedTuple):
@@ -34,10 +35,9 @@ def after_joins(kernel: Kernel, then: str) -> Iterator[Alternative]:
 def adjacent_scopes(kernel: Kernel) -> Iterator[Path]:
     """The first of each two scopes that follow one another in the same scope."""
     for path, node in kernel.walk():
-        if isinstance(node, Scope):
-            around = kernel.body if len(path) == 1 else _body(kernel, path[:-1])
-            if path[-1] + 1 < len(around) and isinstance(around[path[-1] + 1], Scope):
-                yield path
+        following = siblings(kernel, path)[path[-1] + 1 : path[-1] + 2]
+        if isinstance(node, Scope) and following and isinstance(following[0], Scope):
+            yield path
 
 
 def join(path: Path) -> str:
@@ -47,21 +47,15 @@ def join(path: Path) -> str:
 
 def _joined(kernel: Kernel, path: Path) -> Kernel:
     """The tree as a fusion would leave it."""
-    other = (*path[:-1], path[-1] + 1)
-    first, second = kernel.at(path), kernel.at(other)
+    first, second = kernel.at(path), kernel.at(next_sibling(path))
     assert isinstance(first, Scope)
     assert isinstance(second, Scope)
-    return kernel.replace_node(other).replace_node(path, replace(first, body=first.body + second.body))
-
-
-def _body(kernel: Kernel, path: Path) -> tuple[object, ...]:
-    node = kernel.at(path)
-    return () if isinstance(node, Statement) else node.body
+    return kernel.replace_node(path, replace(first, body=first.body + second.body), count=2)
 
 
 def next_to(path: Path) -> str:
     """The place after a node in the same scope."""
-    return format_path((*path[:-1], path[-1] + 1))
+    return format_path(next_sibling(path))
 
 
 def further_inside(kernel: Kernel, path: Path, move: str) -> Iterator[Alternative]:
@@ -86,12 +80,12 @@ def to_nest(kernel: Kernel, path: Path, move: str) -> Iterator[Alternative]:
             first += (f"split_scopes({here}, {n + 1})",)
         if n > 0:
             first += (f"split_scopes({here}, {n})",)
-            alone = (*path[:-1], path[-1] + 1)
+            alone = next_sibling(path)
         if first:
             yield Alternative(first, move.format(format_path(alone), format_path((*alone, 0))))
     for child in ((*path, n) for n in inner):
         node = kernel.at(child)
-        if isinstance(node, Scope) and len(node.body) == 1 and isinstance(node.body[0], Scope):
+        if isinstance(node, Scope) and inner_scope(node) is not None:
             yield Alternative((), move.format(format_path(child), format_path((*child, 0))))
 
 

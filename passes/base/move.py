@@ -26,7 +26,7 @@ from dojoir.ir.nodes import (
     given_kernel,
     substitute_iterators,
 )
-from dojoir.ir.places import numbers_inside
+from dojoir.ir.places import inner_scope, numbers_inside
 from dojoir.passes.base.alternatives import Alternative, after_joins
 from dojoir.passes.base.forward import forward
 from dojoir.passes.base.reach import Reach
@@ -383,19 +383,6 @@ def only_child(path: Path, scope: Scope) -> Scope:
         message = f"the scope must have one child, a scope; it has {has}"
         raise Refusal("not-nested", message, path, "split_scopes or join_scopes can make the nest perfect")
     return child
-
-
-def inner_scope(scope: Scope) -> Scope | None:
-    """The scope that is the only child of a scope; None where there is none."""
-    return scope.body[0] if len(scope.body) == 1 and isinstance(scope.body[0], Scope) else None
-
-
-def nest_of(scope: Scope, most: int) -> list[Scope]:
-    """A scope and those inside, each the only child of the one before, `most` at most."""
-    found = [scope]
-    while len(found) < most and (child := inner_scope(found[-1])) is not None:
-        found.append(child)
-    return found
 
 
 def scopes(kernel: Kernel) -> Iterator[tuple[Path, Scope]]:

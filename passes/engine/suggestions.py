@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from dojoir.errors import DojoError
 from dojoir.ir.nodes import Kernel, Path
-from dojoir.ir.paths import is_inside
+from dojoir.ir.paths import is_inside, next_sibling
 from dojoir.passes.base.alternatives import Alternative
 from dojoir.passes.base.move import Move
 from dojoir.passes.engine.catalogue import parse_move
@@ -93,7 +93,7 @@ def _pointed_at(kernel: Kernel, move: Move) -> set[int]:
     innermost; none where it names no node."""
     places: list[Path] = [kernel.path(place) for place in move.places()]
     if isinstance(move, SwapSiblings):
-        places += [(*path[:-1], path[-1] + 1) for path in places]
+        places += list(map(next_sibling, places))
     elif move.name != "join_scopes":
         places = places[-1:]
     return {k for k, site in enumerate(kernel.sites) if any(is_inside(site.path, p) for p in places)}

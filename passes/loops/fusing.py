@@ -26,7 +26,7 @@ def to_join(kernel: Kernel, first: Path, second: Path) -> Iterator[Alternative]:
         yield Alternative(tuple(f"unmark({p}, {mark})" for p, s in ((one, a), (two, b)) if mark in s.marks),
                           f"join_scopes({one}, {two})")  # fmt: skip
     if second[-1] - first[-1] == 2:
-        between = format_path((*first[:-1], first[-1] + 1))
+        between = next_to(first)
         yield Alternative((f"swap_siblings({one})",), f"join_scopes({between}, {two})")
         yield Alternative((f"swap_siblings({between})",), f"join_scopes({one}, {between})")
     join = f"join_scopes({one}, {two})"

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any, ClassVar
 
 from dojoir.ir.nodes import Extent, Kernel, Path, Scope
+from dojoir.ir.places import nest_of
 from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutKind, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, to_nest
@@ -17,7 +18,6 @@ from dojoir.passes.base.move import (
     Refusal,
     Rewrite,
     Undoing,
-    nest_of,
     place_of,
     scope_at,
     then,

@@ -182,7 +182,7 @@ def _hoisted_before(kernel: Kernel, path: Path, buffer: str) -> tuple[Path, Stat
     it there; None where there is none."""
     for around, _ in _around(kernel, path):
         if around[-1] > 0:
-            first = _alone(kernel.at((*around[:-1], around[-1] - 1)))
+            first = _alone(kernel.at(next_sibling(around, -1)))
             if first is not None and first.target.buffer == buffer and first.accumulation is None:
                 return around, first
     return None
