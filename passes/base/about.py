@@ -163,23 +163,10 @@ class About(Move, Generic[T]):
         return self.named(kernel, getattr(self, fields(self)[0].name))
 
     @classmethod
+    @abstractmethod
     def named(cls, kernel: Kernel, name: str) -> T:
         """The one that an argument names. Raises Refusal where something else is there, ArgumentError where nothing
         is."""
-        at = cls.located(kernel, name)
-        found = cls.thing(kernel, at)
-        if found is None:
-            raise cls.missed(kernel, name, at)
-        return found
-
-    @classmethod
-    def located(cls, kernel: Kernel, place: str) -> Path | str:
-        return kernel.path(place)
-
-    @classmethod
-    @abstractmethod
-    def missed(cls, kernel: Kernel, place: str, at: Path | str) -> Refusal:
-        """The refusal where something else is there."""
 
     @classmethod
     def listed(cls, at: T) -> Arguments:
@@ -234,10 +221,14 @@ class AboutKind(About[Here[N]]):
         return Here(kernel, place, node) if isinstance(node, cls.KIND) else None
 
     @classmethod
-    def missed(cls, kernel: Kernel, place: str, at: Path | str) -> Refusal:
-        code = {Scope: "not-a-scope", Guard: "not-a-guard", Statement: "not-a-statement"}[cls.KIND]
-        found = "" if cls.KIND is Statement else f" a {type(kernel.at(at)).__name__.lower()},"
-        return Refusal(code, f"{place} is{found} not a {cls.KIND.__name__.lower()}", kernel.path(at))
+    def named(cls, kernel: Kernel, name: str) -> Here[N]:
+        path = kernel.path(name)
+        found = cls.thing(kernel, path)
+        if found is None:
+            code = {Scope: "not-a-scope", Guard: "not-a-guard", Statement: "not-a-statement"}[cls.KIND]
+            other = "" if cls.KIND is Statement else f" a {type(kernel.at(path)).__name__.lower()},"
+            raise Refusal(code, f"{name} is{other} not a {cls.KIND.__name__.lower()}", path)
+        return found
 
 
 @dataclass(frozen=True)
@@ -309,13 +300,12 @@ class AboutBuffer(About[Declared]):
         return Declared(kernel, kernel.buffer(place)) if isinstance(place, str) else None
 
     @classmethod
-    def located(cls, kernel: Kernel, place: str) -> str:
-        return kernel.buffer(place).name
-
-    @classmethod
-    def missed(cls, kernel: Kernel, place: str, at: Path | str) -> Refusal:
-        why = f"`{place}` is an argument of the kernel; only a tmp has storage of its own"
-        return Refusal("not-a-temporary", why)
+    def named(cls, kernel: Kernel, name: str) -> Declared:
+        found = cls.thing(kernel, kernel.buffer(name).name)
+        if found is None:
+            message = f"`{name}` is an argument of the kernel; only a tmp has storage of its own"
+            raise Refusal("not-a-temporary", message)
+        return found
 
 
 class AboutTemporary(AboutBuffer):

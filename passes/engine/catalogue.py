@@ -61,43 +61,11 @@ def _moves_of(file: ModuleType) -> tuple[type[Move], ...]:
 
 
 _FILES = (
-    joining,
-    splitting,
-    swapping,
-    siblings,
-    collapsing,
-    cutting,
-    shifting,
-    tiling,
-    reversal,
-    cyclic,
-    sinking,
-    skewing,
-    peeling,
-    extents,
-    once,
-    guards,
-    deletion,
-    layout,
-    dims,
-    staging,
-    recomputing,
-    reductions,
-    inlining,
-    subexpressions,
-    hoisting,
-    fma,
-    indexing,
-    last_writers,
-    rule,
-    dead,
-    sharing,
-    marks,
-    prefetch,
-    stream,
-    instructions,
-    labels,
-)
+    joining, splitting, swapping, siblings, collapsing, cutting, shifting, tiling, reversal, cyclic,
+    sinking, skewing, peeling, extents, once, guards, deletion, layout, dims, staging, recomputing,
+    reductions, inlining, subexpressions, hoisting, fma, indexing, last_writers, rule, dead, sharing, marks,
+    prefetch, stream, instructions, labels,
+)  # fmt: skip
 """The files of moves, in the order in which their families are listed. Each exports its moves as `MOVES`."""
 
 MOVES: tuple[type[Move], ...] = tuple(move for file in _FILES for move in _moves_of(file))

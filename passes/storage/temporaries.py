@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.ir.words import MAX_BLOCK
+from dojoir.passes.base.about import AboutTemporary
 from dojoir.passes.base.move import Refusal
 
 MAX_STACK_BYTES = 64 * 1024
@@ -19,12 +20,7 @@ has several dimensions. As many as the others of these have indices, in a block.
 
 def temporary(kernel: Kernel, name: str) -> Buffer:
     """The temporary of that name. Raises Refusal for an argument of the kernel."""
-    buffer = kernel.buffer(name)
-    if buffer.role != "tmp":
-        raise Refusal(
-            "not-a-temporary", f"`{name}` is an argument of the kernel; only a tmp has storage of its own"
-        )
-    return buffer
+    return AboutTemporary.named(kernel, name).buffer
 
 
 def check_dim(buffer: Buffer, dim: int) -> None:
