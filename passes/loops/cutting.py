@@ -11,8 +11,8 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Extent, Kernel, Scope, substitute, substitute_iterators
 from dojoir.passes.base.about import AboutPair, AboutScope, Arguments, Here
 from dojoir.passes.base.move import Formula, Move, Rewrite, Undoing, moved
+from dojoir.passes.base.properties import excess, is_host_code, versions
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.base.versions import excess, is_host_code, versions
 from dojoir.proof.check import InstanceMap, identity
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass

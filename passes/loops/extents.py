@@ -9,8 +9,8 @@ from dojoir.ir.nodes import Extent, Kernel, Scope
 from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.move import Formula, Move, Rewrite, scopes
+from dojoir.passes.base.properties import is_host_code
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.base.versions import is_host_code
 from dojoir.support.frozen import dataclass
 
 BLOCK_THREADS = (32, 64, 128, 256, 512, 1024)

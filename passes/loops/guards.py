@@ -14,7 +14,7 @@ from dojoir.ir.text import format_condition
 from dojoir.passes.base.about import AboutGuard, AboutNode, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative
 from dojoir.passes.base.move import Move, Place, Quoted, Rewrite, Undoing, conditions_of
-from dojoir.passes.base.versions import guards
+from dojoir.passes.base.properties import guards
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 

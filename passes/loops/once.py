@@ -11,8 +11,8 @@ from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutNode, AboutScope, Arguments, Here
 from dojoir.passes.base.indices import deeper, map_slots, shallower, slots_of
 from dojoir.passes.base.move import Formula, Move, Refusal, Rewrite, Undoing, reversible, well_typed
+from dojoir.passes.base.properties import is_host_code
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.base.versions import is_host_code
 from dojoir.support.frozen import dataclass
 
 ONCE = Extent((Affine.constant(1),))
