@@ -1,10 +1,10 @@
 """The suites: texts with the sizes that they are timed at, what their inputs are, and the same mathematics
 elsewhere.
 
-A text of `practice/`, `unseen/`, `spellings/` and `polybench/` has no schedule of its own. Comments above it say
-its group, the sizes that it is timed at (`gpu`: those on a GPU), the same mathematics in PyTorch (`eager`, an
-expression of the names of its inputs and sizes, with what is `inout` as it is afterwards) or NumPy (`numpy`: an
-expression, or statements on the arrays), and what its inputs are: `indices` gives the bound of integers, which are
+A text of `practice/`, `unseen/`, `spellings/`, `fresh/` and `polybench/` has no schedule of its own. Comments
+above it say its group, the sizes that it is timed at (`gpu`: those on a GPU), the same mathematics in PyTorch
+(`eager`, an expression of the names of its inputs and sizes, with what is `inout` as it is afterwards) or NumPy
+(`numpy`: an expression, or statements on the arrays), and what its inputs are: `indices` gives the bound of integers, which are
 else any of their type, `scale` a factor of normal numbers, `positive` what is made so, `scalars` values, and
 `made` an expression of NumPy, of the sizes and of `draw`, its generator. What is `written` after the rules of some
 time was not known to them, and is reported apart. `library.toml` says the same of kernels of the library,
@@ -255,6 +255,7 @@ SUITES: Mapping[str, Suite] = {
     "practice": Suite(texts),
     "unseen": Suite(lambda: texts("unseen")),
     "spellings": Suite(lambda: texts("spellings")),
+    "fresh": Suite(lambda: texts("fresh")),
     "narrow": Suite(lambda: texts("narrow"), ("eager", "compiled"), 2e-2),
     "library": Suite(library),
     "drawn": Suite(drawn),

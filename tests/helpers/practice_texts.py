@@ -1,5 +1,5 @@
-"""Arguments of the texts of benchmarks/practice and benchmarks/unseen, of which some are made as their comments
-say: lengths that lie within other arrays, places that all differ."""
+"""Arguments of the texts of benchmarks/practice, benchmarks/unseen and benchmarks/fresh, of which some are made as
+their comments say: lengths that lie within other arrays, places that all differ."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Texts(Mapping[str, Any]):
         return len(self._paths)
 
 
-TEXTS = Texts("practice", "unseen")
+TEXTS = Texts("practice", "unseen", "fresh")
 
 
 def arguments_of(
