@@ -4,11 +4,11 @@ elsewhere.
 A text of `practice/`, `unseen/`, `spellings/`, `fresh/` and `polybench/` has no schedule of its own. Comments
 above it say its group, the sizes that it is timed at (`gpu`: those on a GPU), the same mathematics in PyTorch
 (`eager`, an expression of the names of its inputs and sizes, with what is `inout` as it is afterwards) or NumPy
-(`numpy`: an expression, or statements on the arrays), and what its inputs are: `indices` gives the bound of integers, which are
-else any of their type, `scale` a factor of normal numbers, `positive` what is made so, `scalars` values, and
-`made` an expression of NumPy, of the sizes and of `draw`, its generator. What is `written` after the rules of some
-time was not known to them, and is reported apart. `library.toml` says the same of kernels of the library,
-`examples/` of texts with moves.
+(`numpy`: an expression, or statements on the arrays), and what its inputs are: `indices` gives the bound of
+integers, which are else any of their type, `scale` a factor of normal numbers, `positive` what is made so,
+`scalars` values, and `made` an expression of NumPy, of the sizes and of `draw`, its generator. What is `written`
+after the rules of some time was not known to them, and is reported apart. `library.toml` says the same of kernels
+of the library, `examples/` of texts with moves.
 """
 
 from __future__ import annotations

@@ -42,6 +42,10 @@ HIDDEN = 0.3
 WRITTEN_OUT = 50
 """How many statements compilers write out of loops in each other, whose extents are numbers."""
 
+BEGUN, ADDED_UP = 12.0, 13.0
+"""The cycles of beginning a loop that a compiler runs in lanes, which asks whether arrays overlap and what is left
+over; the operations of adding up the lanes of a sum."""
+
 FORWARDED = 9.0
 """The cycles of a sum in memory that waits for itself: it is stored and loaded between."""
 
@@ -112,9 +116,10 @@ class Cycles:
         found = self.nodes(scope.body, (*around, Around(trips, scope.marks)), (*levels, level))
         if level.flat:
             return found
+        begun = BEGUN if level.lanes > 1 and not level.by_hand else 0.0
         steps = ceil(trips / level.lanes) + (LEFT if trips % level.lanes and not self.machine.masks else 0)
         shared = min(trips, max(1, self.machine.cores)) if "p" in scope.marks else 1
-        return Ports(loops=(found.cycles + LOOP) * steps / shared + (CALL if shared > 1 else 0))
+        return Ports(loops=(found.cycles + LOOP) * steps / shared + begun + (CALL if shared > 1 else 0))
 
     def level(self, scope: Scope, trips: int, levels: tuple[Level, ...]) -> Level:
         """The form in which a compiler leaves a scope."""
@@ -204,6 +209,9 @@ class Cycles:
         for access in dict.fromkeys(statement.reads):
             if access != target and not (loop is not None and self.counted.step(access, loop) == 0):
                 found += Ports(loads=self.moved(access, levels))
+        for depth, level in enumerate(levels):
+            if statement.accumulation and level.lanes > 1 and self.counted.step(target, depth) == 0:
+                found += Ports(sums=ADDED_UP / (1 if level.flat else ceil(level.trips / level.lanes)))
         own = statement.accumulation is not None or target in statement.reads
         if still:
             if own:

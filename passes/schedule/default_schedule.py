@@ -19,17 +19,19 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     For a CPU structures then come by their roles (`cpu/structures.py`), each on the kernel that those before it
     made:
 
-    - *skew*: a nest with a condition on a rest becomes one for each residue, and where something is clamped along a
-      row its ends are cut off. Then sweeps over rows that are made again and again, as of a stencil over time, go
-      through the rows together, unless a core's caches hold the arrays, or rows are independent and there are
-      several cores. Rows whose elements wait for the one before and for the row before come into flight together.
+    - *skew*: a nest with a condition on a rest becomes one for each residue, and where something is clamped
+      along a row, or a condition is on its ends, these are cut off. Then sweeps over rows that are made again
+      and again, as of a stencil over time, go through the rows together, unless a core's caches hold the
+      arrays, or rows are independent and there are several cores. Rows whose elements wait for the one before
+      and for the row before come into flight together.
     - *turn*: scopes of one iteration go away, and each nest gets scalars of its own. Then the two scopes of a
       recurrence along a row are exchanged.
-    - *cut*: triangles become blocks of rows. Before that the same work gets one form, however it is written. Tiles
-      by hand and temporaries that are read once go away. Conditions of windows go inside of all scopes, and those
-      of triangles become bounds. Sums go inside of what they sum up for, along rows, and are counted from 0. Each
-      product gets a nest of its own, with the rows of its result outside; other adjacent scopes are fused. A
-      function that two loops of a row ask is kept in a row.
+    - *cut*: triangles become blocks of rows. Before that the same work gets one form, however it is written.
+      Tiles by hand and temporaries that are read once go away. Conditions of windows go inside of all scopes,
+      and those of triangles become bounds. Sums go inside of what they sum up for, along rows, and are
+      counted from 0. Each product gets a nest of its own, with the rows of its result outside, and what it
+      divides by for each of its terms is computed before; other adjacent scopes are fused. A function that
+      two loops of a row ask is kept in a row.
     - *tile*: products of matrices, convolutions and windows get a register tile, with the shared panel or the
       filters packed. Sums that are known to be long, for one core, go in blocks that a cache holds; products that
       are known to have one column go through their rows as they lie in memory.

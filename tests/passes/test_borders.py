@@ -115,3 +115,55 @@ def test_strided_windows_at_known_sizes_are_cut_at_blocks_without_a_fact() -> No
     for one in (kernel, further):
         report = dojoir.verify(default.on(one).kernel, one, sizes=sizes)
         assert report.ok, str(report)
+
+
+GUARDED = """kernel guarded(N, M)
+in  x: f32[N, M]
+out y: f32[N, M]
+
+N @i
+| M @j
+| | y[{i}, {j}] = 2 * x[{i}, {j}]
+| | if {i} > 0
+| | | y[{i}, {j}] += x[{i} - 1, {j}]
+| | if {j} > 0
+| | | y[{i}, {j}] += x[{i}, {j} - 1]
+| | if {j} < M - 1
+| | | y[{i}, {j}] += x[{i}, {j} + 1]
+"""
+CHANNELS_LAST = """kernel channels_last(H, W, C, O)
+in  x: f32[H, W, C]
+in  f: f32[3, 3, C, O]
+out y: f32[H, W, O]
+
+H @h
+| W @w
+| | O @o
+| | | y[{h}, {w}, {o}] = 0
+| | 3 @p
+| | | 3 @q
+| | | | if {h} + {p} >= 1 and {h} + {p} <= H and {w} + {q} >= 1 and {w} + {q} <= W
+| | | | | C @c
+| | | | | | O @k
+| | | | | | | y[{h}, {w}, {k}] += x[{h} + {p} - 1, {w} + {q} - 1, {c}] * f[{p}, {q}, {c}, {k}]
+"""
+
+
+def test_conditions_at_the_ends_of_a_row_are_cut_off() -> None:
+    kernel = dojoir.parse(GUARDED)
+    trace = by_rule(kernel)
+    assert [str(move) for move in trace.moves][:2] == ["cut(0.0, M - 1)", "cut(0.0, 1)"]
+    middle = dojoir.to_text(trace.kernel).partition("M - 2")[2].partition("| | y[{0}, M - 1]")[0]
+    assert "x[{0}, {1}]" in middle and "x[{0}, {1} + 2]" in middle and "if {1}" not in middle
+    for size in (1, 2, 3, 40):
+        report = dojoir.verify(trace.kernel, kernel, sizes=[{"N": 3, "M": size}])
+        assert report.ok, str(report)
+
+
+def test_the_columns_of_a_convolution_of_pixels_get_a_tile_between_the_ends_of_a_row() -> None:
+    kernel = dojoir.parse(CHANNELS_LAST)
+    trace = by_rule(kernel, "avx2")
+    assert "y_tile: f32[1, 6, 16] reg" in dojoir.to_text(trace.kernel)
+    for width in (1, 2, 17):
+        report = dojoir.verify(trace.kernel, kernel, sizes=[{"H": 3, "W": width, "C": 2, "O": 17}])
+        assert report.ok, str(report)

@@ -92,3 +92,27 @@ def test_products_of_triangles_in_any_order_of_their_scopes_are_right(text: str,
     count_from_zero(trace)
     sizes = [{"M": size} for size in (1, 2, 9)]
     assert dojoir.verify(trace.kernel, kernel, sizes=sizes, seeds=(seed,))
+
+
+BOTH = """kernel both(M)
+in  a: f32[M, M]
+in  b: f32[M, M]
+out c: f32[M, M]
+
+M @i
+| M @z
+| | c[{i}, {z}] = 0
+| M @j
+| | min({i} + 1, {j} + 1) @k
+| | | c[{i}, {j}] += a[{i}, {k}] * b[{k}, {j}]
+"""
+
+
+def test_a_sum_as_far_as_the_row_or_the_column_goes_around_the_columns() -> None:
+    trace = counted(BOTH)
+    assert dojoir.to_text(trace.kernel).endswith(
+        "| {0} + 1 @k\n| | M - {1}\n| | | c[{0}, {1} + {2}] += a[{0}, {1}] * b[{1}, {1} + {2}]\n"
+    )
+    assert dojoir.certify(trace)
+    report = dojoir.verify(trace.kernel, dojoir.parse(BOTH), sizes=[{"M": size} for size in (1, 2, 17)])
+    assert report.ok, str(report)

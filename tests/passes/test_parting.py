@@ -146,3 +146,61 @@ def test_what_begins_a_result_stays_with_the_first_product_that_adds_to_it() -> 
     assert dojoir.certify(trace)
     report = dojoir.verify(dojoir.optimize(trace.kernel).kernel, dojoir.parse(ADDED))
     assert report.ok, str(report)
+
+
+SOFTMAX = """kernel softmax_of_product(N, M, K)
+in  x: f32[N, K]
+in  a: f32[K, M]
+out y: f32[N, M]
+tmp m: f32
+tmp s: f32
+
+N @i
+| m = -inf
+| M @j
+| | y[{i}, {j}] = 0
+| | K @k
+| | | y[{i}, {j}] += x[{i}, {k}] * a[{k}, {j}]
+| | m max= y[{i}, {j}]
+| s = 0
+| M @l
+| | y[{i}, {l}] = exp(y[{i}, {l}] - m)
+| | s += y[{i}, {l}]
+| M @o
+| | y[{i}, {o}] = y[{i}, {o}] / s
+"""
+
+
+def test_a_product_is_parted_from_what_its_rows_do_else() -> None:
+    """It has a tile then; the scalars that its rows and the rest share become arrays."""
+    trace = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.parse(SOFTMAX))
+    assert "y_tile: f32[6, 16] reg" in dojoir.to_text(trace.kernel)
+    report = dojoir.verify(trace.kernel, dojoir.parse(SOFTMAX), seeds=[1])
+    assert report.ok, str(report)
+
+
+COLUMNS = """kernel columns(N, M, K)
+in  q: f32[N, K]
+in  k: f32[K, M]
+in  s: f32[M, N]
+out y: f32[N, N]
+tmp r: f32[M]
+
+N @i
+| N @z
+| | y[{i}, {z}] = 0
+| M @j
+| | r[{j}] = 0
+| | K @l
+| | | r[{j}] += q[{i}, {l}] * k[{l}, {j}]
+| | r[{j}] = max(r[{j}], 0)
+| | N @w
+| | | y[{i}, {w}] += r[{j}] * s[{j}, {w}]
+"""
+
+
+def test_a_product_of_what_another_gives_in_the_same_scope_is_parted() -> None:
+    trace = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.parse(COLUMNS))
+    assert "y_tile: f32[6, 16] reg" in dojoir.to_text(trace.kernel)
+    report = dojoir.verify(trace.kernel, dojoir.parse(COLUMNS), seeds=[1])
+    assert report.ok, str(report)

@@ -42,10 +42,11 @@ from dojoir.passes.schedule.forms.borders import cut_borders
 from dojoir.passes.schedule.forms.bounds import conditions_to_bounds
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums, take_units_away
 from dojoir.passes.schedule.forms.counted_from_columns import count_from_zero
+from dojoir.passes.schedule.forms.invariants import hoist_factors
 from dojoir.passes.schedule.forms.parting import part_products
 from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
 from dojoir.passes.schedule.forms.residues import split_residues
-from dojoir.passes.schedule.forms.scalars import expand_sums, own_scalars
+from dojoir.passes.schedule.forms.scalars import expand_shared, expand_sums, own_scalars
 from dojoir.passes.schedule.forms.settling import remove_guards
 from dojoir.passes.schedule.forms.temporaries import inline_once, keep_repeated
 from dojoir.passes.schedule.forms.turning import sums_along_rows
@@ -170,9 +171,12 @@ def _contractions(trace: Trace, sizes: Sizes) -> None:
     conditions_to_bounds(trace)
     sums_along_rows(trace)
     sink_sums(trace)
-    part_products(trace)
+    expand_shared(trace)
+    part_products(trace, tiled=True)
+    sink_sums(trace)
     join_around_products(trace)
-    rows_outside(trace)
+    rows_outside(trace, tiled=True)
+    hoist_factors(trace, tiled=True)
     keep_repeated(trace)
     count_from_zero(trace)
 

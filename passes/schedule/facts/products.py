@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Kernel, Path, Scope, Site, Statement
+from dojoir.ir.nodes import Access, Condition, Guard, Kernel, Path, Scope, Site, Statement
 from dojoir.passes.schedule.facts.strides import depends, step_of
 from dojoir.support.frozen import dataclass
 
@@ -26,6 +26,8 @@ class Product:
     column_dim: int
     sums: int
     more: tuple[tuple[str, int], ...] = ()
+    guards: int = 0
+    """Conditions inside of the sums, on neither row nor column."""
 
     @property
     def panels(self) -> tuple[tuple[str, int], ...]:
@@ -46,12 +48,15 @@ MOST_SUMS = 3
 """Over how many scopes a product sums at most, to have a register tile."""
 
 
-def products(kernel: Kernel, most_sums: int = 1, weighted: bool = False) -> Iterator[Product]:
+def products(
+    kernel: Kernel, most_sums: int = 1, weighted: bool = False, guarded: bool = False
+) -> Iterator[Product]:
     """The nests that multiply matrices and sum over so many scopes at most, in the order of the text. With those
-    that are `weighted`, by a factor that goes along the sum alone, if they are asked for."""
+    that are `weighted`, by a factor that goes along the sum alone, and those that are `guarded`, where conditions
+    leave terms out, if they are asked for."""
     for site in kernel.sites:
         found = _product(kernel, site, weighted)
-        if found is not None and found.sums <= most_sums:
+        if found is not None and found.sums <= most_sums and (guarded or not found.guards):
             yield found
 
 
@@ -63,9 +68,12 @@ def _product(kernel: Kernel, site: Site, weighted: bool) -> Product | None:
         return None
     row, column = kept[-2:]
     inner = range(column + 1, len(site.scopes))
-    nest = site.ancestors[-2 - sums :]
     i, j, *summed = site.scopes[row:]
-    plain = all(isinstance(node, Scope) for node in nest) and all(len(s.body) == 1 for s in (i, *summed))
+    nest = site.ancestors[len(site.scope_paths[row]) - 1 :]
+    guards = [node for node in nest if isinstance(node, Guard)]
+    apart = nest[2:] == (*summed, *guards) and not any(_asks(guard, {row, column}) for guard in guards)
+    bodies = [scope.body for scope in (i, *summed)] + [guard.body for guard in guards]
+    plain = nest[:2] == (i, j) and apart and all(len(body) == 1 for body in bodies)
     single = sum(isinstance(node, Scope) for node in j.body) == 1
     bounds = (bound for scope in (i, j, *summed) for bound in scope.extent.bounds)
     square = not any(d >= row for bound in bounds for d in bound.iterators)
@@ -90,4 +98,11 @@ def _product(kernel: Kernel, site: Site, weighted: bool) -> Product | None:
         if found.setdefault(panel.buffer, dims[0]) != dims[0]:
             return None
     (first, dim), *more = found.items()
-    return Product(site.path[: -2 - sums], site, first, dim, sums, tuple(more))
+    return Product(site.scope_paths[row], site, first, dim, sums, tuple(more), len(guards))
+
+
+def _asks(guard: Guard, depths: set[int]) -> bool:
+    """Whether a condition is on one of some iterators, or on data."""
+    return not all(
+        isinstance(c, Condition) and not depths & (c.left.iterators | c.right.iterators) for c in guard.conditions
+    )

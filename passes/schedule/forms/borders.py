@@ -1,7 +1,9 @@
 """Borders cut off: a scope along which indices are clamped or mirrored becomes three, and the one between has none.
 
 Without, each element would be a gather: what is next to it in memory is not known to be the next one. What is
-between the edges of a blur reads its neighbours as vectors, as one without edges does.
+between the edges of a blur reads its neighbours as vectors, as one without edges does. The same is done where a
+condition asks for neighbours at an edge, along memory, or along the rows of a product whose columns it does not ask
+about: between the edges lanes have no mask, and a tile no condition for each row.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from types import MappingProxyType
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine, Extremum, Iter
-from dojoir.ir.nodes import Kernel, Path, Scope, Site, substitute_iterators
+from dojoir.ir.nodes import Condition, Guard, Kernel, Path, Scope, Site, substitute_iterators
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.schedule.facts.sizes import Sizes, count_of, is_short
-from dojoir.passes.schedule.facts.strides import depends
+from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
+from dojoir.passes.schedule.forms.parting import is_contraction
+from dojoir.passes.schedule.forms.settling import settle_guards
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import act, in_two, move, spot
 from dojoir.passes.values.indexing import SetIndex, choices, indices_of, settled
@@ -78,6 +82,41 @@ def _ends(kernel: Kernel, site: Site, depth: int, bound: Affine) -> Iterator[tup
     for index in _clamped(kernel, site, depth):
         for difference in _differences(index):
             yield from _turn(difference, site.scopes, depth, bound)
+    if _asks_along(kernel, site, depth):
+        for condition in _conditions(site, depth):
+            yield from _turn(_least(condition), site.scopes, depth, bound)
+
+
+def _asks_along(kernel: Kernel, site: Site, depth: int) -> bool:
+    """Whether conditions on an iteration of a scope are asked for each element of a vector of neighbours, or for
+    each row of a tile. Not where other elements of what is written are read, as a recurrence does."""
+    target = site.statement.target
+    inside = sites_in(kernel, site.scope_paths[depth])
+    if any(a.buffer == target.buffer and a != s.statement.target for s in inside for a in s.statement.reads):
+        return False
+    if not is_contraction(site):
+        return all(
+            step_of(kernel, access, depth) == 1 for access in site.statement.accesses if depends(access, depth)
+        )
+    *_, row, column = [d for d in range(len(site.scopes)) if depends(target, d)]
+    return depth == row and step_of(kernel, target, column) == 1 and not any(_conditions(site, column))
+
+
+def _conditions(site: Site, depth: int) -> Iterator[Condition]:
+    """The conditions around a statement, of two expressions one of which is the larger, on the iterator of a
+    scope."""
+    for guard in site.ancestors:
+        for condition in guard.conditions if isinstance(guard, Guard) else ():
+            ordered = isinstance(condition, Condition) and condition.relation in ("<", "<=", ">", ">=")
+            if ordered and depth in condition.left.iterators | condition.right.iterators:
+                yield condition
+
+
+def _least(condition: Condition) -> Affine:
+    """The difference that is 0 or more where a condition holds."""
+    difference = condition.left - condition.right
+    difference = difference if condition.relation in (">", ">=") else -difference
+    return difference - 1 if condition.relation in ("<", ">") else difference
 
 
 def _clamped(kernel: Kernel, site: Site, depth: int) -> Iterator[Affine]:
@@ -163,9 +202,11 @@ def _cut(trace: Trace, border: Border, left: set[Scope], block: int = 0) -> None
         if is_inside(site.path, path):
             for number, index in settled(site):
                 act(trace, SetIndex, spot(trace, site.path), number, index)
+    settle_guards(trace, path)
     if block:  # what scopes of blocks decide is asked of the checker
         _choose(trace, path)
-    for site in trace.kernel.sites:
-        if is_inside(site.path, path) and any(_clamped(trace.kernel, site, depth)):
+    for site in [site for site in trace.kernel.sites if is_inside(site.path, path)]:
+        asks = _asks_along(trace.kernel, site, depth) and any(_conditions(site, depth))
+        if asks or any(_clamped(trace.kernel, site, depth)):
             raise ArgumentError("an index is clamped between the borders", "bad-arguments")
     left.add(scope.scope)

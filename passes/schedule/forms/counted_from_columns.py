@@ -6,7 +6,8 @@ the columns, those that have the element, which are neighbours:
 
     i | k | j <= k: c[i, j] += a[i, k] * b[k, j]
 
-A sum that is counted as far as the column, `k <= j`, goes around the columns as well, those from `k` on.
+A sum that is counted as far as the column, `k <= j`, goes around the columns as well, those from `k` on; so does
+one that is counted as far as the column or the row, `k <= min(i, j)`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from functools import partial
 
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Access, Condition, Guard, Path, Scope, Site
+from dojoir.ir.nodes import Access, Condition, Extent, Guard, Path, Scope, Site
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.loops.deletion import DeleteNode
@@ -44,7 +45,7 @@ def _way(trace: Trace, site: Site) -> int:
     if not site.statement.accumulation or depth < 2 or not isinstance(site.ancestors[-2], Scope):
         return 0
     column, summed = depth - 2, site.scopes[-1]
-    if any(scope.marks for scope in site.scopes) or not is_leaf(summed) or len(summed.extent.bounds) != 1:
+    if any(scope.marks for scope in site.scopes) or not is_leaf(summed):
         return 0
     both = [a for a in site.statement.reads if depends(a, column) and depends(a, column + 1)]
     found = (
@@ -54,11 +55,19 @@ def _way(trace: Trace, site: Site) -> int:
         and strided(trace.kernel, site.path[:-1]) > 0
         and bool(both)
     )
-    bound = summed.extent.bounds[0]
-    if found and bound.coefficient(Iter(column)) == -1 and all(_goes_on(access, column) for access in both):
+    own, others = _bounds(summed, column)
+    if len(own) != 1 or not found:
+        return 0
+    if not others and own[0].coefficient(Iter(column)) == -1 and all(_goes_on(access, column) for access in both):
         return -1
     steps = [step_of(trace.kernel, access, column) for access in both]
-    return int(found and bound == Affine.iterator(column) + 1 and all(step == 1 for step in steps))
+    return int(own[0] == Affine.iterator(column) + 1 and all(step == 1 for step in steps))
+
+
+def _bounds(summed: Scope, column: int) -> tuple[list[Affine], list[Affine]]:
+    """The bounds of a sum that depend on the column, and the others."""
+    bounds = summed.extent.bounds
+    return [b for b in bounds if column in b.iterators], [b for b in bounds if column not in b.iterators]
 
 
 def _goes_on(access: Access, column: int) -> bool:
@@ -89,7 +98,8 @@ def _count_columns_on(trace: Trace, path: Path) -> None:
     columns = stand_alone(trace, spot(trace, path), 1)
     summed = columns.child(0)
     guard_body(trace, summed, [Condition(summed.iterator, "<", columns.iterator + 1)])
-    act(trace, SetExtent, summed, columns.scope.extent)
+    _, others = _bounds(summed.scope, columns.depth)
+    act(trace, SetExtent, summed, Extent(tuple(others)) if others else columns.scope.extent)
     act(trace, SwapScopes, columns)
     never, always = in_two(trace, Cut, columns, summed.iterator)
     act(trace, RemoveGuard, always.child(0))

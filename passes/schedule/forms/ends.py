@@ -10,14 +10,11 @@ from __future__ import annotations
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Guard, Path, Scope, Site
-from dojoir.ir.paths import is_inside
-from dojoir.passes.base.move import place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.loops.guards import DropCondition, RemoveGuard
 from dojoir.passes.schedule.facts.strides import step_of
 from dojoir.passes.schedule.forms.parting import is_contraction
-from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.forms.settling import settle_guards
 from dojoir.passes.schedule.steps.spots import in_two, spot
 
 TILE = 128
@@ -40,7 +37,7 @@ def cut_ends(trace: Trace) -> None:
         middle, last = in_two(trace, Cut, spot(trace, path), Affine.constant(tiles * TILE))
         first, middle = in_two(trace, Cut, middle, Affine.constant(TILE))
         for part in (last, middle, first):
-            _settle(trace, part.path)
+            settle_guards(trace, part.path)
 
 
 def _columns(trace: Trace, site: Site) -> Path | None:
@@ -56,13 +53,3 @@ def _columns(trace: Trace, site: Site) -> Path | None:
         if many and depth in asked and step_of(kernel, target, depth) == 1:
             return site.scope_paths[depth]
     return None
-
-
-def _settle(trace: Trace, path: Path) -> None:
-    """Takes away the conditions in a node that always hold."""
-    guards = [at for at, node in trace.kernel.walk() if isinstance(node, Guard) and is_inside(at, path)]
-    for at in reversed(guards):
-        guard, place = trace.kernel.at(at), place_of(at)
-        if not tried(trace, RemoveGuard(place)) and isinstance(guard, Guard):
-            for number in reversed(range(len(guard.conditions))):
-                _ = tried(trace, DropCondition(place, number))

@@ -17,6 +17,7 @@ from dojoir.ir.nodes import Op, Path, Site, Statement
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import SplitScopes
+from dojoir.passes.schedule.facts.products import MOST_SUMS, products
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.steps.combinators import tried
@@ -25,12 +26,14 @@ from dojoir.passes.storage.sharing import ShareBuffer
 from dojoir.passes.values.hoisting import Hoist
 
 
-def hoist_factors(trace: Trace) -> None:
+def hoist_factors(trace: Trace, tiled: bool = False) -> None:
     """Computes each slow factor of a contraction before the outermost scope of its results that it does not go
-    along. Where a move is refused, the contraction stays as it was."""
+    along; with `tiled`, of those alone that a register tile fits. Where a move is refused, the contraction stays
+    as it was."""
     left: set[Statement] = set()
     while True:
-        found = [s for s in trace.kernel.sites if s.statement not in left and _factor(s) is not None]
+        among = [product.site for product in products(trace.kernel, MOST_SUMS)] if tiled else trace.kernel.sites
+        found = [s for s in among if s.statement not in left and _factor(s) is not None]
         if not found:
             return
         left.add(found[0].statement)

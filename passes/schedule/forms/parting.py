@@ -18,41 +18,80 @@ from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import act, spot
 
 
-def part_products(trace: Trace) -> None:
+def part_products(trace: Trace, tiled: bool = False) -> None:
     """Distributes each scope that a contraction sums over together with something else, and then each along which
     the results of several contractions go, the innermost first, and the scopes that have it as their only child.
     Each of these has one contraction then, what comes before it that gives its result first values, and what comes
-    after it. A scope for which a move is refused stays as it was."""
+    after it. So that it can be `tiled`, a contraction is parted as well from what its rows do else, and one that
+    sums up what another gives from this. A scope for which a move is refused stays as it was."""
     for way, parted in ((_summed, _part_sums), (_shared, _part)):
         left: set[Node] = set()
-        while (path := way(trace.kernel, left)) is not None:
+        while (path := way(trace.kernel, left, tiled)) is not None:
             left.add(trace.kernel.at(path))
             tried(trace, partial(parted, path=path))
 
 
-def _summed(kernel: Kernel, left: set[Node]) -> Path | None:
-    """The first scope that several statements run in, one of them a contraction that sums over it, of those that
-    are not `left`."""
-    for site in kernel.sites:
-        scope = site.scopes[-1] if site.scopes else None
-        shared = scope is not None and len(scope.body) > 1 and all(isinstance(n, Statement) for n in scope.body)
-        summed = is_contraction(site) and not depends(site.statement.target, len(site.scopes) - 1)
-        if shared and summed and scope not in left and isinstance(site.ancestors[-1], Scope):
-            return site.path[:-1]
+def _summed(kernel: Kernel, left: set[Node], tiled: bool) -> Path | None:
+    """The first scope that a contraction sums over, and in which other statements run or other contractions give
+    what it sums up, of those that are not `left`."""
+    for site in filter(is_contraction, kernel.sites):
+        for depth, path in enumerate(site.scope_paths):
+            scope = site.scopes[depth]
+            if scope in left or len(scope.body) < 2 or depends(site.statement.target, depth):
+                continue
+            alone = depth + 1 == len(site.scopes) and all(isinstance(n, Statement) for n in scope.body)
+            if (alone and isinstance(site.ancestors[-1], Scope)) or (tiled and _is_given(kernel, site, path)):
+                return path
     return None
 
 
+def _is_given(kernel: Kernel, site: Site, path: Path) -> bool:
+    """Whether a contraction reads what another one in the scope at a path gives."""
+    read = {access.buffer for access in site.statement.reads} - {site.statement.target.buffer}
+    return any(
+        is_contraction(other) and other.statement.target.buffer in read
+        for other in kernel.sites
+        if is_inside(other.path, path)
+    )
+
+
 def _part_sums(trace: Trace, path: Path) -> None:
-    """Gives each statement of a scope a scope of its own. Raises IllegalMove where a move of it is refused."""
-    for number in range(len(_body(trace.kernel, path)) - 1, 0, -1):
+    """Gives each statement of a scope a scope of its own, or each contraction that sums over it what leads up to it
+    in another. Raises IllegalMove where a move of it is refused."""
+    body, depth = _body(trace.kernel, path), trace.kernel.depth_of(path)
+    starts = set(range(1, len(body)))
+    if not all(isinstance(node, Statement) for node in body):
+        inside = [s for s in trace.kernel.sites if is_inside(s.path, path) and is_contraction(s)]
+        sums = {site.path[len(path)] for site in inside if not depends(site.statement.target, depth)}
+        starts &= sums | {number + 1 for number in sums}
+    for number in sorted(starts, reverse=True):
         act(trace, SplitScopes, spot(trace, path), number)
 
 
-def _shared(kernel: Kernel, left: set[Node]) -> Path | None:
-    """The innermost scope with several contractions inside, the last in the text, of those that are not `left`."""
-    found = [path for path, node in kernel.walk()
-             if isinstance(node, Scope) and node not in left and len(_parts(kernel, path)) > 1]  # fmt: skip
+def _shared(kernel: Kernel, left: set[Node], tiled: bool) -> Path | None:
+    """The innermost scope with several contractions inside, or where they are to be `tiled` with one whose rows go
+    along it and something else, the last in the text, of those that are not `left`."""
+    found = [path for path in shared_scopes(kernel, tiled) if kernel.at(path) not in left]
     return max(found, key=lambda path: (len(path), path), default=None)
+
+
+def shared_scopes(kernel: Kernel, tiled: bool = True) -> list[Path]:
+    """The scopes that are to be parted."""
+    return [path for path, node in kernel.walk() if isinstance(node, Scope) and _is_shared(kernel, path, tiled)]
+
+
+def _is_shared(kernel: Kernel, path: Path, tiled: bool) -> bool:
+    body, parts = _body(kernel, path), _parts(kernel, path)
+    others = any(not isinstance(node, Statement) for n, node in enumerate(body) if n not in parts)
+    return len(parts) > 1 or (tiled and len(parts) == 1 and others and _has_rows(kernel, path))
+
+
+def _has_rows(kernel: Kernel, path: Path) -> bool:
+    """Whether a scope goes along the rows of each contraction that is in one of its children alone."""
+    depth = kernel.depth_of(path)
+    inside = [site for site in kernel.sites if is_inside(site.path, path) and is_contraction(site)]
+    kept = [[d for d in range(len(site.scopes)) if depends(site.statement.target, d)] for site in inside]
+    return all(depths[-2] == depth for depths in kept)
 
 
 def _parts(kernel: Kernel, path: Path) -> dict[int, set[str]]:
@@ -72,8 +111,9 @@ def _part(trace: Trace, path: Path) -> None:
         begun = set().union(*(names for n, names in parts.items() if n < number))
         _bring_first_values(trace, path, number, parts[number] - begun)
     parts = _parts(trace.kernel, path)
-    for number in sorted(parts, reverse=True)[:-1]:
-        start = _begin(trace.kernel, path, number, parts[number])
+    starts = [_begin(trace.kernel, path, number, parts[number]) for number in sorted(parts)]
+    cuts = starts[1:] if len(parts) > 1 else [starts[0], min(parts) + 1]
+    for start in sorted({*cuts} & {*range(1, len(_body(trace.kernel, path)))}, reverse=True):
         act(trace, SplitScopes, spot(trace, path), start)
         for length in range(len(path) - 1, 0, -1):
             around = trace.kernel.at(path[:length])

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from functools import partial
 
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
-from dojoir.ir.nodes import Access, Condition, Extent, Guard, Kernel, Path, Scope
-from dojoir.ir.paths import is_inside
+from dojoir.ir.nodes import Access, Condition, Extent, Guard, Kernel, Path, Scope, Site
 from dojoir.ir.places import scopes_around
 from dojoir.ir.rewriting.rewrite import map_indices
 from dojoir.ir.text import format_condition
 from dojoir.passes.base.move import Move, Quoted, place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.extents import SetExtent
-from dojoir.passes.loops.guards import AddCondition, DropCondition, RemoveGuard
+from dojoir.passes.loops.guards import AddCondition, RemoveGuard
 from dojoir.passes.loops.sinking import LiftScope
 from dojoir.passes.loops.splitting import Split, Unsplit
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.facts.strides import depends, sites_in
 from dojoir.passes.schedule.forms.contractions import is_window
 from dojoir.passes.schedule.forms.parting import is_contraction
+from dojoir.passes.schedule.forms.settling import settle_guards
 from dojoir.passes.schedule.steps.combinators import first, repeat, tried
-from dojoir.passes.schedule.steps.spots import Spot, act, spot
+from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.support.frozen import dataclass
 
 
@@ -160,30 +160,21 @@ def _made_whole(trace: Trace, tiled: Tiled) -> None:
     if len(inner.scope.extent.bounds) == 1:
         end = tiled.whole - outer.iterator * size.offset
         act(trace, SetExtent, inner, Extent((size, end)))
-        _drop_conditions(trace, outer)
+        settle_guards(trace, outer.path)
     act(trace, Unsplit, outer, tiled.whole)
 
 
-def _drop_conditions(trace: Trace, around: Spot) -> None:
-    """Drops each condition inside of a scope that always holds now."""
-    for path, node in reversed(list(trace.kernel.walk())):
-        if not isinstance(node, Guard) or not is_inside(path, around.path):
-            continue
-        if not tried(trace, RemoveGuard(place_of(path))):
-            for number in reversed(range(len(node.conditions))):
-                _ = tried(trace, DropCondition(place_of(path), number))
-
-
 # -- order --------------------------------------------------------------------------------------------------------
-def rows_outside(trace: Trace) -> None:
+def rows_outside(trace: Trace, tiled: bool = False) -> None:
     """Exchanges two scopes where the outer one goes along the rows of all results, the inner one down the columns.
-    They stand around products, or all that is read lies as the results do."""
+    They stand around products, or all that is read lies as the results do. Rows that share what a register tile
+    reads along columns stay next to these, where products are to be `tiled`."""
     for _ in range(MOST_TILES):
-        if next(filter(partial(tried, trace), _turned(trace.kernel)), None) is None:
+        if next(filter(partial(tried, trace), _turned(trace.kernel, tiled)), None) is None:
             return
 
 
-def _turned(kernel: Kernel) -> Iterator[Move]:
+def _turned(kernel: Kernel, tiled: bool) -> Iterator[Move]:
     for path, node in kernel.walk():
         inner = node.body[0] if isinstance(node, Scope) and len(node.body) == 1 else None
         if not isinstance(node, Scope) or not isinstance(inner, Scope) or node.marks or inner.marks:
@@ -194,8 +185,17 @@ def _turned(kernel: Kernel) -> Iterator[Move]:
         targets = [site.statement.target for site in sites]
         reads = [] if any(map(is_contraction, sites)) else [a for site in sites for a in site.statement.reads]
         both = [a for a in (*targets, *reads) if depends(a, depth) and depends(a, depth + 1)]
+        sums = filter(is_contraction, sites if tiled else ())
+        if any(_shares(site, depth + 1) and not _shares(site, depth) for site in sums):
+            continue
         if set(targets) <= set(both) and all(_lies_along(kernel, access, depth) for access in both):
             yield SwapScopes(place_of(path))
+
+
+def _shares(site: Site, depth: int) -> bool:
+    """Whether a scope goes along rows of a product: all of them read the same of what goes along its columns."""
+    column = max(d for d in range(len(site.scopes)) if depends(site.statement.target, d))
+    return any(depends(a, column) and not depends(a, depth) for a in site.statement.reads)
 
 
 def _lies_along(kernel: Kernel, target: Access, depth: int) -> bool:

@@ -15,7 +15,7 @@ from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import BufferName, Move, fresh_name
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.facts.strides import depends
-from dojoir.passes.schedule.forms.parting import is_contraction
+from dojoir.passes.schedule.forms.parting import is_contraction, shared_scopes
 from dojoir.passes.schedule.steps.combinators import first, repeat, tried
 from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.spots import move
@@ -47,12 +47,23 @@ def expand_temporaries(trace: Trace) -> bool:
 
 
 def expand_sums(trace: Trace) -> None:
-    """Expands the scalars in which contractions accumulate, and no others: each becomes an array of results."""
+    """Expands the scalars and rows in which contractions accumulate, and no others: each becomes an array of
+    results."""
     for buffer in trace.kernel.buffers:
-        if buffer.role == "tmp" and not buffer.dims and buffer.storage == "heap":
+        if buffer.role == "tmp" and buffer.storage == "heap":
             other = trace.copy()
             if tried(other, partial(_expanded, name=buffer.name)) and _contractions(other) > _contractions(trace):
                 take_over(trace, other)
+
+
+def expand_shared(trace: Trace) -> None:
+    """Expands the scalars that the scopes which are to be parted (`part_products`) share."""
+    shared = shared_scopes(trace.kernel)
+    for buffer in trace.kernel.buffers:
+        uses = [site.path for site in trace.kernel.sites if buffer.name in site.statement.buffers]
+        inside = any(is_inside(path, around) for path in uses for around in shared)
+        if buffer.role == "tmp" and not buffer.dims and buffer.storage == "heap" and inside:
+            _ = tried(trace, partial(_expanded, name=buffer.name))
 
 
 def _contractions(trace: Trace) -> int:

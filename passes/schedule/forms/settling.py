@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dojoir.ir.nodes import Kernel
-from dojoir.passes.base.move import Move
+from dojoir.ir.nodes import Condition, Guard, Kernel, Path
+from dojoir.ir.paths import is_inside
+from dojoir.passes.base.move import Move, place_of
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.guards import RemoveGuard
+from dojoir.passes.loops.guards import DropCondition, RemoveGuard
 from dojoir.passes.schedule.forms.accumulating import accumulate
-from dojoir.passes.schedule.steps.combinators import every
+from dojoir.passes.schedule.steps.combinators import every, tried
 from dojoir.passes.schedule.steps.simplify import delete_dead
+from dojoir.sets.kernel_sets import sets_of
 
 
 def settle(trace: Trace) -> None:
@@ -23,6 +25,20 @@ def settle(trace: Trace) -> None:
 def remove_guards(trace: Trace) -> None:
     """Removes the conditions that always hold."""
     every(_guards)(trace)
+
+
+def settle_guards(trace: Trace, path: Path) -> None:
+    """Takes away the conditions in a node that always hold."""
+    guards = [at for at, node in trace.kernel.walk() if isinstance(node, Guard) and is_inside(at, path)]
+    for at in reversed(guards):
+        guard, place, sets = trace.kernel.at(at), place_of(at), sets_of(trace.kernel)
+        assert isinstance(guard, Guard)
+        always = [isinstance(c, Condition) and sets.holds_around(at, [c]) for c in guard.conditions]
+        if all(always):
+            _ = tried(trace, RemoveGuard(place))
+        else:
+            for number in reversed([n for n, holds in enumerate(always) if holds]):
+                _ = tried(trace, DropCondition(place, number))
 
 
 def _guards(kernel: Kernel) -> Iterator[Move]:

@@ -8,6 +8,7 @@ from functools import partial
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Guard, Kernel, Path, Scope
+from dojoir.ir.places import scopes_around
 from dojoir.passes.base.move import place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Vectorize
@@ -16,7 +17,7 @@ from dojoir.passes.schedule.facts.gathers import sums_gathered
 from dojoir.passes.schedule.facts.narrow import divides_long, is_interleaved, is_narrow
 from dojoir.passes.schedule.facts.short_rows import are_short_rows
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
-from dojoir.passes.schedule.facts.strides import is_leaf, scattered, sites_in, step_of, strided
+from dojoir.passes.schedule.facts.strides import depends, is_leaf, scattered, sites_in, step_of, strided
 from dojoir.passes.schedule.facts.tree import children, innermost, is_marked
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
@@ -45,6 +46,8 @@ def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
     if isinstance(node, Scope) and not is_marked(node) and not is_short(node.extent, sizes, 2):
         if is_leaf(node) and (is_narrow(kernel, path, machine) or divides_long(kernel, path)):
             return
+        if is_leaf(node) and not machine.masks and _is_corner(kernel, node, path, machine):
+            return
         if is_leaf(node) and (not strided(kernel, path) or (machine.masks and sums_gathered(kernel, path))):
             _leaf_in_lanes(trace, path)
             return
@@ -57,6 +60,16 @@ def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
             return
     for inner in children(node, path):
         _lanes(trace, inner, machine, sizes)
+
+
+def _is_corner(kernel: Kernel, node: Scope, path: Path, machine: Machine) -> bool:
+    """Whether a scope adds up, and ends at an iterator that is below the lanes of a vector, as in the triangle that
+    is left of a block."""
+    around, depth, sites = scopes_around(kernel, path), kernel.depth_of(path), sites_in(kernel, path)
+    ends = [around[d].extent.constant for d in range(depth) if Affine.iterator(d) in node.extent.bounds]
+    widest = max(kernel.buffer(a.buffer).dtype.itemsize for site in sites for a in site.statement.accesses)
+    short = any(end is not None and end * widest <= machine.vector_bytes for end in ends)
+    return short and not any(depends(site.statement.target, depth) for site in sites)
 
 
 def _is_better_around(kernel: Kernel, node: Scope, path: Path) -> bool:

@@ -65,7 +65,7 @@ def register_tile(trace: Trace, rows: int = 0, columns: int = 0, machine: Machin
 
 def register_tiles(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Gives each product of matrices a register tile, unless it has few columns and a sum as short."""
-    for product in products(kernel, MOST_SUMS):
+    for product in products(kernel, MOST_SUMS, guarded=True):
         if not is_tiny(product.site, machine):
             make = partial(tile_registers, product=product, machine=machine, sizes=sizes)
             yield Fit(product.rows, make)
@@ -118,12 +118,12 @@ def tile_registers(
         and sum_in_quads(trace, nest, machine)
     ):
         pass
-    elif product.sums == 1:
+    elif product.sums + product.guards == 1:
         act(trace, SwapScopes, nest.child(0))
         act(trace, SwapScopes, nest)
     else:
-        act(trace, SinkScope, nest.child(0), product.sums)
-        act(trace, SinkScope, nest, product.sums)
+        act(trace, SinkScope, nest.child(0), product.sums + product.guards)
+        act(trace, SinkScope, nest, product.sums + product.guards)
     _mark(trace, block, rows)
 
 
