@@ -32,6 +32,7 @@ from dojoir.passes.base.move import (
 )
 from dojoir.proof.check import identity
 from dojoir.support.frozen import dataclass
+from dojoir.support.kept import once_for_each
 
 Arguments = Iterable[tuple[Any, ...]]
 """The arguments of some moves of a family after the first, which says what each is about."""
@@ -207,18 +208,18 @@ class About(Move, Generic[T]):
 class AboutKind(About[Here[N]]):
     """The same of nodes of a kind."""
 
-    KIND: Any = (Scope, Guard, Statement)
+    KIND: Any = Node
 
     @classmethod
     def things(cls, kernel: Kernel) -> Iterator[Here[N]]:
-        return (Here(kernel, path, node) for path, node in kernel.walk() if isinstance(node, cls.KIND))
+        return (Here(kernel, path, node) for path, node in _nodes_of(kernel)[cls.KIND])
 
     @classmethod
     def thing(cls, kernel: Kernel, place: Path | str) -> Here[N] | None:
         if isinstance(place, str):
             return None
         node = kernel.at(place)
-        return Here(kernel, place, node) if isinstance(node, cls.KIND) else None
+        return Here(kernel, place, node) if cls.KIND in (Node, type(node)) else None
 
     @classmethod
     def named(cls, kernel: Kernel, name: str) -> Here[N]:
@@ -229,6 +230,16 @@ class AboutKind(About[Here[N]]):
             other = "" if cls.KIND is Statement else f" a {type(kernel.at(path)).__name__.lower()},"
             raise Refusal(code, f"{name} is{other} not a {cls.KIND.__name__.lower()}", path)
         return found
+
+
+@once_for_each
+def _nodes_of(kernel: Kernel) -> dict[object, list[tuple[Path, Any]]]:
+    """The nodes of a kernel with their paths, by kind, in the order of the text: every family asks for them."""
+    found: dict[object, list[tuple[Path, Any]]] = {kind: [] for kind in (Node, Scope, Guard, Statement)}
+    for path, node in kernel.walk():
+        found[Node].append((path, node))
+        found[type(node)].append((path, node))
+    return found
 
 
 @dataclass(frozen=True)

@@ -139,12 +139,12 @@ class UnshareBuffer(AboutTemporary):
 
     @classmethod
     def listed(cls, at: Declared) -> Arguments:
+        uses = list(_accesses_by_statement(at))
+        number = sum(own for _, _, own in uses)
+        starts = [(first, own) for first, is_start, own in uses if first and is_start]
+        name = BufferName(fresh_name(at.kernel, f"{at.place}_own")) if starts else ""
         count = len(at.kernel.buffers)
-        name = BufferName(fresh_name(at.kernel, f"{at.place}_own"))
-        uses, number = list(_accesses_by_statement(at)), sum(own for _, _, own in _accesses_by_statement(at))
-        for first, starts, own in uses:
-            if first and starts:
-                yield name, count, (first, *range(first + own, number))
+        return ((name, count, (first, *range(first + own, number))) for first, own in starts)
 
     @classmethod
     def more(cls, at: Declared, machine: Machine) -> Arguments:

@@ -93,11 +93,14 @@ class ExtractSubexpression(AboutStatement):
 
     @classmethod
     def listed(cls, at: Here[Statement]) -> Arguments:
-        name = BufferName(fresh_name(at.kernel, "part"))
-        for number, part in enumerate(parts(at.node.value)):
-            whole = number == 0 and at.node.accumulation is None
-            if isinstance(part, Op | Cast) and not whole and not (isinstance(part, Op) and part.name == "when"):
-                yield number, name
+        found = [
+            number
+            for number, part in enumerate(parts(at.node.value))
+            if isinstance(part, Op | Cast) and not (isinstance(part, Op) and part.name == "when")
+            if number or at.node.accumulation is not None  # the whole would be a copy
+        ]
+        name = BufferName(fresh_name(at.kernel, "part")) if found else ""
+        return ((number, name) for number in found)
 
 
 @dataclass(frozen=True)
