@@ -202,7 +202,10 @@ class About(Move, Generic[T]):
     @classmethod
     def _moves_at(cls, at: T, arguments: Arguments) -> Iterator[Move]:
         family: Any = cls
-        return (family(at.place, *rest) for rest in arguments)
+        place = None
+        for rest in arguments:
+            place = at.place if place is None else place
+            yield family(place, *rest)
 
 
 class AboutKind(About[Here[N]]):
@@ -218,7 +221,7 @@ class AboutKind(About[Here[N]]):
     def thing(cls, kernel: Kernel, place: Path | str) -> Here[N] | None:
         if isinstance(place, str):
             return None
-        node = kernel.at(place)
+        node: Any = kernel.at(place)
         return Here(kernel, place, node) if cls.KIND in (Node, type(node)) else None
 
     @classmethod

@@ -270,7 +270,7 @@ class Unstage(Undoing, AboutNode):
 
     @classmethod
     def listed(cls, at: Here[Node]) -> Arguments:
-        for buffer in at.kernel.buffers if isinstance(at.node, Scope) else ():
+        for buffer in at.kernel.buffers if isinstance(at.node, Scope) and len(at.siblings) > 1 else ():
             if buffer.role == "tmp" and buffer.dims and any(_copies(at, buffer.name)):
                 yield (BufferName(buffer.name),)
 

@@ -208,7 +208,7 @@ class MergeReduction(Undoing, AboutScope):
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
         at, copy = self.found(kernel), temporary(kernel, self.copy)
-        whole = _combined(at, copy.name)
+        whole = _combined(at.siblings[at.path[-1] + 1 :], copy.name)
         factor = copy.dims[0].extent if copy.dims else None
         used = _partial(at.own, factor, at.node.extent) if factor is not None else None
         inside = sites_inside(kernel, at.path)
@@ -226,8 +226,9 @@ class MergeReduction(Undoing, AboutScope):
 
     @classmethod
     def listed(cls, at: Here[Scope]) -> Arguments:
-        names = (buffer.name for buffer in at.kernel.buffers if buffer.role == "tmp" and at.path[-1])
-        return ((BufferName(name),) for name in names if _combined(at, name))
+        following = at.siblings[at.path[-1] + 1 :] if at.path[-1] else ()
+        names = (buffer.name for buffer in at.kernel.buffers if buffer.role == "tmp" and following)
+        return ((BufferName(name),) for name in names if _combined(following, name))
 
 
 def _partial(own: Affine, factor: Affine, extent: Extent) -> Affine | None:
@@ -237,9 +238,9 @@ def _partial(own: Affine, factor: Affine, extent: Extent) -> Affine | None:
     return own % factor.offset if factor.is_constant else None
 
 
-def _combined(at: Here[Scope], copy: str) -> Access | None:
-    """The element into which the node after a scope accumulates partial results, where it does that alone."""
-    nodes = at.siblings[at.path[-1] + 1 : at.path[-1] + 2]
+def _combined(following: tuple[Node, ...], copy: str) -> Access | None:
+    """The element into which the first of some nodes accumulates partial results, where it does that alone."""
+    nodes = following[:1]
     while len(nodes) == 1 and isinstance(nodes[0], Scope):
         nodes = nodes[0].body
     match nodes:
