@@ -53,7 +53,8 @@ def _balanced(text: Any, long: Sequence[str], largest: int, most: int) -> dict[s
 def nearest(kernel: dojoir.Kernel, wish: Mapping[str, int]) -> dict[str, int] | None:
     """Sizes at or above those wished for, or some others lowered to them, that the facts of the kernel allow."""
     names = [*wish]
-    few = names[:4]
+    asked = {name for fact in kernel.facts for side in (fact.left, fact.right) for name in side.sizes}
+    few = sorted(names, key=lambda name: name not in asked)[:4]
     for shift in sorted(product(range(8), repeat=len(few)), key=sum):
         found = {**wish, **{name: wish[name] + more for name, more in zip(few, shift, strict=True)}}
         if _allowed(kernel, found):
