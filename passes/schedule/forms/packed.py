@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Cast, Expr, Kernel, Op, Site, Statement
 from dojoir.passes.base.move import Formula, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.collapsing import Collapse
-from dojoir.passes.loops.sinking import LiftScope
+from dojoir.passes.loops.sinking import LiftScope, SinkScope
 from dojoir.passes.schedule.facts.products import BYTES, FP8, HALVES
 from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
 from dojoir.passes.schedule.forms.contractions import take_units_away
@@ -32,7 +33,7 @@ from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot
 from dojoir.passes.storage.dims import AddDim, DropDim, JoinDims
-from dojoir.passes.storage.layout import MaterializeDims, ReuseDims
+from dojoir.passes.storage.layout import MaterializeDims, ReorderDims, ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.hoisting import Hoist
 
@@ -107,6 +108,8 @@ def _is_matrix(site: Site, factor: Expr, terms_last: bool) -> bool:
 def _packed(trace: Trace, site: Site) -> None:
     """Raises IllegalMove where a move is refused, ArgumentError where the scopes are in no order."""
     nest, statement = spot(trace, site.path[:1]), spot(trace, site.path)
+    _channels_last(trace, nest, statement, site)
+    site = next(site for site in trace.kernel.sites if site.path == statement.path)
     chosen = _to_pack(trace.kernel, site)
     kept = [d for d in range(len(site.scopes)) if depends(site.statement.target, d)]
     known(kept == [*range(len(kept))], "a sum inside of its results")
@@ -130,12 +133,52 @@ def _packed(trace: Trace, site: Site) -> None:
     for name in sorted(written):
         if trace.kernel.buffer(name).role == "tmp":
             packed.append(name)
-        else:
-            packed.append(fresh_name(trace.kernel, name))
-            act(trace, Stage, nest, name, packed[-1], "out")
     for run in reversed(runs):
         for _ in run[1:]:
             _in_one(trace, statement, run[0], packed)
+
+
+def _channels_last(trace: Trace, nest: Spot, statement: Spot, site: Site) -> None:
+    """Has an array of which windows are summed up lie so that what is summed up besides, as channels, is side by
+    side, where chunks of memory divide that, and sums along it innermost: windows can be copied from there then."""
+    kernel = trace.kernel
+    for _, factor in _to_pack(kernel, site):
+        dim = _channels(kernel, site, factor)
+        if dim is None or not isinstance(factor, Access):
+            continue
+        buffer = kernel.buffer(factor.buffer)
+        order = list(buffer.order or range(len(buffer.dims)))
+        if order[-1] != dim:
+            own = fresh_name(kernel, factor.buffer)
+            act(trace, Stage, nest, factor.buffer, own, "in")
+            order.remove(dim)
+            act(trace, ReorderDims, own, (*order, dim))
+            filled = nested(nest.beside(-1))  # what lies side by side on one side is next to that on the other
+            if dim < len(filled) - 2:
+                act(trace, SinkScope, filled[dim], len(filled) - 2 - dim)
+        (depth,) = factor.indices[dim].iterators if isinstance(factor.indices[dim], Affine) else ()
+        scope = spot(trace, next(s for s in trace.kernel.sites if s.path == statement.path).scope_paths[depth])
+        if depth < len(site.scopes) - 1:
+            act(trace, SinkScope, scope, len(site.scopes) - 1 - depth)
+        return
+
+
+def _channels(kernel: Kernel, site: Site, factor: Expr) -> int | None:
+    """The dimension of a factor that a sum goes along by itself, in whole chunks, where others have windows."""
+    if not isinstance(factor, Access):
+        return None
+    alone = windows = None
+    for dim, index in enumerate(factor.indices):
+        summed = [d for d in index.iterators if not depends(site.statement.target, d)] if isinstance(index, Affine) else []
+        if len(summed) == 1 and index == Affine.iterator(summed[0]):
+            extent = site.scopes[summed[0]].extent.constant
+            row = kernel.buffer(factor.buffer).dims[dim].extent
+            chunk = ACCESS_BYTES // kernel.buffer(factor.buffer).dtype.itemsize
+            if extent and extent % chunk == 0 and row.is_constant and row.offset % chunk == 0:
+                alone = dim
+        elif summed:
+            windows = dim
+    return alone if windows is not None else None
 
 
 def _along(factor: Expr, depth: int) -> bool:

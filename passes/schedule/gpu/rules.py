@@ -425,7 +425,7 @@ def _turned(trace: Trace, path: Path) -> None:
     chain = _chain(trace, path)
     _known(len(chain) >= 2 and len(chain[-1].body) == 1 and _plain(chain[-1]))
     turn_squares(trace, chain[-2], chain[-1])
-    grid(trace, chain)
+    grid(trace, sorted(chain, key=lambda scope: len(scope.path)))  # the last two may have been exchanged
 
 
 WAYS = (_flat, _neighbours, _turned, _tiled, _open_rows, _rows, _columns, _threads)

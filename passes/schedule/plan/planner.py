@@ -22,7 +22,7 @@ from dojoir.costs.launches import (
     temporary_share,
 )
 from dojoir.errors import ArgumentError, DojoError
-from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
+from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path, parse_path
 from dojoir.passes.engine.supposing import proved, supposing
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.cpu.structures import schedule_nests
@@ -295,6 +295,7 @@ class Planner:
         for structure in self.structures:
             asked |= structure is rules  # whatever else is near enough, a plan costs no more than they do
             other = trace.copy()
+            beside = [spot(other, (n,)) for n in range(len(other.kernel.body)) if (n,) != path]
             try:
                 parts = structure(other, path, self.machine)
             except DojoError as error:
@@ -303,6 +304,9 @@ class Planner:
             for part in sorted(parts or (), key=lambda part: part.path, reverse=True):
                 self.nest(other, part.path, form, depth + 1)
             seconds = self.cost(other) - others
+            if len(path) == 1:  # the nests that it has no more need of are no others
+                gone = [parse_path(nest.place) for nest in beside if _where(nest) is None]
+                seconds += sum(node_seconds(trace.kernel, nest, self.machine, self.sizes) for nest in gone)
             self._note(trace, path, form, depth, structure, seconds)
             if structure not in SURE and structure in STRUCTURES:
                 seconds *= self.gain(trace.kernel)

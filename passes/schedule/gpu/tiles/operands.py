@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from dojoir.backends.machine import ACCESS_BYTES
@@ -14,6 +15,8 @@ from dojoir.passes.schedule.forms.nests import known
 from dojoir.passes.schedule.gpu.sharing.copies import Marked, without_ones
 from dojoir.passes.schedule.gpu.sharing.padded import whole_nest, zeros_beside
 from dojoir.passes.schedule.gpu.tiles.products import spread_copy
+from dojoir.passes.schedule.gpu.tiles.windows import copy_windows, whole_chunks
+from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, nested
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReorderDims, Swizzle
@@ -146,7 +149,8 @@ def copied(trace: Trace, node: Spot, operand: Operand, tile: WarpTiles, unit: Un
     it, a tile after the other, if it is to be copied `ahead`. Where no load takes terms in rows, they lie side by
     side there: a thread then reads elements of as many rows, its neighbours those beside them."""
     copy = fresh_name(trace.kernel, f"{operand.array}_tile")
-    act(trace, Stage, node, operand.array, copy, "in", () if operand.among is None else (operand.among,))
+    if operand.among is not None or not tried(trace, partial(copy_windows, node=node, array=operand.array, copy=copy)):
+        act(trace, Stage, node, operand.array, copy, "in", () if operand.among is None else (operand.among,))
     filled = without_ones(trace, node.beside(-1))
     known(len(nested(filled)) == 2, "a product of tiles")
     kept, in_rows = tile.height if operand.is_left else tile.width, operand.summed < operand.kept
@@ -161,6 +165,7 @@ def copied(trace: Trace, node: Spot, operand: Operand, tile: WarpTiles, unit: Un
         if order != sorted(order):
             act(trace, ReorderDims, copy, order)
         operand = operand.split()
+    whole_chunks(trace, filled)
     sizes: tuple[int, ...] = (tile.depth, kept) if in_rows else (kept, tile.depth)
     zeros_beside(trace, whole_nest(trace, nested(filled), sizes))
     if in_rows and not unit.turns:
