@@ -31,7 +31,7 @@ ORDERS: tuple[tuple[str, Order], ...] = (("cuda", "forward"), ("hip", "backward"
 
 SIZES = {
     "N": 3, "M": 300, "K": 7, "H": 5, "T": 3, "D": 40, "V": 9, "B": 2, "C": 3, "G": 2, "L": 270, "O": 2, "W": 35,
-    "KH": 3, "KW": 3,
+    "KH": 3, "KW": 3, "Z": 900, "R": 2, "S": 2,
 }  # fmt: skip
 """Sizes by name: rows are longer than a block has threads."""
 

@@ -126,8 +126,9 @@ def _goes_on(statement: Statement, begun: Access) -> bool:
 
 
 def _adds_up(kernel: Kernel, statement: Statement, path: Path) -> bool:
-    """Whether a statement right inside of a scope accumulates over it."""
-    return statement.accumulation is not None and not depends(statement.target, kernel.depth_of(path))
+    """Whether a statement right inside of a scope accumulates over it, or over one around it."""
+    around = range(kernel.depth_of(path) + 1)
+    return statement.accumulation is not None and not all(depends(statement.target, d) for d in around)
 
 
 def widest(kernel: Kernel, site: Site) -> list[Access]:

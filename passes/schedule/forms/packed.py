@@ -130,9 +130,7 @@ def _packed(trace: Trace, site: Site) -> None:
     targets = [one.statement.target for one in sites_in(trace.kernel, nest.path)]
     runs = [run for run in runs if len(run) > 1 and all(_lie_together(target, run) for target in targets)]
     written = {site.statement.target.buffer for site in sites_in(trace.kernel, nest.path)} if runs else set()
-    for name in sorted(written):
-        if trace.kernel.buffer(name).role == "tmp":
-            packed.append(name)
+    packed += sorted(name for name in written if trace.kernel.buffer(name).role == "tmp")
     for run in reversed(runs):
         for _ in run[1:]:
             _in_one(trace, statement, run[0], packed)
@@ -169,7 +167,11 @@ def _channels(kernel: Kernel, site: Site, factor: Expr) -> int | None:
         return None
     alone = windows = None
     for dim, index in enumerate(factor.indices):
-        summed = [d for d in index.iterators if not depends(site.statement.target, d)] if isinstance(index, Affine) else []
+        summed = (
+            [d for d in index.iterators if not depends(site.statement.target, d)]
+            if isinstance(index, Affine)
+            else []
+        )
         if len(summed) == 1 and index == Affine.iterator(summed[0]):
             extent = site.scopes[summed[0]].extent.constant
             row = kernel.buffer(factor.buffer).dims[dim].extent

@@ -85,6 +85,9 @@ MOST_TRIED = 2
 MOST_MEMORY = 8.0
 """How many times the memory of the arguments temporaries may take that the text keeps for one iteration."""
 
+OWN_MEMORY = 4.0
+"""How many times the memory of the temporaries that the text has itself those of its plan may take."""
+
 SOME_CORES = 4
 """The cores of a CPU of which it is not known how many it has."""
 
@@ -231,7 +234,7 @@ class Planner:
         is_far = shows or _waits(found[0].trace.kernel) or found[0].seconds > FAR * floor
         if is_far and len(expanded.steps) > len(own.steps):
             keep_scalars(expanded)
-            most = max(MOST_MEMORY, temporary_share(kept.kernel, self.machine, self.sizes))
+            most = max(MOST_MEMORY, OWN_MEMORY * temporary_share(kept.kernel, self.machine, self.sizes))
             for one in self._forms(expanded):
                 fits = temporary_share(one.trace.kernel, self.machine, self.sizes) <= most
                 (found if fits else large).append(replace(one, form=f"{one.form}, temporaries expanded"))

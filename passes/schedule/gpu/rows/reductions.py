@@ -225,6 +225,6 @@ def _aligned(trace: Trace, found: Sum, elements: Spot) -> bool:
             whole = len(buffer.dims) == 1 or (last.is_constant and last.offset % WIDE == 0)
             if buffer.order or buffer.pad or not whole or access.indices[-1] != Affine.iterator(depth):
                 return False
-            if buffer.dtype.itemsize != 4:
+            if buffer.dtype.itemsize > 4:
                 return False
     return isinstance(elements.node, Scope)

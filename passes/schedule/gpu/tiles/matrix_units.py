@@ -219,7 +219,7 @@ def _tile(
     if trace.kernel.buffer(target.buffer).role == "tmp" and only_here(trace, target.buffer, row):
         act(trace, DeleteNode, written)
         act(trace, DeleteTemporary, target.buffer)
-    if found.begins:
+    if len(summed.around().body) > 1:
         stand_alone(trace, summed, 2)
     act(trace, LiftScope, summed, 2)
     apart = [nest for nest in column.scopes() if nest.path != summed.path]

@@ -149,7 +149,9 @@ def copied(trace: Trace, node: Spot, operand: Operand, tile: WarpTiles, unit: Un
     it, a tile after the other, if it is to be copied `ahead`. Where no load takes terms in rows, they lie side by
     side there: a thread then reads elements of as many rows, its neighbours those beside them."""
     copy = fresh_name(trace.kernel, f"{operand.array}_tile")
-    if operand.among is not None or not tried(trace, partial(copy_windows, node=node, array=operand.array, copy=copy)):
+    if operand.among is not None or not tried(
+        trace, partial(copy_windows, node=node, array=operand.array, copy=copy)
+    ):
         act(trace, Stage, node, operand.array, copy, "in", () if operand.among is None else (operand.among,))
     filled = without_ones(trace, node.beside(-1))
     known(len(nested(filled)) == 2, "a product of tiles")

@@ -1,8 +1,9 @@
-"""Operands that are windows of an array: tiles of them are copied from there, and no matrix of all windows is stored.
+"""Operands that are windows of an array: tiles of them are copied from there, and no matrix of all windows is
+stored.
 
-`passes/schedule/forms/packed.py` writes the factors of a convolution into matrices. Where the chunks of 16 bytes that
-a thread copies of such a matrix lie side by side in its source too, its tiles can be copied from the source: only
-the places are computed (implicit matrix products).
+`passes/schedule/forms/packed.py` writes the factors of a convolution into matrices. Where the chunks of 16 bytes
+that a thread copies of such a matrix lie side by side in its source too, its tiles can be copied from the source:
+only the places are computed (implicit matrix products).
 
 Source: S. Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning" (2014).
 """

@@ -1,0 +1,109 @@
+"""Tiles on matrix units whose operands are windows of an array: copied from the array itself, whatever its layout,
+and right on the harness."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from gpu_compile import nvrtc_error
+from narrow_products import bf16, numbers
+from on_harness import run
+
+import dojoir
+from dojoir.backends.machine import MACHINES
+from dojoir.codegen.emission import gpu_program
+from dojoir.passes.schedule.forms.packed import pack_factors
+from dojoir.passes.schedule.forms.scalars import expand_temporaries
+from dojoir.passes.schedule.gpu.tiles.matrix_units import small_matrix_tiles
+from dojoir.passes.schedule.gpu.tiles.warp_groups import small_group_tiles
+from dojoir.passes.schedule.plan.planner import Planner
+from dojoir.passes.schedule.steps.spots import spot
+
+CUDA = MACHINES["cuda"]
+
+
+def text_of(seed: int) -> str:
+    """A convolution of one or two dimensions, whole tiles or not, in some layout, order of its sums, and type."""
+    draw = random.Random(seed)
+    channels, results = draw.choice((64, 64, 64, 40)), draw.choice((64, 72))
+    taps, stride = draw.choice((1, 2, 3, 3, 3)), draw.choice((1, 1, 2))
+    height, width = draw.choice(((1, 70), (5, 13), (9, 8)))
+    dtype = draw.choice(("f16", "bf16"))
+    rows, columns = stride * (height - 1) + taps, stride * (width - 1) + taps
+    first = draw.random() < 0.5  # channels first
+    image = f"2, {channels}, {rows}, {columns}" if first else f"2, {rows}, {columns}, {channels}"
+    places = f"{stride}*{{i}} + {{u}}, {stride}*{{j}} + {{v}}"
+    at = f"{{n}}, {{c}}, {places}" if first else f"{{n}}, {places}, {{c}}"
+    weights, at_w = draw.choice((
+        (f"{results}, {channels}, {taps}, {taps}", "{d}, {c}, {u}, {v}"),
+        (f"{taps}, {taps}, {channels}, {results}", "{u}, {v}, {c}, {d}"),
+    ))  # fmt: skip
+    last = draw.random() < 0.5
+    result = f"2, {height}, {width}, {results}" if last else f"2, {results}, {height}, {width}"
+    to = "{n}, {i}, {j}, {d}" if last else "{n}, {d}, {i}, {j}"
+    kept = [(2, "n"), (height, "i"), (width, "j"), (results, "d")]
+    if not last:
+        kept.insert(1, kept.pop())
+    sums = [(channels, "c"), (taps, "u"), (taps, "v")]
+    sums = sums if draw.random() < 0.5 else sums[1:] + sums[:1]
+    lines = [f"{'| ' * n}{size} @{name}" for n, (size, name) in enumerate(kept)]
+    lines.append(f"| | | | t = {draw.choice(('0', 'f32(b[{d}])'))}")
+    lines += [f"{'| ' * (n + 4)}{size} @{name}" for n, (size, name) in enumerate(sums)]
+    lines.append(f"{'| ' * 7}t += f32(x[{at}]) * f32(w[{at_w}])")
+    lines.append(f"| | | | y[{to}] = {dtype}({draw.choice(('t', 'max(t, 0)'))})")
+    return (
+        f"kernel windows()\nfp reassoc\nin  x: {dtype}[{image}]\nin  w: {dtype}[{weights}]\n"
+        f"in  b: {dtype}[{results}]\nout y: {dtype}[{result}]\ntmp t: f32\n\n" + "\n".join(lines) + "\n"
+    )
+
+
+def tiled(kernel: dojoir.Kernel, groups: bool) -> dojoir.Trace:
+    """On matrix units, and what is left by the planner."""
+    trace = dojoir.Trace(kernel)
+    expand_temporaries(trace)
+    pack_factors(trace)
+    (product,) = (n for n, node in enumerate(trace.kernel.body) if "+=" in str(node))
+    nests = [spot(trace, (n,)) for n in range(len(trace.kernel.body)) if n != product]
+    structure = small_group_tiles if groups else small_matrix_tiles
+    structure(trace, (product,), CUDA)
+    planner = Planner(CUDA, {})
+    for nest in nests:
+        try:
+            path = nest.path
+        except dojoir.ArgumentError:
+            continue  # its array is no more
+        planner.nest(trace, path)
+    return trace
+
+
+@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("groups", [False, True])
+def test_tiles_are_copied_from_the_windows_of_an_array(seed: int, groups: bool) -> None:
+    before = dojoir.parse(text_of(seed))
+    try:
+        trace = tiled(before, groups)
+    except dojoir.DojoError as error:
+        assert "not a" in str(error)  # no tiles: too few results, or copies that cannot land later
+        return
+    kernel = trace.kernel
+    text = dojoir.to_text(before)
+    if groups and "40" not in text:  # the matrix of all windows is not there
+        assert max(
+            np.prod([dim.extent.offset for dim in b.dims]) for b in kernel.buffers if b.storage == "heap"
+        ) <= max(np.prod([dim.extent.offset for dim in b.dims]) for b in before.arguments)
+    draw = np.random.default_rng(seed)
+    given, types = {}, {b.name: b.dtype.name for b in before.arguments}
+    for buffer in before.arguments:
+        if buffer.role == "in":
+            values = draw.standard_normal([dim.extent.offset for dim in buffer.dims])
+            given[buffer.name] = bf16(values) if types["x"] == "bf16" else values.astype(np.float16)
+    found = run(kernel, given, {})["y"]
+    shape = [dim.extent.offset for dim in before.buffer("y").dims]
+    wanted = np.zeros(shape, given["x"].dtype)
+    dojoir.compile(before, "llvm")(**given, y=wanted)
+    left, right = (numbers(values, types["x"]) for values in (found.reshape(shape), wanted))
+    assert np.abs(left - right).max() <= 2e-2 * max(1.0, np.abs(right).max())
+    if groups:
+        assert not nvrtc_error(gpu_program(kernel, "cuda").source, "sm_90a")
