@@ -64,8 +64,11 @@ def _to_pack(kernel: Kernel, site: Site) -> list[tuple[int, Expr]]:
     types = [_type_of(kernel, factor) for factor in factors]
     if not all(name in (*HALVES, *BYTES, *FP8) for name in types):
         return []
+    batches = {d for d in range(len(site.scopes)) if all(_along(factor, d) for factor in factors)}
     others = [
-        one for one, name in zip(factors, types, strict=True) if not _is_matrix(site, one, name not in HALVES)
+        one
+        for one, name in zip(factors, types, strict=True)
+        if not _is_matrix(site, one, name not in HALVES) or _is_strewn(kernel, site, one, batches)
     ]
     numbers = list(parts(site.statement.value))
     return [(numbers.index(factor), factor) for factor in others]
@@ -105,6 +108,13 @@ def _is_matrix(site: Site, factor: Expr, terms_last: bool) -> bool:
     return len({*found}) == len(found) and (not terms_last or factor.indices[-1] == number)
 
 
+def _is_strewn(kernel: Kernel, site: Site, factor: Expr, batches: set[int]) -> bool:
+    """Whether the elements of a matrix lie apart, since those of one product after the other lie side by side."""
+    return isinstance(factor, Access) and any(
+        depends(site.statement.target, d) and step_of(kernel, factor, d) == 1 for d in batches
+    )
+
+
 def _packed(trace: Trace, site: Site) -> None:
     """Raises IllegalMove where a move is refused, ArgumentError where the scopes are in no order."""
     nest, statement = spot(trace, site.path[:1]), spot(trace, site.path)
@@ -113,12 +123,20 @@ def _packed(trace: Trace, site: Site) -> None:
     chosen = _to_pack(trace.kernel, site)
     kept = [d for d in range(len(site.scopes)) if depends(site.statement.target, d)]
     known(kept == [*range(len(kept))], "a sum inside of its results")
+    factors = [factor for _, factor in chosen]
+    batches = [[d] for d in kept if len(factors) == 2 and all(_along(factor, d) for factor in factors)]
+    target = site.statement.target
+    strewn = [n for n, index in enumerate(target.indices) if isinstance(index, Affine)
+              and any(step_of(trace.kernel, target, d) == 1 for (d,) in batches if d in index.iterators)]  # fmt: skip
+    if strewn and trace.kernel.buffer(target.buffer).role == "tmp":
+        others = [n for n in range(len(target.indices)) if n not in strewn]
+        act(trace, ReorderDims, target.buffer, (*strewn, *others))
     runs = _runs(kept, [part for part in parts(site.statement.value) if isinstance(part, Access)])
     packed = []
     for number, factor in sorted(chosen, reverse=True, key=lambda one: one[0]):
         own = fresh_name(trace.kernel, "factor")
         last = [d for d in kept if isinstance(factor, Access) and step_of(trace.kernel, factor, d) == 1]
-        last = last if _type_of(trace.kernel, factor) in HALVES else []
+        last = last if _type_of(trace.kernel, factor) in HALVES and last not in batches else []
         needed = [d for d in range(len(site.scopes)) if _along(factor, d)]
         act(trace, Hoist, nest, statement, number, own)
         if last:
