@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
 
 import dojoir
@@ -204,3 +207,27 @@ def test_a_product_of_what_another_gives_in_the_same_scope_is_parted() -> None:
     assert "y_tile: f32[6, 16] reg" in dojoir.to_text(trace.kernel)
     report = dojoir.verify(trace.kernel, dojoir.parse(COLUMNS), seeds=[1])
     assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_terms_that_are_added_at_once_are_products_of_their_own(seed: int) -> None:
+    draw = random.Random(seed)
+    count, mode = draw.randint(2, 4), draw.choice(("reassoc", "reassoc", "fast", "strict"))
+    names = [draw.choice("abc") for _ in range(count)]
+    terms = " + ".join(f"x{n}[{{i}}, {{k}}] * {name}[{{k}}, {{j}}]" for n, name in enumerate(names))
+    arrays = "".join(f"in  x{n}: f64[5, 6]\n" for n in range(count)) + "".join(
+        f"in  {n}: f64[6, 7]\n" for n in "abc"
+    )
+    text = (
+        f"kernel terms()\nfp {mode}\n{arrays}out y: f64[5, 7]\n\n5 @i\n| 7 @j\n| | y[{{i}}, {{j}}] = 0\n| | 6 @k\n"
+        f"| | | y[{{i}}, {{j}}] += {terms}\n| | y[{{i}}, {{j}}] = max(y[{{i}}, {{j}}], 1)\n"
+    )
+    trace = parted(text)
+    products = [site.statement for site in trace.kernel.sites if site.statement.accumulation]
+    assert len(products) == (1 if mode == "strict" else count) and dojoir.certify(trace)
+    values = np.random.default_rng(seed)
+    given = {b.name: values.standard_normal([d.extent.offset for d in b.dims]) for b in trace.kernel.arguments[:-1]}
+    found = [np.zeros((5, 7)), np.zeros((5, 7))]
+    for kernel, y in zip((dojoir.parse(text), trace.kernel), found, strict=True):
+        dojoir.compile(kernel, "llvm")(**given, y=y)
+    assert np.allclose(*found, rtol=1e-12, atol=1e-12)

@@ -5,8 +5,9 @@ along a result and one along the sum.
 
 A factor that is read at sums of iterators, or computed from narrower values, is written into an array of its own
 before the nest. The scopes of the sum become one, and so do those of a result along which the same factors go; the
-dimensions follow. A convolution is a product then, for the price of a pass over that array, in which an element
-stands as often as windows have it.
+dimensions follow. A convolution is a product then. Where channels lie side by side, its tiles are copied from the
+image itself (`gpu/tiles/windows.py`), and it is laid out so if it was not; else the array has an element as often
+as windows have it.
 
 Source: K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neural networks for document processing"
 (2006).
@@ -64,11 +65,11 @@ def _to_pack(kernel: Kernel, site: Site) -> list[tuple[int, Expr]]:
     types = [_type_of(kernel, factor) for factor in factors]
     if not all(name in (*HALVES, *BYTES, *FP8) for name in types):
         return []
-    batches = {d for d in range(len(site.scopes)) if all(_along(factor, d) for factor in factors)}
+    batches = _batches(site, factors)
     others = [
         one
         for one, name in zip(factors, types, strict=True)
-        if not _is_matrix(site, one, name not in HALVES) or _is_strewn(kernel, site, one, batches)
+        if not _is_matrix(site, one, name not in HALVES) or _is_strewn(kernel, one, batches)
     ]
     numbers = list(parts(site.statement.value))
     return [(numbers.index(factor), factor) for factor in others]
@@ -108,11 +109,24 @@ def _is_matrix(site: Site, factor: Expr, terms_last: bool) -> bool:
     return len({*found}) == len(found) and (not terms_last or factor.indices[-1] == number)
 
 
-def _is_strewn(kernel: Kernel, site: Site, factor: Expr, batches: set[int]) -> bool:
-    """Whether the elements of a matrix lie apart, since those of one product after the other lie side by side."""
-    return isinstance(factor, Access) and any(
-        depends(site.statement.target, d) and step_of(kernel, factor, d) == 1 for d in batches
-    )
+def _batches(site: Site, factors: Sequence[Expr]) -> set[int]:
+    """The depths of results that all factors go along: there is a product for each iteration of these scopes."""
+    kept = (d for d in range(len(site.scopes)) if depends(site.statement.target, d))
+    return {d for d in kept if all(_along(factor, d) for factor in factors)}
+
+
+def _is_strewn(kernel: Kernel, factor: Expr, batches: set[int]) -> bool:
+    """Whether the elements of a matrix lie apart, since those of several products lie side by side."""
+    return isinstance(factor, Access) and any(step_of(kernel, factor, d) == 1 for d in batches)
+
+
+def _products_apart(trace: Trace, target: Access, batches: set[int]) -> None:
+    """Lays out a temporary of results one product after the other, where several lie side by side."""
+    beside = [n for n, index in enumerate(target.indices) if isinstance(index, Affine)
+              and any(step_of(trace.kernel, target, d) == 1 for d in index.iterators & batches)]  # fmt: skip
+    if beside and trace.kernel.buffer(target.buffer).role == "tmp":
+        others = [n for n in range(len(target.indices)) if n not in beside]
+        act(trace, ReorderDims, target.buffer, (*beside, *others))
 
 
 def _packed(trace: Trace, site: Site) -> None:
@@ -123,20 +137,15 @@ def _packed(trace: Trace, site: Site) -> None:
     chosen = _to_pack(trace.kernel, site)
     kept = [d for d in range(len(site.scopes)) if depends(site.statement.target, d)]
     known(kept == [*range(len(kept))], "a sum inside of its results")
-    factors = [factor for _, factor in chosen]
-    batches = [[d] for d in kept if len(factors) == 2 and all(_along(factor, d) for factor in factors)]
-    target = site.statement.target
-    strewn = [n for n, index in enumerate(target.indices) if isinstance(index, Affine)
-              and any(step_of(trace.kernel, target, d) == 1 for (d,) in batches if d in index.iterators)]  # fmt: skip
-    if strewn and trace.kernel.buffer(target.buffer).role == "tmp":
-        others = [n for n in range(len(target.indices)) if n not in strewn]
-        act(trace, ReorderDims, target.buffer, (*strewn, *others))
-    runs = _runs(kept, [part for part in parts(site.statement.value) if isinstance(part, Access)])
+    factors = [part for part in parts(site.statement.value) if isinstance(part, Access)]
+    batches = _batches(site, factors)
+    _products_apart(trace, site.statement.target, batches)
+    runs = _runs(kept, factors)
     packed = []
     for number, factor in sorted(chosen, reverse=True, key=lambda one: one[0]):
         own = fresh_name(trace.kernel, "factor")
         last = [d for d in kept if isinstance(factor, Access) and step_of(trace.kernel, factor, d) == 1]
-        last = last if _type_of(trace.kernel, factor) in HALVES and last not in batches else []
+        last = last if _type_of(trace.kernel, factor) in HALVES and batches.isdisjoint(last) else []
         needed = [d for d in range(len(site.scopes)) if _along(factor, d)]
         act(trace, Hoist, nest, statement, number, own)
         if last:
@@ -172,7 +181,7 @@ def _channels_last(trace: Trace, nest: Spot, statement: Spot, site: Site) -> Non
             filled = nested(nest.beside(-1))  # what lies side by side on one side is next to that on the other
             if dim < len(filled) - 2:
                 act(trace, SinkScope, filled[dim], len(filled) - 2 - dim)
-        (depth,) = factor.indices[dim].iterators if isinstance(factor.indices[dim], Affine) else ()
+        (depth,) = (d for d in range(len(site.scopes)) if factor.indices[dim] == Affine.iterator(d))
         scope = spot(trace, next(s for s in trace.kernel.sites if s.path == statement.path).scope_paths[depth])
         if depth < len(site.scopes) - 1:
             act(trace, SinkScope, scope, len(site.scopes) - 1 - depth)
@@ -183,18 +192,13 @@ def _channels(kernel: Kernel, site: Site, factor: Expr) -> int | None:
     """The dimension of a factor that a sum goes along by itself, in whole chunks, where others have windows."""
     if not isinstance(factor, Access):
         return None
-    alone = windows = None
+    buffer, alone, windows = kernel.buffer(factor.buffer), None, None
     for dim, index in enumerate(factor.indices):
-        summed = (
-            [d for d in index.iterators if not depends(site.statement.target, d)]
-            if isinstance(index, Affine)
-            else []
-        )
+        depths = index.iterators if isinstance(index, Affine) else frozenset()
+        summed = [d for d in depths if not depends(site.statement.target, d)]
         if len(summed) == 1 and index == Affine.iterator(summed[0]):
-            extent = site.scopes[summed[0]].extent.constant
-            row = kernel.buffer(factor.buffer).dims[dim].extent
-            chunk = ACCESS_BYTES // kernel.buffer(factor.buffer).dtype.itemsize
-            if extent and extent % chunk == 0 and row.is_constant and row.offset % chunk == 0:
+            extents = buffer.dims[dim].extent, *site.scopes[summed[0]].extent.bounds
+            if all(e.is_constant and e.offset % (ACCESS_BYTES // buffer.dtype.itemsize) == 0 for e in extents):
                 alone = dim
         elif summed:
             windows = dim

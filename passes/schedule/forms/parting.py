@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from dojoir.ir.nodes import Kernel, Node, Path, Scope, Site, Statement
+from dojoir.ir.nodes import Expr, Kernel, Node, Op, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.loops.siblings import SwapSiblings
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import act, spot
+from dojoir.passes.schedule.steps.spots import act, move, spot
+from dojoir.passes.values.rule import UseRule
 
 
 def part_products(trace: Trace, tiled: bool = False) -> None:
@@ -24,11 +25,24 @@ def part_products(trace: Trace, tiled: bool = False) -> None:
     Each of these has one contraction then, what comes before it that gives its result first values, and what comes
     after it. So that it can be `tiled`, a contraction is parted as well from what its rows do else, and one that
     sums up what another gives from this. A scope for which a move is refused stays as it was."""
+    _part_terms(trace)
     for way, parted in ((_summed, _part_sums), (_shared, _part)):
         left: set[Node] = set()
         while (path := way(trace.kernel, left, tiled)) is not None:
             left.add(trace.kernel.at(path))
             tried(trace, partial(parted, path=path))
+
+
+def _part_terms(trace: Trace) -> None:
+    """Has each of several products that a statement adds up at once be added by a statement of its own."""
+    again = True
+    while again:
+        sums = [s for s in trace.kernel.sites if is_contraction(s) and _has_terms(s.statement.value)]
+        again = any(tried(trace, move(UseRule, spot(trace, site.path), "part_terms", ())) for site in sums[:1])
+
+
+def _has_terms(value: Expr) -> bool:
+    return isinstance(value, Op) and value.name == "add"
 
 
 def _summed(kernel: Kernel, left: set[Node], tiled: bool) -> Path | None:
