@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from dojoir.ir.nodes import Expr, Kernel, Node, Op, Path, Scope, Site, Statement
+from dojoir.ir.nodes import Kernel, Node, Op, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import SplitScopes
@@ -34,15 +34,17 @@ def part_products(trace: Trace, tiled: bool = False) -> None:
 
 
 def _part_terms(trace: Trace) -> None:
-    """Has each of several products that a statement adds up at once be added by a statement of its own."""
+    """Has each of several products that a statement adds up at once be added by a statement of its own. In a
+    triangle they stay together: what a block of its rows shares is all that both read."""
     again = True
     while again:
-        sums = [s for s in trace.kernel.sites if is_contraction(s) and _has_terms(s.statement.value)]
+        sums = [s for s in trace.kernel.sites if is_contraction(s) and _has_terms(s)]
         again = any(tried(trace, move(UseRule, spot(trace, site.path), "part_terms", ())) for site in sums[:1])
 
 
-def _has_terms(value: Expr) -> bool:
-    return isinstance(value, Op) and value.name == "add"
+def _has_terms(site: Site) -> bool:
+    value, bounds = site.statement.value, [bound for scope in site.scopes for bound in scope.extent.bounds]
+    return isinstance(value, Op) and value.name == "add" and not any(bound.iterators for bound in bounds)
 
 
 def _summed(kernel: Kernel, left: set[Node], tiled: bool) -> Path | None:

@@ -148,8 +148,7 @@ def matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles, un
     tile = tile._replace(depth=DEPTH // left.itemsize, across=across)
     terms = _bound(found.summed[0])
     steps = -(-terms.offset // tile.depth) if terms.is_constant else 0
-    tile = tile._replace(stages=min(tile.stages, steps))
-    ahead = tile.stages > 1 and all(in_words(trace, operand, unit) for operand in operands)
+    ahead = steps > tile.stages and all(in_words(trace, operand, unit) for operand in operands)
     known(ahead or unit.has_fragments, "a product whose copies land later")
     if not ahead:
         tile = tile._replace(across=min(tile.across, NEAR), stages=1)
