@@ -14,7 +14,9 @@ from math import ceil, gcd, inf, prod
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine, FloorDiv, Mod
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Buffer, Cast, Condition, Expr, Kernel, Op, Statement, holds
+from dojoir.ir.instruction import Use
+from dojoir.ir.nodes import Access, Buffer, Cast, Condition, Expr, Kernel, Op, Scope, Statement, holds
+from dojoir.ir.places import sites_inside
 from dojoir.ir.words import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 from dojoir.types.quads import QUAD, multiplies_bytes
@@ -107,6 +109,18 @@ def multiplied_on_units(
             if len(types) == 1 or types in ({"i8", "u8"}, {"f8e4m3", "f8e5m2"}):
                 return min(map(machine.products, types))
     return 0
+
+
+def gain_of_units(kernel: Kernel, machine: Machine) -> float:
+    """How many times as many products as multiply-adds in f32 a multiprocessor does in a cycle, by the instructions
+    on matrix units that a kernel uses; 0 where it uses none."""
+    found = [
+        multiplied_on_units(site.statement, machine, kernel.buffer)
+        for path, node in kernel.walk()
+        if isinstance(node, Scope) and any(isinstance(h, Use) and h.instruction.group > 1 for h in node.hints)
+        for site in sites_inside(kernel, path)
+    ]
+    return max(found, default=0) / (32 * SCHEDULERS)
 
 
 def _multiplied_type(factor: Expr, buffer: Callable[[str], Buffer], computed: bool) -> str:

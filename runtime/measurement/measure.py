@@ -8,8 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dojoir.backends.host import machine_named
 from dojoir.backends.registry import is_device
 from dojoir.costs.cost import cost
+from dojoir.costs.thread_work import gain_of_units
 from dojoir.errors import ArgumentError, Diagnostic, DojoError, Note, RunError
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.traced import Traced, is_traced, last_kernel
@@ -393,6 +395,9 @@ def measure_together(
         own = subject.kernel if isinstance(subject, KernelSubject) else kernels[0]
         work = cost(own)
         double = any(buffer.dtype.name == "f64" for buffer in own.buffers)
+        arithmetic = fma_f64 if double else fma_f32
+        if on_gpu and (gain := gain_of_units(own, machine_named(target))):
+            arithmetic = fma_f32 * gain
         measurements.append(
             Measurement(
                 name=_name(subject),
@@ -405,7 +410,7 @@ def measure_together(
                 flops=work.flops(full),
                 bytes=work.bytes(full),
                 memory_ceiling=memory if with_ceilings else None,
-                arithmetic_ceiling=(fma_f64 if double else fma_f32) if with_ceilings else None,
+                arithmetic_ceiling=arithmetic if with_ceilings else None,
                 difference=result["differences"][number],
                 integer=work.integer(full),
                 integer_ceiling=ceiling.dot_i8 if with_ceilings and ceiling is not None else None,

@@ -23,6 +23,7 @@ from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.waits.barrier_proof import unseparated
 from dojoir.codegen.lower.waits.barriers import barriers_of
+from dojoir.costs.thread_work import gain_of_units
 from dojoir.grammar.instructions import read_instruction
 from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, small_matrix_tiles
 from dojoir.passes.schedule.plan.planner import open_matrix_tiles
@@ -460,3 +461,8 @@ def test_a_file_that_is_wrong_is_told_with_its_line(what: str) -> None:
         read_instruction(text.replace(old, new), "ldmatrix_a_f16.dojo")
     assert message in str(told.value)
     assert "ldmatrix_a_f16.dojo:" in str(told.value)
+
+
+def test_the_ceiling_of_arithmetic_is_that_of_the_units_that_are_used() -> None:
+    plain = product("", "bf16", "f32")
+    assert gain_of_units(plain, CUDA) == 0 and gain_of_units(tiled(plain), CUDA) > 4
