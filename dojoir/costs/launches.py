@@ -32,7 +32,7 @@ from dojoir.costs.thread_work import (
 from dojoir.ir.affine import SizeVar
 from dojoir.ir.expressions import affine_parts, parts
 from dojoir.ir.instruction import Use
-from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement, holds
+from dojoir.ir.nodes import Buffer, Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement, holds
 from dojoir.support.memo import Memo
 from dojoir.types.quads import QUAD, multiplies_bytes
 
@@ -79,17 +79,24 @@ def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], pa
     return launches.rates.launch + max(far / launches.rates.memory, operations / lanes / launches.rates.clock)
 
 
-def temporary_share(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
+def temporary_share(kernel: Kernel, sizes: Mapping[str, int]) -> float:
     """How many times the memory of its arguments the temporaries of a kernel take that lie in memory: the most of
     it at given sizes, and where any two of the open ones are large."""
     some = combinations_with_replacement(kernel.runtime_sizes, 2)
     large = [{name: MANY if name in two else FEW for name in kernel.runtime_sizes} for two in some]
-    return max(_share(kernel, Arrays(kernel, machine, _known(kernel, each))) for each in (sizes, *large))
+    return max(share_at(kernel, each) for each in (sizes, *large))
 
 
-def _share(kernel: Kernel, arrays: Arrays) -> float:
-    own = sum(arrays.bytes[b.name] for b in kernel.buffers if b.role == "tmp" and b.storage == "heap")
-    return own / max(1, sum(arrays.bytes[b.name] for b in kernel.arguments))
+def share_at(kernel: Kernel, sizes: Mapping[str, int]) -> float:
+    """The same at given sizes; those that are not given are large."""
+    known = _known(kernel, sizes)
+    own = sum(_bytes(b, known) for b in kernel.buffers if b.role == "tmp" and b.storage == "heap")
+    return own / max(1, sum(_bytes(b, known) for b in kernel.arguments))
+
+
+def _bytes(buffer: Buffer, sizes: Mapping[str, int]) -> int:
+    extents = (max(1, dim.extent.evaluate(sizes)) for dim in buffer.dims if not dim.collapsed)
+    return buffer.dtype.itemsize * prod(extents)
 
 
 def _least_operations(statement: Statement, trips: Sequence[int]) -> float:

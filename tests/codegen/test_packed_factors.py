@@ -149,3 +149,25 @@ def test_no_schedule_is_faster_says_what_units_can_do_with_factors_that_are_stor
     exact = dojoir.parse(CODES.replace("bf16(", "(").replace("bf16[", "f32["))
     least = [floor_seconds(kernel, MACHINES["cuda"], {}) for kernel in (dojoir.parse(CODES), exact)]
     assert 3 * least[0] < least[1]
+
+
+TURNS = """kernel turns()
+in  x: f16[64, 64]
+in  w: f16[64, 64]
+out y: f32[64, 64]
+tmp z: f16[64, 64]
+
+4 @i
+| 64 @j
+| | 16 @k
+| | | z[16*{i} + {k}, {j}] = x[16*{i} + {k}, {j}]
+64 @m
+| 64 @n
+| | y[{m}, {n}] = 0
+| | 64 @l
+| | | y[{m}, {n}] += f32(z[{m}, {l}]) * f32(w[{l}, {n}])
+"""
+
+
+def test_a_copy_whose_rows_are_two_scopes_apart_is_read_as_it_is() -> None:
+    assert dojoir.plan(dojoir.parse(TURNS), "cuda").best.trace.moves

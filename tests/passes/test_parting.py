@@ -9,6 +9,7 @@ import pytest
 
 import dojoir
 from dojoir.passes.schedule.forms.parting import part_products
+from dojoir.passes.schedule.forms.scalars import expand_sums
 
 SHARED = """kernel shared(N, M, K)
 in  x: f32[N, K]
@@ -231,3 +232,53 @@ def test_terms_that_are_added_at_once_are_products_of_their_own(seed: int) -> No
     for kernel, y in zip((dojoir.parse(text), trace.kernel), found, strict=True):
         dojoir.compile(kernel, "llvm")(**given, y=y)
     assert np.allclose(*found, rtol=1e-12, atol=1e-12)
+
+
+ROWS_OF_SCORES = """kernel rows_of_scores(B, T, D)
+in  q: f32[B, T, D]
+in  k: f32[B, T, D]
+in  v: f32[B, T, D]
+out y: f32[B, T, D]
+tmp s: f32[T]
+tmp o: f32
+
+B @b
+| T @i
+| | T @j
+| | | s[{j}] = 0
+| | | D @d
+| | | | s[{j}] += q[{b}, {i}, {d}] * k[{b}, {j}, {d}]
+| | | s[{j}] = max(s[{j}], 0)
+| | D @e
+| | | o = 0
+| | | T @r
+| | | | o += s[{r}] * v[{b}, {r}, {e}]
+| | | y[{b}, {i}, {e}] = o
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dims"),
+    [({}, 1), ({"B": 64, "T": 4096, "D": 64}, 1), ({"B": 4, "T": 256, "D": 64}, 3)],
+)
+def test_a_row_becomes_an_array_of_all_rows_where_that_is_no_larger_than_the_arguments_allow(
+    sizes: dict[str, int], dims: int
+) -> None:
+    trace = dojoir.Trace(dojoir.parse(ROWS_OF_SCORES))
+    expand_sums(trace, sizes)
+    assert len(trace.kernel.buffer("s").dims) == dims
+
+
+def test_a_sum_that_cannot_be_parted_keeps_no_other_together() -> None:
+    text = SHARED.replace(
+        "y[{i}, {j}] += x[{i}, {k}] * a[{k}, {j}]",
+        "y[{i}, {j}] += x[{i}, {k}] * a[{k}, {j}] + y[{i}, {j}] * a[{k}, {j}]",
+    )
+    text = text.replace(
+        "z[{i}, {j}] += x[{i}, {l}] * b[{l}, {j}]",
+        "z[{i}, {j}] += x[{i}, {l}] * b[{l}, {j}] + x[{i}, {l}] * a[{l}, {j}]",
+    )
+    trace = parted(text)
+    assert (
+        len([s for s in trace.kernel.sites if s.statement.target.buffer == "z" and s.statement.accumulation]) == 2
+    )

@@ -90,7 +90,7 @@ def test_what_hides_a_product_becomes_an_array() -> None:
 
 def test_a_cpu_expands_sums_of_products_alone() -> None:
     trace = dojoir.Trace(dojoir.parse(HIDDEN.replace("row[{k}] *", "a[{i}, {k}] *")))
-    expand_sums(trace)
+    expand_sums(trace, {})
     shapes = {b.name: len(b.dims) for b in trace.kernel.buffers if b.role == "tmp"}
     assert shapes == {"t": 2, "s": 0, "row": 1} and dojoir.certify(trace)
 
@@ -106,7 +106,7 @@ def test_a_plan_has_the_tiles_of_a_product(target: str) -> None:
 
 def test_no_product_needs_no_arrays() -> None:
     trace = dojoir.Trace(dojoir.parse(TEXT))
-    expand_sums(trace)
+    expand_sums(trace, {})
     assert not trace.moves
 
 

@@ -160,7 +160,7 @@ def _scalars(trace: Trace, sizes: Sizes) -> None:
     """No scopes of one iteration, a scalar for each nest, and an element for each result of a product."""
     take_units_away(trace)
     own_scalars(trace)
-    expand_sums(trace)
+    expand_sums(trace, sizes)
 
 
 def _contractions(trace: Trace, sizes: Sizes) -> None:
@@ -171,7 +171,7 @@ def _contractions(trace: Trace, sizes: Sizes) -> None:
     conditions_to_bounds(trace)
     sums_along_rows(trace)
     sink_sums(trace)
-    expand_shared(trace)
+    expand_shared(trace, sizes)
     part_products(trace, tiled=True)
     sink_sums(trace)
     join_around_products(trace)

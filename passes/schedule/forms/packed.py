@@ -116,7 +116,7 @@ def _batches(site: Site, factors: Sequence[Expr]) -> set[int]:
 
 
 def _is_strewn(kernel: Kernel, factor: Expr, batches: set[int]) -> bool:
-    """Whether the elements of a matrix lie apart, since those of several products lie side by side."""
+    """Whether what lies side by side in a factor belongs to several products of a batch."""
     return isinstance(factor, Access) and any(step_of(kernel, factor, d) == 1 for d in batches)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from dojoir.ir.nodes import Kernel, Node, Op, Path, Scope, Site, Statement
+from dojoir.ir.nodes import Const, Expr, Kernel, Node, Op, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import SplitScopes
@@ -34,17 +34,33 @@ def part_products(trace: Trace, tiled: bool = False) -> None:
 
 
 def _part_terms(trace: Trace) -> None:
-    """Has each of several products that a statement adds up at once be added by a statement of its own. In a
-    triangle they stay together: what a block of its rows shares is all that both read."""
-    again = True
-    while again:
-        sums = [s for s in trace.kernel.sites if is_contraction(s) and _has_terms(s)]
-        again = any(tried(trace, move(UseRule, spot(trace, site.path), "part_terms", ())) for site in sums[:1])
+    """Has each of several products that a statement adds up at once be added by a statement of its own; but for
+    those of a triangle, of which a block reads the same rows. A sum for which the move is refused stays."""
+    left: set[Statement] = set()
+    while True:
+        sums = [s for s in trace.kernel.sites if s.statement not in left and is_contraction(s) and _has_terms(s)]
+        if not sums:
+            return
+        left.add(sums[0].statement)
+        _ = tried(trace, move(UseRule, spot(trace, sums[0].path), "part_terms", ()))
 
 
 def _has_terms(site: Site) -> bool:
-    value, bounds = site.statement.value, [bound for scope in site.scopes for bound in scope.extent.bounds]
-    return isinstance(value, Op) and value.name == "add" and not any(bound.iterators for bound in bounds)
+    """Whether all that a statement adds up at once are products, and no scope around it depends on another."""
+    bounds = (bound for scope in site.scopes for bound in scope.extent.bounds)
+    match site.statement.value:
+        case Op("add", args):
+            return all(map(_is_product, args)) and not any(bound.iterators for bound in bounds)
+    return False
+
+
+def _is_product(term: Expr) -> bool:
+    match term:
+        case Op("add", args):
+            return all(map(_is_product, args))
+        case Op("mul", args):
+            return not any(isinstance(arg, Const) for arg in args)
+    return False
 
 
 def _summed(kernel: Kernel, left: set[Node], tiled: bool) -> Path | None:

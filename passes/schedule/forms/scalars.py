@@ -10,10 +10,12 @@ from __future__ import annotations
 import itertools
 from functools import partial
 
+from dojoir.costs.launches import share_at, temporary_share
 from dojoir.ir.nodes import Kernel, Path, Site
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import BufferName, Move, fresh_name
 from dojoir.passes.engine.trace import Trace, take_over
+from dojoir.passes.schedule.facts.sizes import Sizes
 from dojoir.passes.schedule.facts.strides import depends
 from dojoir.passes.schedule.forms.parting import is_contraction, shared_scopes
 from dojoir.passes.schedule.steps.combinators import first, repeat, tried
@@ -22,6 +24,9 @@ from dojoir.passes.schedule.steps.spots import move
 from dojoir.passes.storage.dims import uses_of
 from dojoir.passes.storage.layout import PlaceBuffer
 from dojoir.passes.storage.sharing import UnshareBuffer
+
+MOST_MEMORY = 8.0
+"""How many times the memory of the arguments temporaries may take that the text keeps for one iteration."""
 
 
 def own_scalars(trace: Trace) -> None:
@@ -46,24 +51,36 @@ def expand_temporaries(trace: Trace) -> bool:
     return _contractions(trace) > before
 
 
-def expand_sums(trace: Trace) -> None:
+def expand_sums(trace: Trace, sizes: Sizes) -> None:
     """Expands the scalars and rows in which contractions accumulate, and no others: each becomes an array of
-    results."""
+    results. Rows stay what they are where their arrays would take much more memory than the arguments do, at given
+    sizes, or where those that are not given are large."""
     for buffer in trace.kernel.buffers:
         if buffer.role == "tmp" and buffer.storage == "heap":
             other = trace.copy()
-            if tried(other, partial(_expanded, name=buffer.name)) and _contractions(other) > _contractions(trace):
+            shows = tried(other, partial(_expanded, name=buffer.name)) and _contractions(other) > _contractions(
+                trace
+            )
+            if shows and (not buffer.dims or _fits(trace, other, sizes)):
                 take_over(trace, other)
 
 
-def expand_shared(trace: Trace) -> None:
-    """Expands the scalars that the scopes which are to be parted (`part_products`) share."""
+def _fits(before: Trace, after: Trace, sizes: Sizes) -> bool:
+    """Whether the temporaries of a kernel take no more memory than they may, or did before."""
+    share = share_at if all(name in sizes for name in before.kernel.runtime_sizes) else temporary_share
+    return share(after.kernel, sizes) <= max(MOST_MEMORY, share(before.kernel, sizes))
+
+
+def expand_shared(trace: Trace, sizes: Sizes) -> None:
+    """Expands the scalars that the scopes which are to be parted (`part_products`) share, in as much memory."""
     shared = shared_scopes(trace.kernel)
     for buffer in trace.kernel.buffers:
         uses = [site.path for site in trace.kernel.sites if buffer.name in site.statement.buffers]
         inside = any(is_inside(path, around) for path in uses for around in shared)
         if buffer.role == "tmp" and not buffer.dims and buffer.storage == "heap" and inside:
-            _ = tried(trace, partial(_expanded, name=buffer.name))
+            other = trace.copy()
+            if tried(other, partial(_expanded, name=buffer.name)) and _fits(trace, other, sizes):
+                take_over(trace, other)
 
 
 def _contractions(trace: Trace) -> int:

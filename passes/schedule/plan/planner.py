@@ -36,7 +36,7 @@ from dojoir.passes.schedule.forms.parting import is_contraction, part_products
 from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
 from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
 from dojoir.passes.schedule.forms.running import store_running
-from dojoir.passes.schedule.forms.scalars import expand_temporaries, keep_scalars, own_scalars
+from dojoir.passes.schedule.forms.scalars import MOST_MEMORY, expand_temporaries, keep_scalars, own_scalars
 from dojoir.passes.schedule.gpu.rows.assigning import assigns_at_data
 from dojoir.passes.schedule.gpu.rows.blocks import blocks_in_threads
 from dojoir.passes.schedule.gpu.rows.columns import columns_in_threads
@@ -81,9 +81,6 @@ WORTH = 0.99
 
 MOST_TRIED = 2
 """How many schedules for any sizes are made again as the second of two versions, until one can be."""
-
-MOST_MEMORY = 8.0
-"""How many times the memory of the arguments temporaries may take that the text keeps for one iteration."""
 
 OWN_MEMORY = 4.0
 """How many times the memory of the temporaries that the text has itself those of its plan may take."""
@@ -234,9 +231,9 @@ class Planner:
         is_far = shows or _waits(found[0].trace.kernel) or found[0].seconds > FAR * floor
         if is_far and len(expanded.steps) > len(own.steps):
             keep_scalars(expanded)
-            most = max(MOST_MEMORY, OWN_MEMORY * temporary_share(kept.kernel, self.machine, self.sizes))
+            most = max(MOST_MEMORY, OWN_MEMORY * temporary_share(kept.kernel, self.sizes))
             for one in self._forms(expanded):
-                fits = temporary_share(one.trace.kernel, self.machine, self.sizes) <= most
+                fits = temporary_share(one.trace.kernel, self.sizes) <= most
                 (found if fits else large).append(replace(one, form=f"{one.form}, temporaries expanded"))
         if shows and (not found or found[0].seconds > NEAR * floor):
             found += self._forms(kept)
@@ -307,7 +304,7 @@ class Planner:
             for part in sorted(parts or (), key=lambda part: part.path, reverse=True):
                 self.nest(other, part.path, form, depth + 1)
             seconds = self.cost(other) - others
-            if len(path) == 1:  # the nests that it has no more need of are no others
+            if len(path) == 1:  # a nest that is gone is not among the others, for it is not scheduled yet
                 gone = [parse_path(nest.place) for nest in beside if _where(nest) is None]
                 seconds += sum(node_seconds(trace.kernel, nest, self.machine, self.sizes) for nest in gone)
             self._note(trace, path, form, depth, structure, seconds)

@@ -84,10 +84,12 @@ def _alone(kernel: Kernel, site: Site) -> bool:
 
 
 def _joined(site: Site) -> list[int]:
-    """The depths of the scopes that go along one dimension of what is written together with the next one."""
-    return [
-        min(index.iterators) + n
-        for index in site.statement.target.indices
-        if isinstance(index, Affine)
-        for n in range(len(index.iterators) - 1)
-    ]
+    """The depths of the scopes that go along one dimension of what is written together with the next one. Raises
+    ArgumentError where they do not follow one another."""
+    found: list[int] = []
+    for index in site.statement.target.indices:
+        depths = sorted(index.iterators) if isinstance(index, Affine) else [0, 2]
+        known(depths == [*range(len(depths))] or depths == [*range(depths[0], depths[-1] + 1)], "rows of a matrix")
+        found += depths[:-1]
+    known(len(found) == len(set(found)), "rows of a matrix")
+    return found
