@@ -26,9 +26,10 @@ from dojoir.ir.nodes import (
     given_kernel,
     substitute_iterators,
 )
-from dojoir.ir.places import inner_scope, numbers_inside
+from dojoir.ir.places import numbers_inside
 from dojoir.passes.base.alternatives import Alternative, after_joins
 from dojoir.passes.base.forward import forward
+from dojoir.passes.base.nests import inner_scope
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.base.space import worth_trying
 from dojoir.proof.check import InstanceMap, Origin, identity

@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Condition, Extent, Guard, Kernel, Path, Scope, substitute, substitute_iterators
-from dojoir.ir.places import inner_scope, sites_inside
+from dojoir.ir.places import sites_inside
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.indices import largest
 from dojoir.passes.base.move import Move, Rewrite, Undoing, reversible
+from dojoir.passes.base.nests import inner_scope
 from dojoir.passes.base.reach import Reach
 from dojoir.support.frozen import dataclass
 

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Condition, Extent, Kernel, Path, Scope, format_path, substitute, substitute_iterators
-from dojoir.ir.places import inner_scope
 from dojoir.ir.text import format_condition, format_extent
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, to_nest
 from dojoir.passes.base.indices import largest
 from dojoir.passes.base.move import Move, Rewrite, only_child
+from dojoir.passes.base.nests import inner_scope
 from dojoir.passes.base.reach import Reach
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass

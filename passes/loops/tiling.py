@@ -7,7 +7,6 @@ from itertools import product
 from typing import Any, ClassVar
 
 from dojoir.ir.nodes import Extent, Kernel, Path, Scope
-from dojoir.ir.places import nest_of
 from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutKind, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, to_nest
@@ -22,6 +21,7 @@ from dojoir.passes.base.move import (
     scope_at,
     then,
 )
+from dojoir.passes.base.nests import nest_of
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.loops.splitting import original_extent, split, split_reversibly, unsplit
 from dojoir.passes.loops.swapping import swap

@@ -5,9 +5,9 @@ along a result and one along the sum.
 
 A factor that is read at sums of iterators, or computed from narrower values, is written into an array of its own
 before the nest. The scopes of the sum become one, and so do those of a result along which the same factors go; the
-dimensions follow. A convolution is a product then. Where channels lie side by side, its tiles are copied from the
-image itself (`gpu/tiles/windows.py`), and it is laid out so if it was not; else the array has an element as often
-as windows have it.
+dimensions follow. A convolution is a product then. Where chunks of memory divide the channels, these are laid
+out side by side, and its tiles are copied from the image itself (`gpu/tiles/windows.py`). Else the array has an
+element as often as windows have it.
 
 Source: K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neural networks for document processing"
 (2006).
@@ -164,8 +164,8 @@ def _packed(trace: Trace, site: Site) -> None:
 
 
 def _channels_last(trace: Trace, nest: Spot, statement: Spot, site: Site) -> None:
-    """Has an array of which windows are summed up lie so that what is summed up besides, as channels, is side by
-    side, where chunks of memory divide that, and sums along it innermost: windows can be copied from there then."""
+    """Lays out an array of windows with its channels side by side, which are summed up as well, and sums along them
+    innermost. Windows can be copied from there then."""
     kernel = trace.kernel
     for _, factor in _to_pack(kernel, site):
         dim = _channels(kernel, site, factor)

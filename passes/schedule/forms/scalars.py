@@ -61,11 +61,11 @@ def expand_sums(trace: Trace, sizes: Sizes) -> None:
             shows = tried(other, partial(_expanded, name=buffer.name)) and _contractions(other) > _contractions(
                 trace
             )
-            if shows and (not buffer.dims or _fits(trace, other, sizes)):
+            if shows and (not buffer.dims or _memory_fits(trace, other, sizes)):
                 take_over(trace, other)
 
 
-def _fits(before: Trace, after: Trace, sizes: Sizes) -> bool:
+def _memory_fits(before: Trace, after: Trace, sizes: Sizes) -> bool:
     """Whether the temporaries of a kernel take no more memory than they may, or did before."""
     share = share_at if all(name in sizes for name in before.kernel.runtime_sizes) else temporary_share
     return share(after.kernel, sizes) <= max(MOST_MEMORY, share(before.kernel, sizes))
@@ -79,7 +79,7 @@ def expand_shared(trace: Trace, sizes: Sizes) -> None:
         inside = any(is_inside(path, around) for path in uses for around in shared)
         if buffer.role == "tmp" and not buffer.dims and buffer.storage == "heap" and inside:
             other = trace.copy()
-            if tried(other, partial(_expanded, name=buffer.name)) and _fits(trace, other, sizes):
+            if tried(other, partial(_expanded, name=buffer.name)) and _memory_fits(trace, other, sizes):
                 take_over(trace, other)
 
 

@@ -1,9 +1,9 @@
 """Operands that are windows of an array: tiles of them are copied from there, and no matrix of all windows is
 stored.
 
-`passes/schedule/forms/packed.py` writes the factors of a convolution into matrices. Where the chunks of 16 bytes
-that a thread copies of such a matrix lie side by side in its source too, its tiles can be copied from the source:
-only the places are computed (implicit matrix products).
+`passes/schedule/forms/packed.py` writes the factors of a convolution into matrices. A thread copies chunks of
+16 bytes of such a matrix. Where these lie side by side in its source too, tiles are copied from there: only the
+places are computed (implicit matrix products).
 
 Source: S. Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning" (2014).
 """
@@ -64,7 +64,7 @@ def _copied_in_chunks(kernel: Kernel, array: str) -> Site | None:
         return None
     (site,) = writers
     target, value = site.statement.target, site.statement.value
-    if not isinstance(value, Access) or site.statement.accumulation or not _alone(kernel, site):
+    if not isinstance(value, Access) or site.statement.accumulation or not _is_nest_of_one(kernel, site):
         return None
     source, chunk = kernel.buffer(value.buffer), ACCESS_BYTES // kernel.buffer(array).dtype.itemsize
     last = (source.order or range(len(source.dims)))[-1]
@@ -75,7 +75,7 @@ def _copied_in_chunks(kernel: Kernel, array: str) -> Site | None:
     return site if fits and any((site.scopes[d].extent.constant or 1) % chunk == 0 for d in whole) else None
 
 
-def _alone(kernel: Kernel, site: Site) -> bool:
+def _is_nest_of_one(kernel: Kernel, site: Site) -> bool:
     """Whether a statement stands in scopes inside of each other, and nothing else does."""
     node, count = kernel.at(site.path[:1]), 0
     while isinstance(node, Scope) and len(node.body) == 1:
