@@ -396,7 +396,7 @@ def measure_together(
         work = cost(own)
         double = any(buffer.dtype.name == "f64" for buffer in own.buffers)
         arithmetic = fma_f64 if double else fma_f32
-        if on_gpu and (gain := gain_of_units(own, machine_named(target))):
+        if on_gpu and fma_f32 and (gain := gain_of_units(own, machine_named(target))):
             arithmetic = fma_f32 * gain
         measurements.append(
             Measurement(

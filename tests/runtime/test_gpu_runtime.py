@@ -313,7 +313,7 @@ def test_calls_are_timed_by_events(driver: FakeDriver, monkeypatch: pytest.Monke
         told: dict[str, Any] = {}
         job = {"sizes": sizes, "hot": hot, "fewest": 9, "precision": 0.5, "confidence": 0.95, "budget": 0.1}
         driver.log.clear()
-        gpu_timing.time_on_gpu([subject, subject, code], kernel, inputs, job, told.update)
+        gpu_timing.time_on_gpu([subject, subject, code], kernel, inputs, {}, job, told.update)
         assert told["differences"][:2] == [0, 0]
         assert told["differences"][2] > 0
         assert len(told["samples"]) == 3
