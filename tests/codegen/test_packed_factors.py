@@ -171,3 +171,13 @@ tmp z: f16[64, 64]
 
 def test_a_copy_whose_rows_are_two_scopes_apart_is_read_as_it_is() -> None:
     assert dojoir.plan(dojoir.parse(TURNS), "cuda").best.trace.moves
+
+
+def test_a_copy_whose_columns_come_before_its_rows_is_read_where_it_is_from() -> None:
+    fill = TURNS[TURNS.index("4 @i") : TURNS.index("64 @m")]
+    turned = (
+        "8 @a\n| 8 @b\n| | 4 @i\n| | | 16 @k\n| | | | z[16*{i} + {k}, 8*{a} + {b}] = x[16*{i} + {k}, 8*{a} + {b}]\n"
+    )
+    kernel = dojoir.parse(TURNS.replace(fill, turned))
+    trace = dojoir.plan(kernel, "cuda").best.trace
+    assert trace.moves and dojoir.certify(trace)

