@@ -92,6 +92,7 @@ class Rebuild:
         for buffer in kernel.buffers:
             more: dict[str, Any] = {"order": buffer.order, "pad": buffer.pad, "align": buffer.align}
             more |= {} if buffer.role == "tmp" else {"flat": buffer.flat}
+            more |= {fact.word: True if fact.most is None else self.affine(fact.most) for fact in buffer.facts}
             if buffer.role == "tmp":
                 collapsed = [number for number, dim in enumerate(buffer.dims) if dim.collapsed]
                 more |= {"storage": buffer.storage, "collapsed": collapsed}
@@ -105,6 +106,8 @@ class Rebuild:
 
     def node(self, node: Node) -> None:
         match node:
+            case Statement(target, op, Op("when", (condition, value))):
+                self.builder.accumulate(self.access(target), op, self.expr(value), when=self.expr(condition))
             case Statement(target, op, value):
                 self.builder.accumulate(self.access(target), op, self.expr(value))
             case Guard(conditions, body):
