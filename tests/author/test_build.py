@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import syntactic_kernels
+from strategies import drawn_kernels
 
 from dojoir import ArgumentError, KernelError, build, kernels, parse, to_text
 from dojoir.author.build import Array, Builder, Value
@@ -192,7 +192,7 @@ OPERATORS: dict[str, Callable[..., Value]] = {
 
 
 @settings(max_examples=150, deadline=None)
-@given(syntactic_kernels())
+@given(drawn_kernels("any"))
 def test_any_kernel_can_be_built(kernel: Kernel) -> None:
     built = Rebuild(kernel).make().kernel
     assert built == kernel

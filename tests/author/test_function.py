@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from strategies import syntactic_kernels
+from strategies import drawn_kernels
 
 import dojoir
 from dojoir import ArgumentError, DojoError, Kernel, parse
@@ -151,7 +151,7 @@ def as_function(text: str) -> str:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(syntactic_kernels())
+@given(drawn_kernels("any"))
 def test_any_kernel_can_be_a_function(kernel: Kernel) -> None:
     """All but marks, which moves set, the condition of a statement, which stands under `if`, and an assignment of
     the maximum of an element and another to it, which accumulates."""

@@ -12,11 +12,11 @@ import pytest
 from agreement import agree, random_arguments, small_sizes
 from c_cases import compiler, dtype_of, limits, run_both, wrapped
 from c_machine import Machine
+from drawing import draw
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lir_programs import AT, F32, N, array, index, numpy_type, over_n, program
 from numpy.typing import NDArray
-from runnable import runnable_kernel
 
 import dojoir
 from dojoir.codegen.c.printer import print_c
@@ -315,7 +315,7 @@ def test_what_the_lowering_must_not_leave_to_c(value: Value) -> None:
 @given(st.randoms(use_true_random=False))
 def test_random_kernels_under_the_sanitizers(tmp_path_factory: pytest.TempPathFactory, random: Random) -> None:
     machine = Machine(compiler(), tmp_path_factory.mktemp("random"))
-    kernel = runnable_kernel(random)
+    kernel = draw("runnable", random)
     sizes = small_sizes(kernel, random)
     inputs = random_arguments(kernel, sizes, random)
     expected = interpret(kernel, inputs, **sizes)

@@ -12,8 +12,8 @@ import everywhere
 import numpy as np
 import pytest
 from agreement import small_sizes
+from drawing import draw
 from emulated import LENGTHS, machine
-from runnable import runnable_kernel
 
 import dojoir
 from dojoir import kernels
@@ -68,7 +68,7 @@ def test_random_kernels(target: str, tmp_path: Path) -> None:
     found = []
     for _ in range(RANDOM_KERNELS):
         exact = random.random() < 0.5
-        kernel = runnable_kernel(random, exact, strided=True)
+        kernel = draw("runnable", random, exact=exact, strided=True)
         trials = tuple(everywhere.trial(kernel, small_sizes(kernel, random), random) for _ in range(2))
         found.append(everywhere.Subject("a random kernel", kernel, trials, exact=exact))
     wrong = list(everywhere.differences(target, found, tmp_path, Counter()))

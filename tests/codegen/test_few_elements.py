@@ -7,7 +7,8 @@ from random import Random
 import pytest
 from able import can_run
 from agreement import agree
-from few_elements import SIZES, few_elements_inputs, few_elements_kernel
+from drawing import draw
+from drawing.settings import FEW_SIZES, few_inputs
 
 import dojoir
 
@@ -19,10 +20,10 @@ def test_kernels_that_meet_in_a_few_elements(target: str, seed: int) -> None:
         pytest.skip(f"this machine runs no {target}")
     random = Random(f"few {target} {seed}")
     for _ in range(3):
-        kernel = few_elements_kernel(random)
+        kernel = draw("few elements", random)
         compiled = dojoir.compile(kernel, target)
-        for sizes in SIZES:
-            inputs = few_elements_inputs(random, sizes["N"])
+        for sizes in FEW_SIZES:
+            inputs = few_inputs(random, sizes["N"])
             expected = dojoir.interpret(kernel, inputs, **sizes)
             wrong = agree(kernel, expected, compiled.run(inputs, **sizes), exact=False)
             assert wrong is None, f"{wrong} at {sizes}\n{kernel}"

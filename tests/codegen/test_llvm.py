@@ -8,9 +8,9 @@ from random import Random
 import numpy as np
 import pytest
 from agreement import agree, random_arguments, small_sizes
+from drawing import draw
 from lir_programs import AT, F32, N, array, index, over_n, program
 from llvm_runs import HOST, lanes, run
-from runnable import runnable_kernel
 
 import dojoir
 from dojoir.codegen.lir.outcome import FIRST_CHECK, OK, OUT_OF_MEMORY, Check
@@ -63,7 +63,7 @@ TARGETS = {
 def test_generated_kernels_mean_what_the_interpreter_says(name: str, seed: int) -> None:
     random = Random(seed)
     exact = random.random() < 0.6
-    kernel = runnable_kernel(random, exact, strided=True)
+    kernel = draw("runnable", random, exact=exact, strided=True)
     prog = lower(kernel, TARGETS[name])
     compiled = load_llvm(kernel, print_llvm(prog, TARGETS[name]), 2, prog.checks)
     for _ in range(2):

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from runnable import runnable_kernel
+from drawing import draw
 
 import dojoir
 from dojoir.codegen.lir.arith import along
@@ -186,7 +186,7 @@ def test_random_kernels_have_strides_that_cancel() -> None:
                 return True
         return False
 
-    found = (seed for seed in range(2000) if cancels(runnable_kernel(Random(seed))))
+    found = (seed for seed in range(2000) if cancels(draw("runnable", Random(seed))))
     assert len([*islice(found, 10)]) == 10
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from able import runs
 from differential import examine
+from drawing import draw
 from folders import ROOT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from runnable import runnable_kernel
 
 import dojoir
 from dojoir import kernels
@@ -50,7 +50,7 @@ def test_library_kernels(part: int, tmp_path: Path) -> None:
 def test_random_kernels(target: str, random: Random) -> None:
     runs(target)
     exact = random.random() < 0.5
-    kernel = runnable_kernel(random, exact, strided=True)
+    kernel = draw("runnable", random, exact=exact, strided=True)
     assert examine(kernel, random, exact, [target]) is None
 
 

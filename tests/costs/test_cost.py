@@ -12,8 +12,7 @@ from random import Random
 import pytest
 from enumeration import all_sizes, elements, instances, reads
 from hypothesis import HealthCheck, given, settings
-from loose import texts
-from strategies import syntactic_kernels
+from strategies import drawn_kernels
 
 import dojoir
 from dojoir import ArgumentError, kernels
@@ -113,16 +112,15 @@ def test_padded_convolution_is_held_to_runs(stride: int, pad: int, dilation: int
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(texts(wide=False))
-def test_loose_kernels_are_held_to_runs(text: str) -> None:
-    kernel = dojoir.parse(text)
+@given(drawn_kernels("tight"))
+def test_loose_kernels_are_held_to_runs(kernel: Kernel) -> None:
     found = cost(kernel)
     for sizes in islice(all_sizes(kernel, 4), 0, None, 3):
         hold_to_a_run(kernel, found, sizes)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(syntactic_kernels())
+@given(drawn_kernels("any"))
 def test_any_kernel_has_a_cost(kernel: Kernel) -> None:
     found = cost(kernel)
     assert {"flops", "bytes", "instances"} <= found.to_json().keys()

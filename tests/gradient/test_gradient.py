@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from derivatives import check_slope, gradients, in_f64, run, seeds, slope
+from drawing import draw
 from gradient_texts import TEXTS
 from references import CASES, Case, inputs
-from runnable import runnable_kernel
 
 import dojoir
 from dojoir import ArgumentError, Kernel, KernelError
@@ -64,7 +64,7 @@ NARROW = re.compile(r"\b(f32|f16|bf16|f8e4m3|f8e5m2|f8e8m0)\b")
 def test_gradients_of_random_kernels_are_slopes() -> None:
     compared = 0
     for seed in range(250):
-        text = dojoir.to_text(runnable_kernel(Random(seed), small=True))
+        text = dojoir.to_text(draw("runnable", Random(seed), small=True))
         if "f4e2m1" in text or not NARROW.search(text):
             continue
         try:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import runnable_kernels, syntactic_kernels
+from strategies import drawn_kernels
 from text_round_trip import COLUMN, ROW, M, N, assert_round_trip
 
 from dojoir import ArgumentError, ParseError, kernels, load, parse, to_text
@@ -39,13 +39,13 @@ F32, I32 = DTYPES["f32"], DTYPES["i32"]
 
 
 @settings(max_examples=200, deadline=None)
-@given(syntactic_kernels())
+@given(drawn_kernels("any"))
 def test_printed_kernels_parse_back(kernel: Kernel) -> None:
     assert_round_trip(kernel)
 
 
 @settings(max_examples=50, deadline=None)
-@given(runnable_kernels())
+@given(drawn_kernels("runnable"))
 def test_printed_runnable_kernels_parse_back(kernel: Kernel) -> None:
     assert_round_trip(kernel)
 

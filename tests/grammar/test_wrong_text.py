@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from drawing.damage import damage
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import mutated, syntactic_kernels
-from syntactic import damage
+from strategies import drawn_kernels, mutated
 from text_round_trip import COLUMN, N, assert_round_trip
 
 from dojoir import DojoError, KernelError, ParseError, kernels, load, parse, to_text
@@ -235,7 +235,7 @@ def survives(text: str) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(mutated(syntactic_kernels().map(to_text)))
+@given(mutated(drawn_kernels("any").map(to_text)))
 def test_damaged_kernels(text: str) -> None:
     survives(text)
 

@@ -95,7 +95,7 @@ def _as_declared(
     least = int(buffer.distinct)
     if "offsets" in bounds:
         count = shape[-1] - 1
-        most = min(bounds["offsets"], (largest - 1) // max(1, count))
+        most = max(0, min(bounds["offsets"], (largest - 1) // max(1, count)))
         steps = np.where(numbers.random(count) < 0.3, most, numbers.integers(least, max(least, most) + 1, count))
         return np.cumsum([0, *steps])
     if "lengths" in bounds:

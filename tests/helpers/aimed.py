@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 from agreement import random_arguments
+from drawing import draw
+from drawing.single import run_once
 from features import AXES, CPUS, GPUS, features
 from numpy.typing import NDArray
-from runnable import runnable_kernel
-from single import run_once
 
 import dojoir
 from dojoir.codegen.emission import lower
@@ -52,7 +52,7 @@ class Drawn:
 
 def plain(random: Random) -> Drawn:
     """What the other generators draw, for one of the targets that take any mark that they have."""
-    kernel = runnable_kernel(random, random.random() < 0.5, small=random.random() < 0.7, strided=True)
+    kernel = draw("runnable", random, exact=random.random() < 0.5, small=random.random() < 0.7, strided=True)
     return Drawn(kernel, random.choice(CPUS), random.choice((1, 2, 5)))
 
 

@@ -1,9 +1,10 @@
-"""The cases of the families that `attack.py` runs: each gives what went wrong, and what it counted."""
+"""Hostile texts, arguments, files and processes, by family (`fuzz.py`): what went wrong, and what was counted."""
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,87 +16,38 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-import differential
 import hostile
-import walks
-from runnable import runnable_kernel
-from syntactic import PIECES, damage
+from drawing import draw
+from drawing.damage import PIECES, damage
 
 import dojoir
 
 Found = tuple[list[str], Counter[str]]
 
+MOST_MEMORY = 12 << 30
+"""Bytes of address space that a child may take."""
+
 TEXTS = (
-    "split(0, 4)",
-    "split(@i, 2)",
-    "tile(0, 0.0, 2, 2)",
-    "join_scopes(0, 1)",
-    "reuse_dims(t, 0)",
-    "inline(t)",
-    "cut(0, N - 1)",
-    "stage(x, 0, in)",
-    "vectorize(0)",
-    "parallelize(@j)",
-    "simplify",
-    "default_schedule(avx2)",
-    "try(split(0, 4))",
-    "each(<scope>, unroll(.))",
-    "swap_siblings(0)",
-    'add_guard(0, 1, "N >= 1")',
-    "split(<writes t>, 4)",
-    "set_extent(0, min(N, 4))",
-    "label(0, i)",
-    "repeat(peel(0))",
-    "unsplit(0)",
+    "split(0, 4)", "split(@i, 2)", "tile(0, 0.0, 2, 2)", "join_scopes(0, 1)", "reuse_dims(t, 0)", "inline(t)",
+    "cut(0, N - 1)", "stage(x, 0, in)", "vectorize(0)", "parallelize(@j)", "simplify", "default_schedule(avx2)",
+    "try(split(0, 4))", "each(<scope>, unroll(.))", "swap_siblings(0)", 'add_guard(0, 1, "N >= 1")',
+    "split(<writes t>, 4)", "set_extent(0, min(N, 4))", "label(0, i)", "repeat(peel(0))", "unsplit(0)",
     "place(t, reg)",
-)
+)  # fmt: skip
 WORDS = (
-    "(",
-    ")",
-    ",",
-    "@",
-    "<",
-    ">",
-    "0",
-    "-1",
-    "9" * 30,
-    "0.0",
-    "N",
-    "t",
-    "\0",
-    "\n",
-    "\u2028",
-    "{0}",
-    '"',
-    "..",
-    ";",
-    "#",
-    "not ",
-    "in ",
-    "<<",
-    "split",
-    "\ud800",
-    "1e9",
-    "//0",
-    "%0",
-    "**",
-    "\\",
-    "\U0001f600",
-    "min(",
-    "N*N",
-    " ",
-)
+    "(", ")", ",", "@", "<", ">", "0", "-1", "9" * 30, "0.0", "N", "t", "\0", "\n", "\u2028", "{0}", '"', "..",
+    ";", "#", "not ", "in ", "<<", "split", "\ud800", "1e9", "//0", "%0", "**", "\\", "\U0001f600", "min(",
+    "N*N", " ",
+)  # fmt: skip
 
 
 def case(family: str, random: Random) -> Found:
-    """One case of a family."""
+    """One case of a family, in a folder of its own: a wrong argument may be a right name of a file. What asks for
+    more memory than MOST_MEMORY fails there, and nowhere else."""
     warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    os.chdir(tempfile.mkdtemp(prefix="dojoir-attack-"))
     return FAMILIES[family](random)
-
-
-def describe(family: str, random: Random) -> str:
-    """What a case is about to do, for a child that does not live to say it."""
-    return str(hostile.draw(random)) if family == "arguments" else f"a case of {family}"
 
 
 def outcome(what: str, act: Callable[[], object]) -> str | None:
@@ -123,7 +75,7 @@ def arguments(random: Random) -> Found:
 
 def move_texts(random: Random) -> Found:
     """Damaged texts of moves, pipelines and queries."""
-    kernel = dojoir.parse(hostile.PAIR) if random.random() < 0.5 else runnable_kernel(random, small=True)
+    kernel = dojoir.parse(hostile.PAIR) if random.random() < 0.5 else draw("runnable", random, small=True)
     failures, counts = [], Counter[str]()
     for _ in range(20):
         text = random.choice(TEXTS)
@@ -148,17 +100,6 @@ def move_texts(random: Random) -> Found:
 def again(kernel: dojoir.Kernel) -> None:
     if dojoir.parse(dojoir.to_text(kernel)) != kernel:
         raise AssertionError("its text gives another kernel")
-
-
-def mutations(random: Random) -> Found:
-    on = ("llvm",) if random.random() < 0.2 else ()
-    text, wrong = differential.mutation(random, on)
-    return ([f"{wrong}\n{text}"] if wrong else []), Counter(checks=1)
-
-
-def random_walks(random: Random) -> Found:
-    made = walks.walk(random, ("llvm",) if random.random() < 0.3 else (), small=0.8)
-    return [f"{failure.what}\n{failure.text()}" for failure in made.failures], Counter(checks=made.counts["moves"])
 
 
 def damaged(data: bytes, random: Random) -> bytes:
@@ -462,8 +403,6 @@ def names(random: Random) -> Found:
 FAMILIES: dict[str, Callable[[Random], Found]] = {
     "arguments": arguments,
     "moves": move_texts,
-    "mutations": mutations,
-    "walks": random_walks,
     "caches": caches,
     "traces": traces,
     "schedules": stored,

@@ -6,28 +6,37 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+import attacks
 import blurred
 import claims
 import differential
 import effects
+import evaluated
+import everywhere
 import failing_calls
 import faults
+import footprint_runs
+import gpu_copies
+import gpu_walks
 import padded
 import walks
+from drawing.table import words_in
 from shrinking import shrink
 
 import dojoir
 from dojoir.ir.nodes import Kernel
 
 
-def case(kind: str, random: Random, fast: bool, small: float) -> dict[str, Any]:
+def case(
+    kind: str, number: int, random: Random, fast: bool, small: float, targets: tuple[str, ...]
+) -> dict[str, Any]:
     """Runs one case: its failures, each as text with a minimal reproduction, and what it counted. `small` is how
-    often a walk is on a kernel with few statements."""
+    often a walk is on a kernel with few statements; some kinds ask some `targets` alone."""
     counts: Counter[str] = Counter()
     on = ("llvm",) if fast else differential.targets()
     match kind:
         case "kernels":
-            failures = _kernels(random, on, fast)
+            failures = _kernels(random, on, fast, counts)
         case "mutations":
             text, wrong = differential.mutation(random, on)
             failures = [] if wrong is None else [(wrong, text, "")]
@@ -46,6 +55,23 @@ def case(kind: str, random: Random, fast: bool, small: float) -> dict[str, Any]:
             failures = [(what, text, "") for what, text in effects.examine(random, counts)]
         case "padded":
             failures = [(what, text, "") for what, text in padded.examine(random, counts)]
+        case "gpu":
+            walk = gpu_walks.walk(random)
+            counts, failures = walk.counts, [(what, "", "") for what in walk.failures]
+        case "copies":
+            wrong = gpu_copies.wrong(gpu_copies.copying_kernel(random), random)
+            failures = [] if wrong is None else [(wrong, "", "")]
+        case "states":
+            failures = [(what, text, "") for what, text in evaluated.examine(random, counts)]
+        case "footprints" | "foot-texts":
+            texts = footprint_runs.examine(kind == "foot-texts", number, random, targets, counts)
+            failures = [(what, "", "") for what in texts]
+        case "library" | "practice":
+            texts = everywhere.examine(kind == "practice", number, random, targets, counts)
+            failures = [(what, "", "") for what in texts]
+        case _ if kind in attacks.FAMILIES:
+            texts, counts = attacks.case(kind, random)
+            failures = [(what, "", "") for what in texts]
         case "claims":
             failures = [(what, text, "") for what, text in claims.examine(random, counts)]
         case _:
@@ -54,8 +80,9 @@ def case(kind: str, random: Random, fast: bool, small: float) -> dict[str, Any]:
     return {"failures": named, "counts": counts}
 
 
-def _kernels(random: Random, on: tuple[str, ...], fast: bool) -> list[tuple[str, str, str]]:
+def _kernels(random: Random, on: tuple[str, ...], fast: bool, counts: Counter[str]) -> list[tuple[str, str, str]]:
     kernel, wrong = differential.generated(random, on)
+    counts.update(" ".join(word) for word in words_in(kernel))
     if wrong is None:
         return []
 

@@ -34,6 +34,13 @@ def node_of(tree: Line | Block) -> Node:
     return replace(tree.node, body=tuple(map(node_of, tree.body)))
 
 
+def tree_of(node: Node) -> Line | Block:
+    """The tree of a node; nothing in it stands for anything."""
+    if isinstance(node, Statement):
+        return Line(node, None)
+    return Block(replace(node, body=()), tuple(map(tree_of, node.body)))
+
+
 def numbered(tree: Tree, number: int, depth: int) -> tuple[Tree, int]:
     """The tree in which each statement stands for itself."""
     found: list[Line | Block] = []

@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from random import Random
 
 import numpy as np
 import numpy.typing as npt
 from agreement import random_arguments
-from claim_trees import Block, Line, Tree, moved, node_of, numbered, origins, renamed
+from claim_trees import Block, Line, Tree, moved, node_of, numbered, origins, renamed, tree_of
+from drawing.free import Free, Setting
 from races import TooLong, race
 
 import dojoir
@@ -30,12 +30,15 @@ from dojoir.ir.nodes import (
     Access,
     Condition,
     Const,
+    DataFact,
     Expr,
     Extent,
     Guard,
     Kernel,
+    Node,
     Op,
     Scope,
+    Size,
     Statement,
     index_value,
 )
@@ -52,6 +55,17 @@ STEPS = 1_000_000
 """The steps that a claim may take: past that it is undecided."""
 
 
+CLAIMS = Setting(
+    "claim", lambda free: [], nests=(1, 1, 2, 2, 3), depths=(2,), children=(1, 1, 2, 3),
+    nodes={"scope": 6, "guard": 1, "statement": 4},
+    extents={"bound": 3, "few": 2, "less": 2, "one or none": 1, "row + 1": 1, "row": 1},
+    conditions={"number": 2, "end": 1, "rows": 0.5, "sizes": 0.5, "even": 0.3},
+    indices={"first": 2, "row": 6, "half": 2, "rest": 1}, values={"access": 6, "number": 1, "row": 0.5},
+    operations=("add", "mul"), fuels=(0, 0, 0, 1), assigns=0.35, mixes=1.0, asks=0.12, bounded=False, proved=False,
+)  # fmt: skip
+"""A loop nest beside others, or, without loops, two to six statements."""
+
+
 class Maker:
     """Draws a kernel, edits it, and says of which statements the new ones are."""
 
@@ -60,109 +74,62 @@ class Maker:
         self.mode, self.dtype = random.choices(
             (("reassoc", "i64"), ("strict", "f32"), ("strict", "f4e2m1"), ("strict", "i32")), (8, 3, 1, 1)
         )[0]
-        self.looped = random.random() < 0.6
+        self.looped = self.chance(0.6)
+        self.data = self.looped and self.chance(0.45)
         self.ops = random.sample(OPERATORS, random.choice((1, 2, 2, 3)))
-        shape = "[N + 2]" if self.looped else ""
-        self.names = ["x", "v", "y", "t", "c", "z"]
-        header = ["kernel claim(N)"] + (["fp strict"] if self.mode == "strict" else [])
+        self.free = free = Free(random, self._setting())
+        size = free.size("N")
+        free.bounds, shape = [size], (size + 2,) if self.looped else ()
+        for name in "pq" if self.data else "":
+            free.declare("in", name, "i64", shape)
+        if self.data:
+            free.buffers["p"] = replace(free.buffers["p"], facts=(DataFact("distinct"),))
+        free.tables, free.buffers = free.buffers, {}
         roles = {"x": "in", "v": "in", "y": random.choice(("inout", "out")), "t": "tmp", "c": "tmp", "z": "tmp"}
-        dims = {name: shape if name in "xvy" or random.random() < 0.5 else "" for name in self.names}
-        header += [f"{roles[name]} {name}: {self.dtype}{dims[name]}" for name in self.names]
-        self.data = self.looped and random.random() < 0.45
-        header += ["in p: i64[N + 2] distinct", "in q: i64[N + 2]"] if self.data else []
-        self.header = "\n".join(header)
-        self.dims = {name: 1 if dims[name] else 0 for name in self.names}
-        self.fresh = 0
+        for name, role in roles.items():
+            free.declare(role, name, self.dtype, shape if name in "xvy" or self.chance(0.5) else ())
+        self.dims = {name: len(buffer.dims) for name, buffer in free.buffers.items()}
         self.beyond = self.chance(0.05)
+
+    def _setting(self) -> Setting:
+        setting = replace(CLAIMS, operators=tuple(self.ops), fp=(self.mode,))
+        if not self.looped:
+            setting = replace(setting, depths=(0,), nests=(2, 3, 4, 5, 6))
+        if self.data:
+            setting = replace(setting, indices={**CLAIMS.indices, "data": 4}, tables=("p", "p", "p", "q"))
+        return replace(setting, operations=("add", "mul", "div")) if self.dtype == "f4e2m1" else setting
 
     # -- parts ---------------------------------------------------------------------------------------------
     def chance(self, share: float) -> bool:
         return self.random.random() < share
 
-    def index(self, depth: int) -> Affine:
-        kinds = [Affine.constant(self.random.randint(0, 1))]
-        kinds += [Affine.iterator(d) for d in range(depth)] * 2
-        kinds += [Affine.iterator(d) + 1 for d in range(depth)]
-        if depth:
-            last = Affine.iterator(depth - 1)
-            kinds += [last // 2, last % 2, (last + 1) // 2, (last + 2) // 2]
-        return self.random.choice(kinds)
+    def around(self, depth: int) -> tuple[Scope, ...]:
+        return (Scope(Extent(tuple(self.free.bounds)), ()),) * depth
 
     def access(self, name: str, depth: int) -> Access:
-        indices = tuple(self.index(depth) for _ in range(self.dims[name]))
-        if indices and self.data and self.chance(0.3):
-            return Access(name, (Access(self.random.choice("pppq"), indices),))
-        return Access(name, indices)
+        return self.free.access(self.free.buffers[name], self.around(depth))
 
     def value(self, depth: int) -> Expr:
-        reads = [self.access(self.random.choice(self.names), depth) for _ in range(2)]
-        match self.random.randrange(7):
-            case 0:
-                return Op("add", (reads[0], reads[1]))
-            case 6:
-                return Op("mul", (reads[0], reads[1]))
-            case 1:
-                return Const(self.random.randint(-2, 3))
-            case 2:
-                return Op("div", (reads[0], reads[1])) if self.dtype == "f4e2m1" else reads[0]
-            case _:
-                return reads[0]
+        return self.free.valued(self.free.buffers["y"], self.around(depth))
 
-    def statement(self, depth: int) -> Statement:
-        name = self.random.choice(("y", "t", "t", "c", "c", "z"))
-        op = "=" if self.chance(0.35) else self.random.choice(self.ops)
-        value = self.value(depth)
-        if self.chance(0.12):
-            asked = self.access(self.random.choice(("x", "v", name)), depth)
-            value = Op(
-                "when", (Op(self.random.choice(("lt", "gt")), (asked, Const(self.random.randint(0, 2)))), value)
-            )
-        return Statement(self.access(name, depth), op, value)
-
-    def extent(self, depth: int) -> Extent:
-        kinds = [Affine.size("N")] * 3 + [Affine.constant(2), Affine.constant(3), Affine.size("N") - 1]
-        kinds += [Affine.size("N") - 2, Affine.constant(self.random.randint(0, 1))]
-        if depth:
-            kinds += [Affine.iterator(depth - 1) + 1, Affine.iterator(depth - 1)]
-        return Extent((self.random.choice(kinds),))
+    def index(self, depth: int) -> Affine:
+        found = self.free.index(self.free.bounds[0], self.around(depth))
+        return found if isinstance(found, Affine) else Affine.constant(0)
 
     def guard(self, depth: int) -> Guard:
-        left = Affine.iterator(self.random.randrange(depth)) if depth else Affine.size("N")
-        right = self.random.choice((Affine.constant(0), Affine.constant(1), Affine.size("N") - 1))
-        return Guard((Condition(left, self.random.choice(("<=", ">=", "==")), right),), ())
-
-    def body(self, depth: int, count: int) -> Tree:
-        found: list[Line | Block] = []
-        while count > 0:
-            inner = min(count, self.random.randint(1, 3))
-            if self.looped and depth < 2 and self.chance(0.6):
-                found.append(Block(Scope(self.extent(depth), ()), self.body(depth + 1, inner)))
-            elif depth and self.chance(0.15):
-                found.append(Block(self.guard(depth), self.body(depth, inner)))
-            else:
-                inner = 1
-                found.append(Line(self.statement(depth), None))
-            count -= inner
-        return tuple(found)
+        return Guard((self.free.condition(self.around(depth)),), ())
 
     def old(self) -> Tree:
         """The first tree; what it accumulates into it begins with a value, mostly."""
-        begin = []
+        begin = list[Node]()
         for name in ("t", "c", "z", "y"):
-            for at in range(2 if self.dims[name] else 1):
-                if self.chance(0.98) and not (self.dims[name] and self.looped):
-                    target = Access(name, (Affine.constant(at),) * self.dims[name])
-                    first = self.random.choice(
-                        (Const(self.random.randint(0, 2)), self.access("x", 0), self.access("v", 0))
-                    )
-                    begin.append(Line(Statement(target, "=", first), None))
-            if self.dims[name] and self.looped and self.chance(0.98):
-                whole = Extent((Affine.size("N") + 2,))
-                first = Statement(Access(name, (Affine.iterator(0),)), "=", Const(self.random.randint(0, 2)))
-                begin.append(Block(Scope(whole, ()), (Line(first, None),)))
-        end = Line(Statement(self.access("y", 0), "=", self.access(self.random.choice("tcz"), 0)), None)
+            first = self.random.choice((Const(self.random.randint(0, 2)), self.access("x", 0), self.access("v", 0)))
+            if self.chance(0.98):
+                begin.append(self.free.filled(self.free.buffers[name], first))
+        end = Statement(self.access("y", 0), "=", self.access(self.random.choice("tcz"), 0))
         met = (self.meeting(),) if self.data and self.chance(0.5) else ()
-        return (*begin, *self.body(0, self.random.randint(0 if met else 2, 6)), *met, end)
+        body = [] if met and self.chance(0.3) else self.free.nests()
+        return (*map(tree_of, begin), *map(tree_of, body), *met, tree_of(end))
 
     def meeting(self) -> Block:
         """A loop of several statements that write one buffer at indices from data, some of them where an element of
@@ -347,7 +314,8 @@ class Maker:
 
     def kernel(self, tree: Tree) -> Kernel | None:
         """The kernel of a tree, or None where its types do not fit, or where an iterator is of no scope around."""
-        kernel = _declared(self.header, self.dims["y"]).evolve(body=tuple(map(node_of, tree)))
+        buffers = {**self.free.tables, **self.free.buffers}
+        kernel = Kernel("claim", (Size("N"),), tuple(buffers.values()), tuple(map(node_of, tree)), (), self.mode)
         try:
             check(kernel)
         except dojoir.DojoError:
@@ -355,12 +323,6 @@ class Maker:
         named = [(index, len(s.scopes)) for s in kernel.sites for index in s.statement.affine_parts]
         named += [(b, d) for s in kernel.sites for d, scope in enumerate(s.scopes) for b in scope.extent.bounds]
         return None if any(depth >= d for affine, d in named for depth in affine.iterators) else kernel
-
-
-@lru_cache(maxsize=4096)
-def _declared(header: str, dims: int) -> Kernel:
-    """A kernel with these declarations."""
-    return dojoir.parse(f"{header}\ny{'[0]' * dims} = 0\n")
 
 
 # -- the judge -----------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from functools import cache
 from random import Random
 
 from agreement import agree, random_arguments, small_sizes
-from runnable import runnable_kernel
-from syntactic import damage, syntactic_kernel
+from drawing import draw
+from drawing.damage import damage
 
 import dojoir
 from dojoir.ir.nodes import Cast, Const, Expr, Index, Kernel, Op, Statement
@@ -94,7 +94,7 @@ def bearable_sizes(kernel: Kernel, random: Random) -> dict[str, int]:
 def generated(random: Random, on: Sequence[str]) -> tuple[Kernel, str | None]:
     """A generated kernel, and what went wrong with it."""
     exact = random.random() < 0.5
-    kernel = runnable_kernel(random, exact, strided=True)
+    kernel = draw("runnable", random, exact=exact, strided=True)
     return kernel, examine(kernel, random, exact, on)
 
 
@@ -116,7 +116,7 @@ LARGE = re.compile(r"\d{3}")
 def mutation(random: Random, on: Sequence[str]) -> tuple[str, str | None]:
     """A damaged text, and what went wrong with it: only ParseError and KernelError are right. What is still a
     kernel must run."""
-    whole = runnable_kernel(random) if random.random() < 0.7 else syntactic_kernel(random)
+    whole = draw("runnable", random) if random.random() < 0.7 else draw("any", random)
     text = damage(dojoir.to_text(whole, names=random.random() < 0.3), random)
     try:
         kernel = dojoir.parse(text)

@@ -1,31 +1,24 @@
-"""Many states through the evaluator, none of which may be `wrong`: a script that goes on where it was stopped.
+"""States of random walks through the evaluator, none of which may be `wrong`: `fuzz.py --states 200`.
 
-    python tests/helpers/evaluated.py FILE [--states 30000] [--first 0] [--seconds S] [--longest 1e-3]
-
-A round is a kernel, of the library or (`--generated` of the rounds) a random one that is well-formed by
-construction, and states of random walks from its text and from its default schedule, raced as a search races them.
-What a round found is a line of FILE; the next run begins with the round after the last. States whose code was that
-of another state of the round, and so not run again, are counted apart, and not among `--states`. `--longest` is how
-many seconds a text is estimated to take at most. At the end the sums are printed; status 1 where a state was wrong,
-with its text in the line.
+A case is a kernel, of the library or (GENERATED of them) a random one that is well-formed by construction, and
+states of random walks from its text and from its default schedule, raced as a search races them. States whose code
+was that of another state, and so not run again, are counted apart.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-import time
 from collections import Counter
-from pathlib import Path
 from random import Random
 
 from agreement import small_sizes
-from runnable import runnable_kernel
+from drawing import draw
 
 import dojoir
 
 PER_ROUND = 60
+GENERATED, LONGEST = 0.3, 1e-3
+"""The share of random kernels, and how many seconds a text is estimated to take at most."""
+
 SMALLEST = 6
 """Sizes are halved until the text takes as long as it may, or all of them are so small."""
 
@@ -35,16 +28,16 @@ LIMIT = 6
 """How many moves a walk goes from its start."""
 
 
-def chosen(random: Random, generated: float, longest: float) -> tuple[dojoir.Kernel, dict[str, int]]:
+def chosen(random: Random) -> tuple[dojoir.Kernel, dict[str, int]]:
     """A kernel and the sizes that it is timed at."""
-    if random.random() < generated:
-        kernel = runnable_kernel(random, small=True)
+    if random.random() < GENERATED:
+        kernel = draw("runnable", random, small=True)
         return kernel, {name: int(size) for name, size in small_sizes(kernel, random).items()}
     kernel = dojoir.kernels.load(random.choice(dojoir.kernels.names()))
     while True:
         sizes = {name: random.choice((32, 48, 64, 100, 128)) for name in kernel.runtime_sizes}
         try:
-            while dojoir.search.estimate(kernel, sizes, "llvm", 1) > longest and max(sizes.values()) > SMALLEST:
+            while dojoir.search.estimate(kernel, sizes, "llvm", 1) > LONGEST and max(sizes.values()) > SMALLEST:
                 sizes = {name: max(SMALLEST, size // 2) for name, size in sizes.items()}
         except dojoir.ArgumentError as error:
             if error.diagnostic.code != "broken-fact":
@@ -73,55 +66,17 @@ def walked(kernel: dojoir.Kernel, random: Random) -> list[dojoir.Kernel]:
     return [*{trace.kernel.hash: trace.kernel for trace in walks}.values()]
 
 
-def one_round(number: int, generated: float, longest: float) -> dict[str, object]:
-    """What became of the states of a round."""
-    random = Random(f"evaluated {number}")
-    kernel, sizes = chosen(random, generated, longest)
-    counts: Counter[str] = Counter()
-    wrong: list[dict[str, str]] = []
+def examine(random: Random, counts: Counter[str]) -> list[tuple[str, str]]:
+    """The states of one kernel: what was wrong with some, and their texts."""
+    kernel, sizes = chosen(random)
     try:
         kernels = walked(kernel, random)
         best = kernels[1] if len(kernels) > 1 else None
-        with dojoir.Evaluator(kernel, "llvm", sizes, seed=number, time_limit=20.0) as evaluator:
-            for found in evaluator.evaluate(kernels, best):
-                counts[SAME if found.ok and not found.cases else found.status] += 1
-                if found.status == "wrong":
-                    text = next(dojoir.to_text(one) for one in kernels if one.hash == found.hash)
-                    wrong.append({"reason": found.reason, "text": text})
+        with dojoir.Evaluator(kernel, "llvm", sizes, seed=random.randrange(1 << 16), time_limit=20.0) as evaluator:
+            found = [*evaluator.evaluate(kernels, best)]
     except dojoir.DojoError as error:
-        counts[f"round ended: {error.diagnostic.code}"] += 1
-    return {"round": number, "kernel": kernel.name, "counts": dict(counts), "wrong": wrong}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--states", type=int, default=30_000)
-    parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--first", type=int, default=0, help="the number of the first round")
-    parser.add_argument("--generated", type=float, default=0.3)
-    parser.add_argument("--longest", type=float, default=1e-3)
-    given = parser.parse_args()
-    rows = [json.loads(line) for line in given.file.read_text().splitlines()] if given.file.exists() else []
-    end = time.monotonic() + given.seconds
-
-    def states() -> Counter[str]:
-        return sum((Counter(row["counts"]) for row in rows), Counter())
-
-    def evaluated() -> int:
-        return sum(count for status, count in states().items() if status != SAME)
-
-    while evaluated() < given.states and time.monotonic() < end:
-        rows.append(one_round(given.first + len(rows), given.generated, given.longest))
-        with given.file.open("a") as lines:
-            lines.write(json.dumps(rows[-1]) + "\n")
-    wrong = [one for row in rows for one in row["wrong"]]
-    kernels = {row["kernel"] for row in rows}
-    print(f"{evaluated()} states, {len(rows)} rounds on {len(kernels)} kernels: {dict(states())}")
-    for one in wrong:
-        print(f"WRONG: {one['reason']}\n{one['text']}")
-    sys.exit(bool(wrong))
-
-
-if __name__ == "__main__":
-    main()
+        counts[f"ended: {error.diagnostic.code}"] += 1
+        return []
+    counts.update(SAME if one.ok and not one.cases else one.status for one in found)
+    texts = {one.hash: dojoir.to_text(one) for one in kernels}
+    return [(one.reason, texts[one.hash]) for one in found if one.status == "wrong"]

@@ -1,22 +1,15 @@
 """Every kernel of the library on every target that runs here, scheduled and after random legal walks, in volume.
 
-    python tests/helpers/everywhere.py --rounds 10 --seed 0 [--targets rvv,sve] [--kernels softmax,matmul]
-    python tests/helpers/everywhere.py --texts --targets neon,sve,rvv --done FILE   # the texts of practice
+    python tests/helpers/fuzz.py --library 40 --seed 0 [--targets rvv,sve]
+    python tests/helpers/fuzz.py --practice 30 --targets neon,sve,rvv      # the texts of practice
 
-A round is one walk of each kernel, and each kernel with the default schedule of each target: one program for a
-target, in a process of its own, which may crash. What a target gives is held against the interpreter; SVE and RVV
-run with vectors of three lengths. Prints what differs, with its kernel, and what ran; exits 1 if anything differed.
-With `--done`, a file keeps which parts were fine, and a later call leaves these out.
+What a target gives is held against the interpreter; SVE and RVV run with vectors of three lengths.
 """
 
 from __future__ import annotations
 
-import argparse
 import ctypes
-import subprocess
-import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -73,7 +66,7 @@ TEXTS = TESTS.parent / "benchmarks" / "practice"
 """The texts of practice, as newcomers would write them."""
 
 FEW = 8
-"""How many texts are one part of a round: a program for each target."""
+"""How many texts are one case: a program for each target."""
 
 
 # -- subjects ----------------------------------------------------------------------------------------------
@@ -209,56 +202,16 @@ def runs_here(target: str) -> bool:
     return True
 
 
-# -- the script --------------------------------------------------------------------------------------------
-def one_round(seed: str, names: Sequence[str], targets: Sequence[str], batch: int = 13) -> int:
-    """One round in this process; the number of differences."""
-    counts: Counter[str] = Counter()
-    failures = 0
-    for first in range(0, len(names), batch):
-        found = list(subjects(names[first : first + batch], Random(f"{seed}:{first}"), targets))
-        for target in targets:
-            with tempfile.TemporaryDirectory() as folder:
-                for text in differences(target, found, Path(folder), counts):
-                    failures += 1
-                    print(f"--- {seed}: {text}", flush=True)
-    print(", ".join(f"{where}: {number} calls" for where, number in counts.items()), flush=True)
-    return failures
-
-
-def main() -> int:
-    options = argparse.ArgumentParser(description="every kernel on every target, in volume")
-    options.add_argument("--rounds", type=int, default=1)
-    options.add_argument("--first", type=int, default=0)
-    options.add_argument("--seed", default="0")
-    options.add_argument("--targets", default=",".join(("llvm", "c", *ISAS)))
-    options.add_argument("--kernels", default=",".join(kernels.names()))
-    options.add_argument("--texts", action="store_true", help="the texts of practice, instead of kernels")
-    options.add_argument("--done", type=Path, help="a file of the parts that were fine, which are left out")
-    options.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    given = options.parse_args()
-    targets = [target for target in given.targets.split(",") if runs_here(target)]
-    if given.child:
-        return min(one_round(given.seed, given.kernels.split(","), targets), 100)
-    names = sorted(path.name for path in TEXTS.glob("*.dojo")) if given.texts else given.kernels.split(",")
-    size = FEW if given.texts else len(names)
-    done = set(given.done.read_text().splitlines()) if given.done and given.done.exists() else set()
-    failed, began = 0, time.monotonic()
-    for number in range(given.first, given.first + given.rounds):
-        for first in range(0, len(names), size):
-            words = ["--seed", f"{given.seed}:{number}", "--targets", ",".join(targets)]
-            words += ["--kernels", ",".join(names[first : first + size])]
-            if " ".join(words) in done:
-                continue
-            status = subprocess.run([sys.executable, __file__, "--child", *words]).returncode
-            failed += status != 0
-            if status == 0 and given.done:
-                with given.done.open("a") as file:
-                    file.write(" ".join(words) + "\n")
-            about = f" ({', '.join(names[first : first + size])})" if given.texts else ""
-            print(f"round {number}{about}: {'fine' if status == 0 else f'status {status}'}", flush=True)
-    print(f"{given.rounds} rounds on {', '.join(targets)}: {failed} failed, {time.monotonic() - began:.0f} s")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+# -- cases of `fuzz.py` ------------------------------------------------------------------------------------
+def examine(texts: bool, number: int, random: Random, targets: Sequence[str], counts: Counter[str]) -> list[str]:
+    """What differs for a dozen kernels of the library, or some texts of practice, those that have the number: one
+    program for a target."""
+    names = sorted(path.name for path in TEXTS.glob("*.dojo")) if texts else kernels.names()
+    size = FEW if texts else 13
+    first = number * size % (len(names) + -len(names) % size)
+    found, able = list(subjects(names[first : first + size], random, targets)), filter(runs_here, targets)
+    wrong = list[str]()
+    for target in able:
+        with tempfile.TemporaryDirectory() as folder:
+            wrong += differences(target, found, Path(folder), counts)
+    return wrong

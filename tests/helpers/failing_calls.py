@@ -18,8 +18,8 @@ import numpy as np
 from able import can_run
 from agreement import random_arguments
 from differential import bearable_sizes, is_bitwise
+from drawing import draw
 from endings import Arrays, Ending, compiled, ending, unlike
-from runnable import runnable_kernel
 from walks import draw_moves
 
 import dojoir
@@ -75,7 +75,7 @@ def with_bad(inputs: Arrays, elements: Sequence[tuple[str, int, int]]) -> Arrays
 def examine(random: Random, counts: Counter[str]) -> tuple[Kernel, str | None]:
     """A kernel, and what is wrong with how it ends, by a target, as it is scheduled, or after a move."""
     exact, marks = random.random() < 0.5, random.random() < 0.6
-    kernel = runnable_kernel(random, exact, marks, small=random.random() < 0.6, failing=True)
+    kernel = draw("runnable", random, exact=exact, marks=marks, small=random.random() < 0.6, failing=True)
     try:
         return kernel, judge(kernel, random, exact, counts)
     except Exception as error:

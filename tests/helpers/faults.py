@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
-from expressions import accumulations
+from drawing.expressions import accumulations
 from races import race
 from walks import disagreement, draw_moves, runs, start_kernel
 

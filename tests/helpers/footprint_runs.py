@@ -1,36 +1,25 @@
 """Random kernels and texts, by marks and by rule, held to their footprints: lowered, and as machine code.
 
-    python tests/helpers/footprint_runs.py --cases 1000 --seed 0 [--targets llvm,avx2,cuda] [--minutes 60]
-    python tests/helpers/footprint_runs.py --cases 500 --targets neon,sve,rvv      # on emulated processors
-    python tests/helpers/footprint_runs.py --texts                # the library and the texts of practice, by rule
-    python tests/helpers/footprint_runs.py --jobs 16 --minutes 60 --targets c,avx2,avx512 --results feet.jsonl
+    python tests/helpers/fuzz.py --footprints 100 --seed 0 [--targets llvm,avx2,cuda] [--minutes 60]
+    python tests/helpers/fuzz.py --foot-texts 20 --targets neon,sve,rvv      # the library and practice, emulated
 
-A case is a kernel with the marks that it was drawn with, and the same as `optimize` schedules it for each target.
-Each is called at small sizes: the lowered program is run by `lir_run`, the machine code with canaries between guard
-pages, and what both leave is held against the interpreter. What runs may crash, so a child process runs a few cases
-at a time. Prints each failure with its kernel, and how many calls were made; exits 1 if any failed.
-With `--results` each child is a line of JSON added to a file, and the next run with that seed and these targets
-leaves out what the file has. It runs where llvmlite is missing, on all targets but llvm: with lark, islpy, numpy
-and a C compiler.
+A case is twelve kernels with the marks that they were drawn with, and the same as `optimize` schedules them for
+each target. Each is called at small sizes: the lowered program is run by `lir_run`, the machine code, where it
+runs here, with canaries between guard pages, and what both leave is held against the interpreter. It runs where
+llvmlite is missing, on all targets but llvm: with lark, islpy, numpy and a C compiler.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -42,6 +31,7 @@ import everywhere
 import numpy as np
 from agreement import agree
 from differential import bearable_sizes
+from drawing import draw
 from everywhere import native, runs_here
 from footprints import (
     GPUS,
@@ -58,8 +48,6 @@ from footprints import (
 )
 from lir_run import OutOfBounds, TooLong
 from practice_texts import arguments_of
-from runnable import runnable_kernel
-from tangled import tangled_kernel
 
 import dojoir
 from dojoir import Kernel
@@ -71,10 +59,7 @@ from dojoir.runtime.verification.guard import guarded
 
 EMULATED = ("neon", "sve", "rvv")
 BATCH = 12
-"""Cases of one child, whose kernels are one library for each target."""
-
-LIMIT = 1800.0
-"""How many seconds a child may take."""
+"""Kernels of one case: they are one library for each target."""
 
 MOST = 40_000
 """How many values one run of a lowered program may compute."""
@@ -93,8 +78,8 @@ class Case:
 def drawn(random: Random) -> Kernel:
     """A random kernel: mostly one that any target must run."""
     if random.random() < 0.75:
-        return runnable_kernel(random, random.random() < 0.5, small=random.random() < 0.5)
-    return tangled_kernel(random, small=random.random() < 0.5)
+        return draw("runnable", random, exact=random.random() < 0.5, small=random.random() < 0.5)
+    return draw("tangled", random, small=random.random() < 0.5)
 
 
 def cases_of(
@@ -245,7 +230,6 @@ def failures(
     targets: Sequence[str],
     random: Random,
     counts: Counter[str],
-    machine: bool = True,
     marks: bool = True,
 ) -> Iterator[str]:
     """How some kernels stray, on some targets."""
@@ -257,11 +241,11 @@ def failures(
                 yield f"{case.about}: {wrong}\n{case.kernel}"
             by_target.setdefault(case.target, []).append((case, right))
     for target, found in by_target.items():
-        if machine and target not in GPUS:
+        if target not in GPUS and runs_here(target):
             yield from wrong_machine([c for c, _ in found], [r for _, r in found], random, counts)
 
 
-# -- in the child ------------------------------------------------------------------------------------------
+# -- cases of `fuzz.py` ------------------------------------------------------------------------------------
 HAS_LLVM = find_spec("llvmlite") is not None
 
 
@@ -277,150 +261,13 @@ def without_llvmlite() -> None:
     sys.modules["llvmlite.binding"] = module
 
 
-def batch(first: int, options: argparse.Namespace) -> None:
-    """One child's cases."""
-    random = Random(f"{options.seed}:{first}")
-    if options.kernel:
-        kernels = [(options.kernel, dojoir.parse(Path(options.kernel).read_text(encoding="utf-8")))]
-    elif options.texts:
-        kernels = [(name, everywhere.loaded(name)) for name in texts()[first : first + BATCH]]
-    else:
-        kernels = [(f"{options.seed}:{first}+{n}", drawn(random)) for n in range(BATCH)]
-    counts: Counter[str] = Counter()
-    for text in failures(kernels, options.targets.split(","), random, counts, not options.lowered):
-        print(json.dumps({"failure": text}), flush=True)
-    print(json.dumps({"counts": counts}), flush=True)
-
-
-def texts() -> list[str]:
-    return [*dojoir.kernels.names(), *sorted(path.name for path in everywhere.TEXTS.glob("*.dojo"))]
-
-
-# -- in the parent -----------------------------------------------------------------------------------------
-Record = dict[str, Any]
-
-
-def what(options: argparse.Namespace) -> Record:
-    """What makes the cases of a batch those that they are, beside its number."""
-    return {name: getattr(options, name) for name in ("seed", "targets", "texts", "lowered", "kernel")}
-
-
-def known(options: argparse.Namespace) -> dict[int, Record]:
-    """The batches that the file of results has. A last line that was cut off is not one."""
-    found: dict[int, Record] = {}
-    if options.results and Path(options.results).exists():
-        for line in Path(options.results).read_text(encoding="utf-8").splitlines():
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if {name: record.get(name) for name in what(options)} == what(options):
-                found[record["batch"]] = record
-    return found
-
-
-def run_batch(first: int, options: argparse.Namespace) -> Record:
-    """A batch in a child, which may crash or hang."""
-    command = [sys.executable, __file__, "--child", str(first), "--seed", options.seed]
-    command += ["--targets", options.targets, *["--texts"] * options.texts, *["--lowered"] * options.lowered]
-    command += ["--kernel", options.kernel] if options.kernel else []
-    began = time.monotonic()
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as child:
-        try:
-            said, complaint = child.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            said, complaint = child.communicate()
-            complaint += f"\nit took longer than {LIMIT} s"
-    at, wrong, counts = "", [], Counter[str]()
-    for line in said.splitlines():
-        message = json.loads(line) if line.startswith("{") and line.endswith("}") else {}
-        at = message.get("at", at)
-        counts.update(message.get("counts", {}))
-        wrong += [message["failure"]] if "failure" in message else []
-    if child.returncode:
-        wrong.append(f"the batch ended with status {child.returncode} at {at}\n{complaint[-1500:]}")
-    seconds = round(time.monotonic() - began, 1)
-    return {"batch": first, **what(options), "counts": counts, "failures": wrong, "seconds": seconds}
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=0, help="100, or as many as fit into the minutes")
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", default="0")
-    parser.add_argument("--targets", default="")
-    parser.add_argument("--texts", action="store_true", help="the library and the texts of practice")
-    parser.add_argument("--kernel", default="", help="a file of one kernel, in place of random ones")
-    parser.add_argument("--lowered", action="store_true", help="no machine code")
-    parser.add_argument("--minutes", type=float, default=0.0)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument(
-        "--results", default="", help="a file of a line of JSON for each batch: what it has is left out"
-    )
-    parser.add_argument("--child", type=int, default=-1, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+def examine(texts: bool, number: int, random: Random, targets: Sequence[str], counts: Counter[str]) -> list[str]:
+    """How BATCH kernels stray: random ones, or the ones of a number of the library and the texts of practice."""
     if not HAS_LLVM:
         without_llvmlite()
-    if options.child >= 0:
-        batch(options.child, options)
-        return 0
-    given = options.targets.split(",") if options.targets else ["llvm", "c", "avx2", "avx512", "cuda"]
-    able = [t for t in given if t in GPUS or options.lowered or ((HAS_LLVM or t != "llvm") and runs_here(t))]
-    assert able, f"none of {', '.join(given)} runs here"
-    options.targets = ",".join(able)
-    print(f"targets {options.targets}, seed {options.seed}", flush=True)
-    return 1 if run_all(options) else 0
-
-
-def run_all(options: argparse.Namespace) -> int:
-    """Runs batches until there are no more, or the time is over; gives the number of failures."""
-    before = known(options)
-    if options.kernel:
-        end = 1
-    elif options.texts:
-        end = len(texts())
-    else:
-        end = options.first + (options.cases or (10**9 if options.minutes else 100))
-    waiting = (first for first in range(options.first, end, BATCH) if first not in before)
-    counts: Counter[str] = Counter()
-    failed, batches, began = 0, 0, time.monotonic()
-
-    def note(record: Record) -> None:
-        nonlocal failed, batches
-        counts.update(record["counts"])
-        failed, batches = failed + len(record["failures"]), batches + 1
-        for text in record["failures"]:
-            print(f"--- batch {record['batch']}: {text}", flush=True)
-
-    for record in before.values():
-        note(record)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        running: set[Future[Record]] = set()
-        while True:
-            late = bool(options.minutes) and time.monotonic() - began > options.minutes * 60
-            more = [] if late else islice(waiting, options.jobs - len(running))
-            running |= {pool.submit(run_batch, first, options) for first in more}
-            if not running:
-                break
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                record = future.result()
-                if options.results:
-                    with open(options.results, "a", encoding="utf-8") as file:
-                        file.write(json.dumps(record) + "\n")
-                note(record)
-                print(f"{batches} batches: {dict(counts)}, {failed} failures", flush=True)
-    seconds = time.monotonic() - began
-    print(f"{batches * BATCH} cases, {_calls(counts)} calls, {failed} failures, {seconds:.0f} s")
-    return failed
-
-
-def _calls(counts: Counter[str]) -> int:
-    return sum(count for name, count in counts.items() if "," in name)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    kernels = [(f"{number}+{n}", drawn(random)) for n in range(0 if texts else BATCH)]
+    if texts:
+        names = [*dojoir.kernels.names(), *sorted(path.name for path in everywhere.TEXTS.glob("*.dojo"))]
+        kernels = [(name, everywhere.loaded(name)) for name in names[number * BATCH : (number + 1) * BATCH]]
+    able = [target for target in targets if target in GPUS or (HAS_LLVM or target != "llvm")]
+    return list(failures(kernels, able, random, counts))

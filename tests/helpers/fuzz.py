@@ -3,6 +3,7 @@
     python tests/helpers/fuzz.py --kernels 10000 --mutations 10000 --walks 2000 --faults 5000 --seed 0 --jobs 2
     python tests/helpers/fuzz.py --walks 20000 --small 0.9 --results walks.jsonl --minutes 60
     python tests/helpers/fuzz.py --errors 20000 --jobs 16 --results errors.jsonl
+    python tests/helpers/fuzz.py --gpu 500 --copies 300 --states 200 --arguments 2000 --kills 100
     python tests/helpers/fuzz.py --summary walks.jsonl
 
 Case `n` of a kind depends on the seed, the kind, the options and `n` alone: `--only walks:17` runs that one again.
@@ -28,7 +29,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-KINDS = ("kernels", "mutations", "walks", "faults", "claims", "blurred", "errors", "effects", "padded")
+HOSTILE = ("arguments", "moves", "caches", "traces", "schedules", "kills", "forks", "names")
+"""The families of `attacks.py`."""
+
+KINDS = (
+    "kernels", "mutations", "walks", "faults", "claims", "blurred", "errors", "effects", "padded", "gpu", "copies",
+    "states", "footprints", "foot-texts", "library", "practice", *HOSTILE,
+)  # fmt: skip
 BATCH = 100
 """Cases of one child."""
 
@@ -38,7 +45,8 @@ def run_case(kind: str, number: int, options: argparse.Namespace) -> dict[str, A
     """One case: what failed, if anything, and what was counted."""
     from cases import case
 
-    return case(kind, Random(f"{options.seed}:{kind}:{number}"), options.fast, options.small)
+    random, targets = Random(f"{options.seed}:{kind}:{number}"), tuple(options.targets.split(","))
+    return case(kind, number, random, options.fast, options.small, targets)
 
 
 def child(kind: str, first: int, count: int, options: argparse.Namespace) -> None:
@@ -62,6 +70,8 @@ class Worker:
     """How long the child had worked when the current case began, in seconds."""
     since: float = field(default_factory=time.monotonic)
     buffered: bytes = b""
+    at: str = ""
+    """What the child says that it is about to do."""
 
     def worked(self) -> float:
         """Seconds of processor time of the child: a child that others keep from working does not hang. Where the
@@ -89,8 +99,9 @@ def start(kind: str, first: int, last: int, options: argparse.Namespace) -> Work
         "--seed",
         str(options.seed),
     ]
-    command += ["--small", str(options.small), *(["--fast"] if options.fast else [])]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    command += ["--small", str(options.small), "--targets", options.targets, *(["--fast"] if options.fast else [])]
+    errors = subprocess.DEVNULL if kind in HOSTILE else None
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
     assert process.stdout is not None
     os.set_blocking(process.stdout.fileno(), False)
     return Worker(kind, process, last, first)
@@ -115,7 +126,7 @@ class Fuzz:
 
     def run(self) -> int:
         for kind in KINDS:
-            first, total = self._first(kind), getattr(self.options, kind)
+            first, total = self._first(kind), getattr(self.options, kind.replace("-", "_"))
             self.waiting += [(kind, n, min(n + BATCH, first + total)) for n in range(first, first + total, BATCH)]
         started = time.monotonic()
         running: list[Worker] = []
@@ -148,9 +159,11 @@ class Fuzz:
                 message = json.loads(line)
             except ValueError:
                 continue
-            if "begin" in message:
+            if "at" in message:
+                worker.at = message["at"]
+            elif "begin" in message:
                 worker.current = message["begin"]
-                worker.began, worker.since = worker.worked(), time.monotonic()
+                worker.began, worker.since, worker.at = worker.worked(), time.monotonic(), ""
             else:
                 worker.current = message["end"] + 1
                 self.done[worker.kind] += 1
@@ -174,7 +187,7 @@ class Fuzz:
         if worker.current < worker.last:
             how = f"no answer within {self.options.limit} s" if hung else f"ended with status {status}"
             self.done[worker.kind] += 1
-            failure = {"what": how, "text": "", "minimal": ""}
+            failure = {"what": how, "text": worker.at, "minimal": ""}
             self._record(worker.kind, worker.current, {"seconds": 0.0, "counts": {}, "failures": [failure]})
             self._report(worker.kind, worker.current, failure)
             if worker.current + 1 < worker.last:
@@ -269,6 +282,7 @@ def main() -> int:
     parser.add_argument("--summary", metavar="FILE", help="print what a file of results holds")
     parser.add_argument("--only", metavar="KIND:NUMBER", help="run one case in this process")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--targets", default="llvm,c,avx2,avx512,cuda", help="of footprints, library and practice")
     options = parser.parse_args()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # what prints into a pipe that nobody reads ends
     sys.path.insert(0, str(Path(__file__).parent))

@@ -1,4 +1,4 @@
-"""Random kernels whose blocks copy to shared memory in a loop and compute with that: `gpu_copies.py --count 300`.
+"""Random kernels whose blocks copy to shared memory in a loop and compute with that: `fuzz.py --copies 300`.
 
 Drawn together are what a copy may depend on (the loop, other loops, sizes, elements, registers that the loop
 assigns before or after it, or not at all), which arrays the loop writes, how many copies there are and where they
@@ -8,13 +8,7 @@ buffer of several stages, some iterations ahead, as `stages` makes it or otherwi
 
 from __future__ import annotations
 
-import argparse
-import sys
-from pathlib import Path
 from random import Random
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
 
 from agreement import agree, random_arguments
 from on_harness import run
@@ -137,23 +131,3 @@ def wrong(kernel: Kernel, random: Random) -> str | None:
             if found is not None:
                 return f"{target}, {order}, at {sizes}: {found}\n{kernel}"
     return None
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", default="0")
-    given = parser.parse_args()
-    ahead = landing = 0
-    for number in range(given.count):
-        random = Random(f"copies {given.seed} {number}")
-        kernel = copying_kernel(random)
-        text = dojoir.emit(kernel, "cuda")
-        ahead, landing = ahead + ("_ahead" in text), landing + ("land_copies<" in text)
-        if (found := wrong(kernel, random)) is not None:
-            sys.exit(f"copies {given.seed} {number}: {found}")
-    print(f"{given.count} kernels are right, {ahead} with copies that are read ahead, {landing} that land later")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,37 +1,28 @@
-"""Random legal moves that make kernels for GPUs, run on the harness: `python gpu_walks.py --walks 500`.
+"""Random legal moves that make kernels for GPUs, run on the harness: `fuzz.py --gpu 500`.
 
 A walk begins with a kernel as it is written, or as a GPU runs it, and ends with one that has blocks and threads.
 What it then is for `cuda` and for `hip` must be refused by a rule of the target, or have enough barriers by the
 proof, and give on the harness what the interpreter gives for the kernel that it began with, the threads in both
-orders, with no race. Walk `n` of a seed is always the same one. With `--results` each walk is a line of JSON added
-to a file, and the next run goes on behind the last of them.
+orders, with no race.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import Literal
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
-
 from agreement import agree, random_arguments
+from drawing import draw
+from drawing.single import GPU_MARKS, run_once
 from gpu_copies import copying_kernel
 from gpu_kernels import ALL
 from in_versions import in_versions
 from on_harness import run
-from runnable import runnable_kernel
 from scattered import scattered_text
-from single import GPU_MARKS, run_once
 from walks import some_sizes
 
 import dojoir
@@ -95,7 +86,7 @@ class GpuWalk:
         self.failures.append(f"{what}\n{dojoir.to_text(self.trace.start)}\n# {moves}\n{self.trace.kernel}")
 
     def _step(self) -> bool:
-        return any(self._made(draw(self.trace.kernel, self.random)) for _ in range(15))
+        return any(self._made(draw_move(self.trace.kernel, self.random)) for _ in range(15))
 
     def _made(self, move: Move | None) -> bool:
         if move is None or not dojoir.check(self.trace.kernel, move, 300_000):
@@ -157,7 +148,7 @@ def start(random: Random) -> Kernel:
         (
             lambda: dojoir.parse(random.choice([*ALL.values()])),
             lambda: dojoir.kernels.load(random.choice(PLAIN)),
-            lambda: dojoir.parse(dojoir.to_text(runnable_kernel(random, small=True))),
+            lambda: dojoir.parse(dojoir.to_text(draw("runnable", random, small=True))),
             lambda: copying_kernel(random),
             lambda: dojoir.parse(scattered_text(random)),
         ),
@@ -167,7 +158,7 @@ def start(random: Random) -> Kernel:
     return run_once(kernel, random, GPU_MARKS) if random.random() < 0.15 else kernel
 
 
-def draw(kernel: Kernel, random: Random) -> Move | None:
+def draw_move(kernel: Kernel, random: Random) -> Move | None:
     """A candidate of a random family, or a split by a number that threads come in."""
     (kind,) = random.choices(MOVES, [USUAL.get(kind.name, 0.15) for kind in MOVES])
     listed = list(kind.candidates(kernel))
@@ -176,47 +167,7 @@ def draw(kernel: Kernel, random: Random) -> Move | None:
     return random.choice(listed) if listed else None
 
 
-def walk(seed: object, number: int) -> GpuWalk:
-    random = Random(f"gpu {seed} {number}")
+def walk(random: Random) -> GpuWalk:
     found = GpuWalk(random)
     found.go(random.randint(3, 14))
     return found
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--walks", type=int, default=500)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", default="0")
-    parser.add_argument("--minutes", type=float, default=600)
-    parser.add_argument("--results", type=Path, help="a file of JSON lines to add to, and to go on from")
-    given = parser.parse_args()
-    counts: Counter[str] = Counter()
-    failed, first = 0, given.first
-    if given.results is not None and given.results.exists():
-        for line in given.results.read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
-            if record["seed"] == given.seed:
-                first = max(first, record["walk"] + 1)
-                counts.update({"walks": 1, **record["counts"]})
-                failed += bool(record["failures"])
-    began = time.monotonic()
-    for number in range(first, given.walks):
-        if time.monotonic() - began > 60 * given.minutes:
-            break
-        found = walk(given.seed, number)
-        counts.update({"walks": 1, **found.counts})
-        failed += bool(found.failures)
-        for failure in found.failures:
-            print(f"walk {number}: {failure}\n", flush=True)
-        if given.results is not None:
-            record = {"seed": given.seed, "walk": number, "counts": found.counts, "failures": found.failures}
-            with given.results.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
-    print(", ".join(f"{name} {count}" for name, count in counts.most_common()))
-    print(f"{counts['walks']} walks, {failed} failed")
-    sys.exit(failed > 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -25,11 +25,11 @@ import on_harness
 from able import can_run
 from agreement import agree
 from aimed import Drawn, aimed, calm_arguments, plain
+from drawing import draw
 from features import AXES, GPUS, Feature, features
 from footprint_runs import Case, wrong_lowered
 from footprints import Text
 from gpu_walks import ORDERS
-from runnable import runnable_kernel
 
 import dojoir
 
@@ -88,7 +88,7 @@ def impossible() -> dict[Pair, str]:
 
 
 # -- drawing -------------------------------------------------------------------------------------------------
-def draw(random: Random, kernels: int, counts: Counter[Pair], optimized: float = 0.0) -> list[Drawn]:
+def draw_pairs(random: Random, kernels: int, counts: Counter[Pair], optimized: float = 0.0) -> list[Drawn]:
     """Draws random kernels, a share of them by rule, then aims at each pair that none had; the aimed ones."""
     for _ in range(kernels):
         counts.update(pairs_of(by_rule(random) if random.random() < optimized else plain(random)))
@@ -107,7 +107,7 @@ def draw(random: Random, kernels: int, counts: Counter[Pair], optimized: float =
 def by_rule(random: Random) -> Drawn:
     """A random kernel as `optimize` schedules it for a target."""
     target = random.choice(AXES["target"])
-    kernel = runnable_kernel(random, small=True)
+    kernel = draw("runnable", random, small=True)
     return Drawn(dojoir.optimize(kernel, target).kernel, target, random.choice((1, 2, 5)))
 
 
@@ -146,7 +146,7 @@ def main() -> int:
     parser.add_argument("--run", action="store_true", help="run the aimed kernels")
     options = parser.parse_args()
     random, counts = Random(f"pairs {options.seed}"), Counter[Pair]()
-    made = draw(random, options.kernels, counts, options.optimized)
+    made = draw_pairs(random, options.kernels, counts, options.optimized)
     never = [pair for pair in EVERY if not counts[pair] and pair not in impossible()]
     for pair in never:
         print("never drawn:", *map(" ".join, pair), sep="  ")

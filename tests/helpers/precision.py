@@ -26,11 +26,10 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 from agreement import random_arguments
+from drawing import draw
 from enumeration import Element
 from races import race
 from races import run as touches
-from runnable import runnable_kernel
-from tangled import tangled_kernel
 from walks import QUICK, Run, disagreement, draw_moves, some_sizes
 
 import dojoir
@@ -218,9 +217,9 @@ def start(random: Random) -> Kernel:
         case 0:
             kernel = replace(dojoir.kernels.load(random.choice(QUICK)), fp=random.choice(("reassoc", "strict")))
         case 1 | 2 | 3:
-            kernel = runnable_kernel(random, True, random.random() < 0.5, small=True)
+            kernel = draw("runnable", random, exact=True, marks=random.random() < 0.5, small=True)
         case _:
-            kernel = tangled_kernel(random, small=True)
+            kernel = draw("tangled", random, small=True)
     for _ in range(random.choice((0, 0, 1, 2, 3))):
         move = next((m for m in draw_moves(kernel, random, 10) if dojoir.check(kernel, m)), None)
         kernel = kernel if move is None else dojoir.apply(kernel, move)

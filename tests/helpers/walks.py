@@ -21,9 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from agreement import agree, random_arguments
 from differential import is_bitwise
+from drawing import draw
 from races import TooLong, distinct_data, race
-from runnable import runnable_kernel
-from tangled import tangled_kernel
 
 import dojoir
 from dojoir.errors import ArgumentError
@@ -434,9 +433,9 @@ def start_kernel(random: Random, small: float = 0.0) -> tuple[Kernel, bool]:
             return kernel, _stays_exact(kernel)
         case kind if kind < (0.4 if is_small else 0.5):
             exact = random.random() < 0.6
-            kernel = runnable_kernel(random, exact, random.random() < 0.5, is_small)
+            kernel = draw("runnable", random, exact=exact, marks=random.random() < 0.5, small=is_small)
             return kernel, exact and kernel.fp != "fast" and (kernel.fp == "strict" or not adds_products(kernel))
-    kernel = tangled_kernel(random, is_small)
+    kernel = draw("tangled", random, small=is_small)
     return kernel, _stays_exact(kernel)
 
 

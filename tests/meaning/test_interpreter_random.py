@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 import pytest
-from expressions import Expressions
+from drawing.expressions import Expressions
 from typed_values import limits, wrapped
 
 from dojoir.ir.affine import Affine

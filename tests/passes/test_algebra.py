@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import symbolic
 import sympy
-from embedded import ROOM, embedded
+from drawing.embedded import ROOM, embedded
 from folders import ROOT
 from inverses import taken_back
 

@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 from agreement import agree
-from few_elements import SIZES, few_elements_inputs, few_elements_kernel
+from drawing import draw
+from drawing.settings import FEW_SIZES, few_inputs
 
 import dojoir
 from dojoir.ir.text import canonical_text
@@ -145,12 +146,12 @@ def test_a_plan_says_what_fitted_and_what_is_without_it() -> None:
 def test_random_kernels_without_it(name: str) -> None:
     random = Random(f"without {name}")
     for _ in range(2):
-        kernel = few_elements_kernel(random)
+        kernel = draw("few elements", random)
         left = dojoir.Trace(kernel)
         schedule_nests(left, dojoir.machine_for("llvm"), {}, lambda one, path: one == name)
         compiled = dojoir.compile(left.kernel, "llvm")
-        for sizes in SIZES:
-            inputs = few_elements_inputs(random, sizes["N"])
+        for sizes in FEW_SIZES:
+            inputs = few_inputs(random, sizes["N"])
             expected = dojoir.interpret(kernel, inputs, **sizes)
             wrong = agree(kernel, expected, compiled.run(inputs, **sizes), exact=False)
             assert wrong is None, f"{wrong} at {sizes}\n{left.kernel}"

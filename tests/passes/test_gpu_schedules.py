@@ -11,10 +11,10 @@ from typing import Literal
 
 import pytest
 from agreement import agree
+from drawing import draw
 from folders import ROOT
 from on_harness import run
 from references import inputs
-from runnable import runnable_kernel
 from scheduled import by_default
 
 import dojoir
@@ -105,7 +105,7 @@ def nvrtc_takes(scheduled: dojoir.Kernel) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_random_kernels_by_rule(seed: int) -> None:
     random = Random(seed)
-    kernel = dojoir.parse(dojoir.to_text(runnable_kernel(random)))
+    kernel = dojoir.parse(dojoir.to_text(draw("runnable", random)))
     trace = dojoir.PASSES["default_schedule"].given("cuda").on(kernel)
     assert dojoir.certify(trace)
     dojoir.emit(trace.kernel, "cuda")

@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 import pytest
 from agreement import agree, random_arguments
+from drawing import draw
 from folders import ROOT
-from runnable import runnable_kernel
 
 import dojoir
 from dojoir.ir.nodes import Guard
@@ -68,7 +68,7 @@ def test_the_version_for_these_sizes_is_what_they_get_as_numbers() -> None:
 @pytest.mark.parametrize("seed", [n for n in range(16) if n != 4])  # 4 is a long scan: 25 s
 def test_random_kernels(seed: int) -> None:
     random = Random(f"sized {seed}")
-    kernel = runnable_kernel(random, marks=False)
+    kernel = draw("runnable", random, marks=False)
     if not kernel.runtime_sizes:
         pytest.skip("no size is open")
     meant = {name: random.randint(1, 40) for name in kernel.runtime_sizes}

@@ -8,8 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 from agreement import agree, random_arguments
-from runnable import runnable_kernel
-from tangled import tangled_kernel
+from drawing import draw
 from walks import some_sizes
 
 import dojoir
@@ -126,10 +125,10 @@ def test_a_value_that_changes_is_refused(text: str) -> None:
 def test_every_part_of_random_kernels(seed: int) -> None:
     """What is legal is so by the core alone, gives the same bits, and is taken back to the letter."""
     random = Random(f"hoisted {seed}")
-    make = runnable_kernel if seed % 2 else tangled_kernel
+    setting = "runnable" if seed % 2 else "tangled"
     legal = 0
     for _ in range(4):
-        kernel = make(random)
+        kernel = draw(setting, random)
         moves = list(Hoist.candidates(kernel))
         sizes = some_sizes(kernel, random, 4)
         for move in random.sample(moves, min(4, len(moves))):

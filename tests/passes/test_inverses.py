@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
+from drawing import draw
 from inverses import taken_back
-from runnable import runnable_kernel
-from tangled import tangled_kernel
 
 import dojoir
 from dojoir.ir.nodes import Kernel
@@ -49,8 +48,8 @@ def test_on_library_kernels(name: str) -> None:
 @pytest.mark.parametrize("seed", range(48, 60))
 def test_on_random_kernels(seed: int) -> None:
     random = Random(seed)
-    make = runnable_kernel if seed % 2 else tangled_kernel
-    made = Counter(walked(make(random), random, steps=2, each=1))
+    setting = "runnable" if seed % 2 else "tangled"
+    made = Counter(walked(draw(setting, random), random, steps=2, each=1))
     assert sum(made.values()) > 0
     assert made["undecided"] <= 1
 

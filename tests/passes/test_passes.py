@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 from agreement import agree, random_arguments, small_sizes
+from drawing import draw
 from references import CASES, Case, inputs
-from runnable import runnable_kernel
 
 import dojoir
 from dojoir.backends.machine import Machine
@@ -143,7 +143,7 @@ def test_default_schedule_gives_the_same_moves_again() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_default_schedule_of_random_kernels(seed: int) -> None:
     random = Random(seed)
-    k = dojoir.parse(dojoir.to_text(runnable_kernel(random)))
+    k = dojoir.parse(dojoir.to_text(draw("runnable", random)))
     trace = dojoir.PASSES["default_schedule"].on(k)
     assert dojoir.certify(trace)
     sizes = small_sizes(k, random)

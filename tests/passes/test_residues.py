@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 from agreement import agree, random_arguments
-from runnable import runnable_kernel
-from tangled import tangled_kernel
+from drawing import draw
 from walks import some_sizes
 
 import dojoir
@@ -137,7 +136,7 @@ def test_what_is_decided_wrong_is_refused() -> None:
 def test_random_kernels(seed: int) -> None:
     random = Random(f"residues {seed}")
     assert any(
-        held(tangled_kernel(random) if seed % 2 else runnable_kernel(random, marks=False), random)
+        held(draw("tangled", random) if seed % 2 else draw("runnable", random, marks=False), random)
         for _ in range(20)
     )
 

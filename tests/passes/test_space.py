@@ -8,9 +8,8 @@ from random import Random
 from typing import cast
 
 import pytest
-from runnable import runnable_kernel
+from drawing import draw
 from spaces import MACHINE, in_space
-from tangled import tangled_kernel
 
 import dojoir
 from dojoir.backends.machine import MACHINES, Machine
@@ -55,7 +54,7 @@ def test_a_space_is_made_of_moves_that_can_be_written_and_asked() -> None:
     """None of them is an error of ours, whatever the tree says to it."""
     random = Random(14)
     kernels = [dojoir.kernels.load(name) for name in ("softmax", "matmul", "jacobi2d")]
-    kernels += [make(random, small=True) for make in (runnable_kernel, tangled_kernel) for _ in range(3)]
+    kernels += [draw(setting, random, small=True) for setting in ("runnable", "tangled") for _ in range(3)]
     asked = 0
     for kernel in kernels:
         for kind in dojoir.MOVES:

@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 from agreement import agree, random_arguments
-from runnable import runnable_kernel
-from tangled import tangled_kernel
+from drawing import draw
 from walks import some_sizes
 
 import dojoir
@@ -80,8 +79,8 @@ def test_a_dimension_holds_each_iteration(extent: str, dim: str) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_every_part_of_random_kernels(seed: int) -> None:
     random = Random(f"parts {seed}")
-    make = runnable_kernel if seed % 2 else tangled_kernel
-    assert any(held(make(random), random) for _ in range(20))
+    setting = "runnable" if seed % 2 else "tangled"
+    assert any(held(draw(setting, random), random) for _ in range(20))
 
 
 def held(kernel: Kernel, random: Random) -> int:

@@ -8,9 +8,9 @@ from random import Random
 
 import numpy as np
 import pytest
+from drawing import draw
 from listed import public_values
 from raised import texts, words
-from tangled import tangled_kernel
 
 import dojoir
 from dojoir.codes import CODES, OBLIGATIONS
@@ -77,7 +77,7 @@ def test_a_refusal_names_the_obligation_that_failed(move: str, obligation: str) 
 def test_every_refusal_on_random_kernels_names_one() -> None:
     for seed in range(4):
         random = Random(seed)
-        kernel = tangled_kernel(random, small=True)
+        kernel = draw("tangled", random, small=True)
         moves = dojoir.candidates(kernel)
         for move in random.sample(moves, min(25, len(moves))):
             verdict = dojoir.check(kernel, move)

@@ -231,7 +231,7 @@ def test_tests_stand_in_rooms() -> None:
                     "MUTANTS.md",
                     "long.txt",
                 }
-                fits = len(below) == 1 and is_script and not path.match("test_*")
+                fits = (len(below) == 1 or below[0] == "drawing") and is_script and not path.match("test_*")
             case "bundles" | "cheats" | "datasets" | "goldens" | "kept":
                 fits = path.suffix in DATA[top]
             case "pytorch" if below[0] in ("modules", "kernelbench"):

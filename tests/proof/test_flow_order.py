@@ -7,9 +7,8 @@ from random import Random
 
 import islpy as isl
 import pytest
+from drawing import draw
 from gpu_kernels import MATMUL, STEPS
-from runnable import runnable_kernel
-from tangled import tangled_kernel
 
 import dojoir
 from dojoir.sets import flow_check
@@ -90,7 +89,7 @@ def by_flow(sets: KernelSets) -> isl.UnionMap:
 
 def random_kernel(seed: int) -> dojoir.Kernel:
     random = Random(f"order {seed}")
-    return without_data_writes((runnable_kernel if seed % 2 else tangled_kernel)(random))
+    return without_data_writes(draw("runnable" if seed % 2 else "tangled", random))
 
 
 @pytest.mark.parametrize("name", [*KERNELS, *range(12)])

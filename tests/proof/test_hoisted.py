@@ -6,9 +6,8 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from drawing import draw
 from faults import FAULTS
-from runnable import runnable_kernel
-from tangled import tangled_kernel
 from walks import MARK_CODES
 
 import dojoir
@@ -160,7 +159,7 @@ def test_certificates_of_other_statements_are_not_taken() -> None:
 def test_on_random_kernels_it_says_yes_only_where_the_core_does(seed: int) -> None:
     random, seen = Random(f"hoisted {seed}"), 0
     for number in range(12):
-        start = (runnable_kernel if number % 2 else tangled_kernel)(random)
+        start = draw("runnable" if number % 2 else "tangled", random)
         moves = list(Hoist.candidates(start))
         for move in random.sample(moves, min(4, len(moves))):
             try:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from runnable import runnable_kernel
-from tangled import tangled_kernel
+from drawing import draw
 
 from dojoir.ir.paths import is_inside
 from dojoir.proof.node_in_context import node_in_context
@@ -14,7 +13,7 @@ from dojoir.proof.node_in_context import node_in_context
 
 @pytest.mark.parametrize("seed", range(8))
 def test_they_tell_who_else_uses_a_buffer(seed: int) -> None:
-    kernel = (runnable_kernel if seed % 2 else tangled_kernel)(Random(seed))
+    kernel = draw("runnable" if seed % 2 else "tangled", Random(seed))
     for path, _ in kernel.walk():
         used = {True: set[str](), False: set[str]()}
         for site in kernel.sites:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from runnable import runnable_kernel
+from drawing import draw
 
 import dojoir
 from dojoir.ir.affine import Affine
@@ -108,7 +108,7 @@ def cut_off(kernel: Kernel, random: Random) -> Kernel:
 def test_the_core_says_so_too(seed: int) -> None:
     random, seen, open_ = Random(f"unreached {seed}"), 0, 0
     for _ in range(60):
-        kernel = cut_off(runnable_kernel(random), random)
+        kernel = cut_off(draw("runnable", random), random)
         try:
             dojoir.prove(kernel)
         except dojoir.KernelError:

@@ -6,8 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from runnable import runnable_kernel
-from tangled import tangled_kernel
+from drawing import draw
 
 import dojoir
 from dojoir.ir.nodes import Const, Statement
@@ -273,7 +272,7 @@ def test_a_suggestion_moves_what_was_pointed_at() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_every_hint_on_random_kernels_can_be_followed(seed: int) -> None:
     random = Random(seed)
-    kernel = (runnable_kernel if seed % 2 else tangled_kernel)(random, small=True)
+    kernel = draw("runnable" if seed % 2 else "tangled", random, small=True)
     moves = dojoir.candidates(kernel)
     for move in random.sample(moves, min(25, len(moves))):
         if dojoir.check(kernel, move).status != "illegal":

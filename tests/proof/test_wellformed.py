@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from runnable import runnable_kernel
+from drawing import draw
 from wrong_kernels import WRONG, parse, refusal
 
 import dojoir
@@ -108,7 +108,7 @@ def test_what_legal_moves_led_to_is_not_proved_again(seed: int, monkeypatch: pyt
     """`compile` refused as undecided what `optimize` had given, where the whole text takes long to prove: drawn
     kernels, with no steps left for it. A text is proved."""
     random = Random(f"well-formed after moves {seed}")
-    kernel = runnable_kernel(random, small=True)
+    kernel = draw("runnable", random, small=True)
     scheduled = dojoir.optimize(kernel, threads=random.choice((1, 2))).kernel
     moved = dojoir.Trace(kernel)
     for move in random.sample(dojoir.moves(kernel), 1):

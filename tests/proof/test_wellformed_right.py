@@ -8,8 +8,7 @@ import textwrap
 import pytest
 from enumeration import all_sizes, findings
 from hypothesis import HealthCheck, given, settings
-from loose import texts
-from strategies import syntactic_kernels
+from strategies import drawn_kernels
 from wrong_kernels import WRONG, parse, refusal
 
 import dojoir
@@ -217,19 +216,19 @@ def hold_to_runs(kernel: Kernel) -> None:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(texts(wide=False))
-def test_tight_kernels_are_held_to_runs(text: str) -> None:
-    hold_to_runs(dojoir.parse(text))
+@given(drawn_kernels("tight"))
+def test_tight_kernels_are_held_to_runs(kernel: Kernel) -> None:
+    hold_to_runs(dojoir.parse(dojoir.to_text(kernel)))
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(texts(wide=True))
-def test_wide_kernels_are_held_to_runs(text: str) -> None:
-    hold_to_runs(dojoir.parse(text))
+@given(drawn_kernels("wide"))
+def test_wide_kernels_are_held_to_runs(kernel: Kernel) -> None:
+    hold_to_runs(dojoir.parse(dojoir.to_text(kernel)))
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(syntactic_kernels())
+@given(drawn_kernels("any"))
 def test_any_kernel_is_proved_or_refused(kernel: Kernel) -> None:
     error = refusal(kernel)
     if error is not None:
@@ -257,8 +256,7 @@ def test_quick_answers_are_those_of_isl_on_the_library(name: str) -> None:
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(texts(wide=True))
-def test_quick_answers_are_those_of_isl(text: str) -> None:
-    kernel = dojoir.parse(text)
+@given(drawn_kernels("wide"))
+def test_quick_answers_are_those_of_isl(kernel: Kernel) -> None:
     slow, quick = without_quick_answers(kernel), refusal(kernel)
     assert (slow and slow.diagnostic) == (quick and quick.diagnostic)

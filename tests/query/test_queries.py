@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from runnable import runnable_kernel
+from drawing import draw
 
 import dojoir
 from dojoir.cli import main
@@ -195,7 +195,7 @@ def test_a_query_is_written_as_it_is_read(seed: int) -> None:
     query = random_query(random, 3)
     read = parse_query(str(query))
     assert str(read) == str(query)
-    kernel = runnable_kernel(random)
+    kernel = draw("runnable", random)
     for either in (query, read):
         try:
             found = dojoir.find(kernel, either)

@@ -9,8 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 from able import can_run
+from drawing import draw
 from failing_calls import examine, failing_calls
-from runnable import runnable_kernel
 
 import dojoir
 
@@ -28,7 +28,7 @@ def test_calls_fail_and_hide_what_would() -> None:
     found: Counter[str] = Counter()
     for seed in range(60):
         random = Random(f"calls:{seed}")
-        kernel = runnable_kernel(random, small=True, failing=True)
+        kernel = draw("runnable", random, small=True, failing=True)
         dojoir.prove(kernel)
         for call in failing_calls(kernel, random, count=1):
             found[call.text.code or f"results, {call.hidden > 0}"] += 1

@@ -8,14 +8,14 @@ from random import Random
 from able import can_run
 from aimed import Drawn, aimed
 from features import features
-from pairs import EVERY, Pair, draw, impossible, pairs_of, wrong
+from pairs import EVERY, Pair, draw_pairs, impossible, pairs_of, wrong
 
 import dojoir
 
 
 def test_a_sample_leaves_no_pair_undrawn_but_impossible_ones() -> None:
     counts: Counter[Pair] = Counter()
-    made = draw(Random("test pairs"), 100, counts)
+    made = draw_pairs(Random("test pairs"), 100, counts)
     assert len(made) > 50
     assert [pair for pair in EVERY if not counts[pair] and pair not in impossible()] == []
     assert [pair for pair in impossible() if counts[pair]] == []

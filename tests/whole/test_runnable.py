@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 from agreement import agree, random_arguments, small_sizes
-from runnable import runnable_kernel
+from drawing import draw
 
 from dojoir import interpret, parse, prove, to_text
 
@@ -16,7 +16,7 @@ from dojoir import interpret, parse, prove, to_text
 def test_they_are_well_formed_and_run(exact: bool) -> None:
     for seed in range(30):
         random = Random(seed)
-        kernel = parse(to_text(runnable_kernel(random, exact)))
+        kernel = parse(to_text(draw("runnable", random, exact=exact)))
         prove(kernel)
         sizes = small_sizes(kernel, random)
         arguments = random_arguments(kernel, sizes, random, special=exact)
@@ -25,8 +25,8 @@ def test_they_are_well_formed_and_run(exact: bool) -> None:
 
 
 def test_a_seed_gives_one_kernel() -> None:
-    assert runnable_kernel(Random(7)) == runnable_kernel(Random(7))
-    assert runnable_kernel(Random(7)) != runnable_kernel(Random(8))
+    assert draw("runnable", Random(7)) == draw("runnable", Random(7))
+    assert draw("runnable", Random(7)) != draw("runnable", Random(8))
 
 
 def test_what_may_differ() -> None:

@@ -10,14 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from elements import assigned_only
-from expressions import INTEGERS
-from last_kept import last_kept
-from leaves import Body, Here, Span
-from paired import Paired
-from ragged import Ragged
-from single import CPU_MARKS, run_once
-
 from dojoir.grammar.sugar.keys_of_pairs import written_out
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
@@ -25,6 +17,13 @@ from dojoir.ir.nodes import Access, Buffer, Condition, DataFact, Extent, Guard, 
 from dojoir.ir.packing import has_packed
 from dojoir.proof.core.independence import find_conflict
 from dojoir.sets.data_writes import without_data_writes
+from drawing.elements import assigned_only
+from drawing.expressions import INTEGERS
+from drawing.last_kept import last_kept
+from drawing.leaves import Body, Here, Span
+from drawing.paired import Paired
+from drawing.ragged import Ragged
+from drawing.single import CPU_MARKS, run_once
 
 F32, I32, F64 = DTYPES["f32"], DTYPES["i32"], DTYPES["f64"]
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from elements import Elements
-from expressions import BOOL
-from leaves import Here, Span
-
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Node, Scope, Statement
+from drawing.elements import Elements
+from drawing.expressions import BOOL
+from drawing.leaves import Here, Span
 
 
 class Partial(Elements):

@@ -7,20 +7,26 @@ from random import Random
 
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.nodes import Access, Cast, Const, Expr, make_op
+from dojoir.ir.operations import ELEMENTARY, OPERATIONS, Class
+from drawing.table import pick
 
 FLOATS = tuple(t for t in DTYPES.values() if t.is_float)
 INTEGERS = tuple(t for t in DTYPES.values() if t.is_integer)
 BOOL = DTYPES["bool"]
 F32, SCALE = DTYPES["f32"], DTYPES["f8e8m0"]
 
-SMOOTH = (
-    "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "log10", "erfc",
-    "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh", "atan2", "hypot",
-    "floor_div",
-)  # fmt: skip
+_KINDS = (Class.ARITHMETIC, Class.SELECT)
+OF_INTEGERS = tuple(
+    op.name for op in OPERATIONS.values() if op.kind in (*_KINDS, Class.INTEGER, Class.BITS, Class.SHIFT)
+)
 ROUNDING = ("floor", "ceil", "round", "copysign", "fmod", "floor_mod")
+OF_FLOATS = tuple(op.name for op in OPERATIONS.values() if op.kind in (*_KINDS, Class.FLOAT))
+EXACT = tuple(name for name in OF_FLOATS if name not in ELEMENTARY)
+NEAR = tuple(name for name in OF_FLOATS if name not in ROUNDING)
+"""What may be applied to a value whose last bit is free: it does not jump."""
+
 ODD = (float("inf"), float("-inf"), float("nan"), -0.0, 1e-45, 5e-324, 1.7976931348623157e308, 1e22, 1e16)
-RELATIONS = ("lt", "le", "gt", "ge", "eq", "ne")
+COMPARISONS = tuple(op.name for op in OPERATIONS.values() if op.kind == Class.COMPARISON)
 
 
 def accumulations(dtype: DType) -> tuple[str, ...]:
@@ -123,12 +129,11 @@ class Expressions(ABC):
         if self.chance(0.1):
             return Cast(BOOL, self.value(dtype, fuel - 1, True))
         sides = (self.value(dtype, fuel - 1, True), self.value(dtype, fuel - 1, True))
-        return make_op(self.random.choice(RELATIONS), sides)
+        return make_op(pick(self.random, "operation", COMPARISONS), sides)
 
     def _integer(self, dtype: DType, fuel: int) -> Expr:
-        names = ["add", "add", "sub", "mul", "mul", "neg", "abs", "min", "max", "floordiv", "mod", "select"]
-        names += ["bitand", "bitor", "bitxor", "bitnot", "shl", "shr"]
-        name = self.random.choice([*names, *["cast"] * (16 if self.converts else 2)])
+        converts = self.chance(0.5 if self.converts else 0.1)
+        name = "cast" if converts else pick(self.random, "operation", OF_INTEGERS)
 
         def arg() -> Expr:
             return self.value(dtype, fuel - 1, True)
@@ -218,27 +223,6 @@ class Expressions(ABC):
         return make_op("bitor", (self._typed(dtype, self.value(dtype, fuel - 1, True)), Const(1)))
 
     def _float(self, fuel: int, exact: bool) -> Expr:
-        names = [
-            "add",
-            "add",
-            "sub",
-            "mul",
-            "mul",
-            "div",
-            "neg",
-            "abs",
-            "min",
-            "max",
-            "fma",
-            "select",
-            "cast",
-            "sqrt",
-        ]
-        if exact or self.wild:
-            names += ROUNDING
-        if not exact or self.wild:
-            names += SMOOTH * (1 if self.wild else 2)
-
         def arg(exactly: bool = exact) -> Expr:
             return self.value(F32, fuel - 1, exactly)
 
@@ -246,7 +230,8 @@ class Expressions(ABC):
             found = None if self.wild else self.tame(F32)
             return arg(True) if found is None else found
 
-        name = self.random.choice(names + ["cast"] * (20 if self.converts else 0))
+        names = OF_FLOATS if self.wild else EXACT if exact else NEAR
+        name = "cast" if self.chance(0.5 if self.converts else 0.05) else pick(self.random, "operation", names)
         match name:
             case "cast" if self.chance(0.8 if self.converts else 0.3):
                 return self._float_by_name(fuel, exact)
@@ -272,15 +257,15 @@ class Expressions(ABC):
                 args = (arg(True), arg(True) if self.wild else self._positive(arg(True)))
             case "atan2" | "hypot":
                 args = (smooth(), self._positive(smooth()))
-            case "asin" | "acos" | "atanh":
+            case "asin" | "acos" | "atanh" | "tan":
                 args = (smooth() if self.wild else make_op("div", (smooth(), Const(1024.0))),)
             case "acosh":
                 args = (make_op("add", (self._positive(smooth()), Const(1.0))),)
-            case "sqrt" | "log" | "log2" | "log10" | "rsqrt":
+            case "sqrt" | "log" | "log2" | "log10" | "log1p" | "rsqrt":
                 args = (self._positive(smooth()),)
             case "pow":
                 args = (self._positive(smooth()), self.number(F32))
-            case _ if name in SMOOTH:
+            case _ if name in ELEMENTARY:
                 args = (smooth(),)
             case _:
                 args = (arg(), arg())

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from elements import I32
-from expressions import F32
-from leaves import Here
-from partly import Partial
-
 from dojoir.grammar.sugar.pairs import pair_statements
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Guard, Index, Node
+from drawing.elements import I32
+from drawing.expressions import F32
+from drawing.leaves import Here
+from drawing.partly import Partial
 
 VALUES = (*[F32] * 4, I32, *(DTYPES[name] for name in ("f16", "bf16", "f8e5m2", "u32", "i8", "u16")))
 PLACES = (*[I32] * 3, *(DTYPES[name] for name in ("i64", "u32", "i16")))

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from expressions import BOOL, Expressions
-
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Access, Buffer, Condition, Const, Expr, Index, Node, Size
 from dojoir.ir.packing import packed_dim
+from drawing.expressions import BOOL, Expressions
 
 DEEPEST = 6
 """How many scopes are put inside one another."""

@@ -7,9 +7,6 @@ from dataclasses import replace
 from functools import reduce
 from math import prod
 
-from expressions import BOOL, F32, FLOATS, INTEGERS, SCALE
-from leaves import Here, Leaves, Span
-
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES, I64, DType
 from dojoir.ir.expressions import parts
@@ -31,11 +28,11 @@ from dojoir.ir.nodes import (
     make_op,
 )
 from dojoir.ir.packing import is_even, packed_dim
+from drawing.expressions import BOOL, F32, SCALE
+from drawing.leaves import Here, Leaves, Span
+from drawing.table import pick
 
 F64, I32 = DTYPES["f64"], DTYPES["i32"]
-TYPES = (*[F32] * 9, *[I32] * 3, F64, F64, BOOL, *FLOATS[2:], *INTEGERS)
-"""Mostly f32 and i32."""
-
 PACKABLE = tuple(t for t in DTYPES.values() if t.bits == 4)
 PACKED = 0.5
 """How often a buffer whose rows have an even length is packed."""
@@ -65,7 +62,7 @@ class Elements(Leaves):
         buffer = Buffer(
             role,
             name,
-            dtype or self.random.choice(TYPES),
+            dtype or DTYPES[pick(self.random, "type", DTYPES)],
             tuple(Dim(extent, number < collapsed) for number, extent in enumerate(dims)),
         )
         if role == "tmp":

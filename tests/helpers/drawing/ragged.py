@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from elements import I32, assigned_only
-from expressions import BOOL, INTEGERS
-from leaves import Here, Span
-from running import Running
-
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES, I64
 from dojoir.ir.nodes import Access, Buffer, Cast, DataFact, Expr, Index, Node, Op, Statement, make_op
+from drawing.elements import I32, assigned_only
+from drawing.expressions import BOOL, INTEGERS
+from drawing.leaves import Here, Span
+from drawing.running import Running
 
 TYPES = tuple(DTYPES[name] for name in ("f32", "f32", "i32", "f64", "u8", "i16"))
 WHOLE = (8, 16, 32, 64)

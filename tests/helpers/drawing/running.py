@@ -3,12 +3,11 @@ step or before it, forwards and backwards, of all elements or of those where a c
 
 from __future__ import annotations
 
-from elements import Elements
-from leaves import Here, Span
-
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.nodes import Access, Const, Expr, Extent, Node, Op, Scope, Statement
+from drawing.elements import Elements
+from drawing.leaves import Here, Span
 
 TYPES = tuple(DTYPES[name] for name in ("f32", "i32", "f64", "u8"))
 
