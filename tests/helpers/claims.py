@@ -60,7 +60,7 @@ CLAIMS = Setting(
     nodes={"scope": 6, "guard": 1, "statement": 4},
     extents={"bound": 3, "few": 2, "less": 2, "one or none": 1, "row + 1": 1, "row": 1},
     conditions={"number": 2, "end": 1, "rows": 0.5, "sizes": 0.5, "even": 0.3},
-    indices={"first": 2, "row": 6, "half": 2, "rest": 1}, values={"access": 6, "number": 1, "row": 0.5},
+    indices={"first": 2, "row": 6, "half": 2, "rest": 1}, values={"access": 6, "number": 2, "row": 0.5},
     operations=("add", "mul"), fuels=(0, 0, 0, 1), assigns=0.35, mixes=1.0, asks=0.12, bounded=False, proved=False,
 )  # fmt: skip
 """A loop nest beside others, or, without loops, two to six statements."""
@@ -123,7 +123,8 @@ class Maker:
         """The first tree; what it accumulates into it begins with a value, mostly."""
         begin = list[Node]()
         for name in ("t", "c", "z", "y"):
-            first = self.random.choice((Const(self.random.randint(0, 2)), self.access("x", 0), self.access("v", 0)))
+            number = Const(self.random.randint(0, 2))
+            first = self.random.choice((number, number, number, self.access("x", 0), self.access("v", 0)))
             if self.chance(0.98):
                 begin.append(self.free.filled(self.free.buffers[name], first))
         end = Statement(self.access("y", 0), "=", self.access(self.random.choice("tcz"), 0))

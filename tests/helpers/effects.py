@@ -14,10 +14,14 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from drawing.free import Free, Setting, drawn
 from races import run
 
 import dojoir
-from dojoir.ir.nodes import Kernel
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.nodes import Access, Const, Kernel, Node, Statement
+from dojoir.ir.text import format_statement
 from dojoir.meaning.interpreter import Interpreter
 from dojoir.passes.base.move import Refusal
 from dojoir.proof.check import compare
@@ -31,79 +35,28 @@ FAMILIES = (
 )  # fmt: skip
 STEPS = 1_000_000
 SIZES = (1, 2, 4)
-HEADER = """kernel effects(N)
-in x: i32[N + 2]
-in d: i32[N + 2]
-in q: i64[N + 2]
-in ok: bool[N + 2]
-{role} y: i32[N + 2]
-tmp t: i32[N + 2]
-"""
 
 
-class Maker:
-    """Draws the text of a kernel."""
+def _declare(free: Free) -> list[Node]:
+    size, role = free.size("N"), free.random.choice(("inout", "inout", "out"))
+    free.bounds = [size]
+    for own, name, dtype in (
+        ("in", "x", "i32"), ("in", "d", "i32"), ("in", "q", "i64"), ("in", "ok", "bool"), (role, "y", "i32"),
+        ("tmp", "t", "i32"),
+    ):  # fmt: skip
+        free.declare(own, name, dtype, (size + 2,))
+    begun = [free.filled(free.buffers["t"], Access("x", (Affine.iterator(0),)))]
+    return begun if role == "inout" else [*begun, free.filled(free.buffers["y"], Const(0))]
 
-    def __init__(self, random: Random) -> None:
-        self.random = random
 
-    def index(self, depth: int) -> str:
-        kinds = ["0", "1", *(f"{{{d}}}" for d in range(depth)), *(f"{{{d}}} + 1" for d in range(depth))]
-        return self.random.choice(kinds[2:] if depth and self.random.random() < 0.8 else kinds)
-
-    def value(self, depth: int, rank: int = 2) -> str:
-        index, below = self.index(depth), rank - 1
-        if not rank:
-            return self.random.choice((f"x[{index}]", f"d[{index}]", "3", f"t[{index}]"))
-        return self.random.choice(
-            (
-                lambda: f"({self.value(depth, below)} // d[{index}])",
-                lambda: f"({self.value(depth, below)} % d[{index}])",
-                lambda: f"({self.value(depth, below)} << d[{index}])",
-                lambda: f"({self.value(depth, below)} >> {self.random.randint(0, 3)})",
-                lambda: f"x[q[{index}]]",
-                lambda: f"({self.value(depth, below)} + {self.value(depth, below)})",
-                lambda: f"select(ok[{index}], {self.value(depth, below)}, {self.value(depth, below)})",
-                lambda: self.value(depth, 0),
-            )
-        )()
-
-    def condition(self, depth: int) -> str:
-        index = self.index(depth)
-        kinds = (f"ok[{index}]", f"x[{index}] > 0", f"ok[{index}] and {self.value(depth, 1)} > 0")
-        return f" if {self.random.choice(kinds)}"
-
-    def statement(self, depth: int) -> str:
-        chance = self.random.random
-        target = (
-            f"y[q[{self.index(depth)}]]"
-            if chance() < 0.1
-            else f"{'t' if chance() < 0.3 else 'y'}[{self.index(depth)}]"
-        )
-        op = "+=" if target.startswith("y[q") or chance() < 0.3 else "="
-        return f"{target} {op} {self.value(depth)}{self.condition(depth) if chance() < 0.3 else ''}"
-
-    def body(self, depth: int, bars: str, count: int) -> Iterator[str]:
-        while count > 0:
-            inner = self.random.randint(1, min(2, count))
-            match self.random.random():
-                case chance if depth < 2 and chance < 0.5:
-                    extent = self.random.choice(("N", "N", "N - 1", "2", f"{{{depth - 1}}}" if depth else "N"))
-                    yield f"{bars}{extent}"
-                    yield from self.body(depth + 1, bars + "| ", inner)
-                case chance if depth and chance < 0.65:
-                    at = f"{{{self.random.randrange(depth)}}}"
-                    yield f"{bars}if {self.random.choice((f'{at} % 2 == 0', f'{at} >= 1', f'{at} < N - 1'))}"
-                    yield from self.body(depth, bars + "| ", inner)
-                case _:
-                    yield bars + self.statement(depth)
-            count -= inner
-
-    def text(self) -> str:
-        inout = self.random.random() < 0.7
-        begin = ["N + 2", "| t[{0}] = x[{0}]"] + ([] if inout else ["N + 2", "| y[{0}] = 0"])
-        lines = [*begin, *self.body(0, "", self.random.randint(2, 4))]
-        return HEADER.format(role="inout" if inout else "out") + "\n".join(lines) + "\n"
+EFFECTS = Setting(
+    "effects", _declare, nests=(1, 2, 2), depths=(2,), children=(1, 1, 2),
+    nodes={"scope": 5, "guard": 1.5, "statement": 4}, extents={"bound": 3, "less": 1, "few": 0.5, "row": 0.5},
+    conditions={"even": 1, "number": 1, "end": 1}, relations=(">=", "<"),
+    indices={"first": 2, "row": 8, "data": 1}, tables=("q",), operators=("+=",), assigns=0.7, mixes=1.0,
+    values={"access": 3, "number": 0.7, "risk": 4, "flag": 1}, risks=("d",), fuels=(0, 0, 1), asks=0.3,
+    bounded=False, proved=False,
+)  # fmt: skip
 
 
 def rewrites(kernel: Kernel, random: Random, count: int) -> Iterator[tuple[str, Claim]]:
@@ -117,11 +70,14 @@ def rewrites(kernel: Kernel, random: Random, count: int) -> Iterator[tuple[str, 
         except (dojoir.DojoError, Refusal):
             continue
         yield str(move), Claim(kernel, done.kernel, done.instances)
-    maker = Maker(random)
+    free = Free(random, EFFECTS)
+    _declare(free)
     for _ in range(2):
         site = random.choice(kernel.sites)
-        target = random.choice(("fresh", "fresh", "y"))
-        text = f'"{target}[{{0}}] = {maker.value(1)}"' if site.scopes else f'"{target}[0] = {maker.value(0)}"'
+        at = (Affine.iterator(0) if site.scopes else Affine.constant(0),)
+        target = Access(random.choice(("fresh", "fresh", "y")), at)
+        value = free.plain(DTYPES["i32"], site.scopes[:1], random.choice((0, 1)), ("in", "tmp"))
+        text = f'"{format_statement(Statement(target, "=", value))}"'
         line = f'restore_temporary("tmp fresh: i32[N + 2]", 6, {".".join(map(str, site.path))}, {text})'
         try:
             done = dojoir.parse_move(line).rewrite(kernel)
@@ -190,7 +146,7 @@ def _touched(kernel: Kernel, size: int) -> tuple[set[tuple[int, ...]], set[tuple
 
 def examine(random: Random, counts: Counter[str]) -> list[tuple[str, str]]:
     """Rewrites of one random kernel: what is wrong with the verdicts on them, and the claims as texts."""
-    text = Maker(random).text()
+    text = dojoir.to_text(drawn(EFFECTS, random))
     try:
         kernel = dojoir.parse(text)
         dojoir.prove(kernel)

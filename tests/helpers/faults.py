@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from typing import TypeVar
 
 from drawing.expressions import accumulations
 from races import race
@@ -13,23 +14,25 @@ from walks import disagreement, draw_moves, runs, start_kernel
 
 import dojoir
 from dojoir.ir.affine import Affine
+from dojoir.ir.expressions import Leaf, map_leaves
 from dojoir.ir.nodes import (
     RELATIONS,
     Access,
-    Cast,
     Const,
     Expr,
     Guard,
     Index,
     Kernel,
+    Node,
     Op,
     Scope,
     Statement,
     expr_accesses,
 )
+from dojoir.ir.paths import is_inside
 from dojoir.passes import MOVES
 from dojoir.passes.base.move import Move, Refusal, Rewrite
-from dojoir.proof.certificate import LastWriter
+from dojoir.proof.certificate import LastWriter, Origin
 from dojoir.proof.check import InstanceMap, compare, identity, is_legal
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.compare import Correspondence
@@ -39,136 +42,111 @@ from dojoir.sets.limits import StepLimitReached, limited
 Fault = Callable[[Rewrite, Random], Rewrite | None]
 
 
-def _paths(kernel: Kernel, kind: type) -> list[tuple[int, ...]]:
-    return [path for path, node in kernel.walk() if isinstance(node, kind)]
+T = TypeVar("T")
+N = TypeVar("N", Scope, Guard, Statement)
+
+
+def _edited(
+    done: Rewrite, random: Random, kind: type[N], change: Callable[[N], Sequence[Node] | None]
+) -> Rewrite | None:
+    """The rewrite with others in the place of one node of a kind, if there is one and it is changed."""
+    nodes = [(path, node) for path, node in done.kernel.walk() if isinstance(node, kind)]
+    path, node = random.choice(nodes) if nodes else ((), None)
+    changed = None if node is None else change(node)
+    return None if changed is None else Rewrite(done.kernel.replace_node(path, *changed), done.instances)
 
 
 def _nudge(affine: Affine, random: Random) -> Affine:
     return affine + random.choice((1, -1))
 
 
+def _at(row: Sequence[T], number: int, *new: T) -> tuple[T, ...]:
+    """A row with others in the place of one."""
+    return (*row[:number], *new, *row[number + 1 :])
+
+
 def drop_guard(done: Rewrite, random: Random) -> Rewrite | None:
-    paths = _paths(done.kernel, Guard)
-    if not paths:
-        return None
-    path = random.choice(paths)
-    guard = done.kernel.at(path)
-    assert isinstance(guard, Guard)
-    return Rewrite(done.kernel.replace_node(path, *guard.body), done.instances)
+    return _edited(done, random, Guard, lambda guard: guard.body)
 
 
 def another_condition(done: Rewrite, random: Random) -> Rewrite | None:
-    paths = _paths(done.kernel, Guard)
-    if not paths:
-        return None
-    path = random.choice(paths)
-    guard = done.kernel.at(path)
-    assert isinstance(guard, Guard)
-    number = random.randrange(len(guard.conditions))
-    one = guard.conditions[number]
-    one = random.choice(
-        (replace(one, relation=random.choice(RELATIONS)), replace(one, right=_nudge(one.right, random)))
-    )
-    conditions = (*guard.conditions[:number], one, *guard.conditions[number + 1 :])
-    return Rewrite(done.kernel.replace_node(path, replace(guard, conditions=conditions)), done.instances)
+    def change(guard: Guard) -> list[Node]:
+        number = random.randrange(len(guard.conditions))
+        one = guard.conditions[number]
+        relation, right = random.choice(RELATIONS), _nudge(one.right, random)
+        one = random.choice((replace(one, relation=relation), replace(one, right=right)))
+        return [replace(guard, conditions=_at(guard.conditions, number, one))]
+
+    return _edited(done, random, Guard, change)
 
 
 def another_extent(done: Rewrite, random: Random) -> Rewrite | None:
-    paths = _paths(done.kernel, Scope)
-    if not paths:
-        return None
-    path = random.choice(paths)
-    scope = done.kernel.at(path)
-    assert isinstance(scope, Scope)
-    bounds = list(scope.extent.bounds)
-    number = random.randrange(len(bounds))
-    if len(bounds) > 1 and random.random() < 0.5:
-        del bounds[number]
-    else:
-        bounds[number] = _nudge(bounds[number], random)
-    extent = replace(scope.extent, bounds=tuple(bounds))
-    return Rewrite(done.kernel.replace_node(path, replace(scope, extent=extent)), done.instances)
+    def change(scope: Scope) -> list[Node]:
+        bounds = scope.extent.bounds
+        number = random.randrange(len(bounds))
+        is_left_out = len(bounds) > 1 and random.random() < 0.5
+        bounds = _at(bounds, number, *(() if is_left_out else (_nudge(bounds[number], random),)))
+        return [replace(scope, extent=replace(scope.extent, bounds=bounds))]
+
+    return _edited(done, random, Scope, change)
 
 
-def _in_statement(done: Rewrite, random: Random, change: Callable[[Statement], Statement | None]) -> Rewrite | None:
-    path = random.choice(_paths(done.kernel, Statement))
-    statement = done.kernel.at(path)
-    assert isinstance(statement, Statement)
-    changed = change(statement)
-    return None if changed is None else Rewrite(done.kernel.replace_node(path, changed), done.instances)
+def another_mark(done: Rewrite, random: Random) -> Rewrite | None:
+    return _edited(done, random, Scope, lambda scope: [replace(scope, marks=(random.choice("pv"),))])
 
 
 def another_index(done: Rewrite, random: Random) -> Rewrite | None:
     """Off by one, another iterator, or the indices exchanged, in the target or in one read."""
 
     def change(access: Access) -> Access:
-        if not access.indices:
-            return access
-        indices = list(access.indices)
-        number = random.randrange(len(indices))
-        index = indices[number]
+        indices = access.indices
+        number = random.randrange(len(indices)) if indices else 0
         if len(indices) > 1 and random.random() < 0.2:
             return replace(access, indices=(*indices[1:], indices[0]))
-        if isinstance(index, Affine):
-            depths = sorted(index.iterators)
-            if depths and random.random() < 0.3:
-                index = (
-                    index + Affine.iterator(random.choice(depths)) - Affine.iterator(random.choice((0, depths[0])))
-                )
-            else:
-                index = _nudge(index, random)
-            indices[number] = index
-        return replace(access, indices=tuple(indices))
+        if not indices or not isinstance(index := indices[number], Affine):
+            return access
+        depths = sorted(index.iterators)
+        if depths and random.random() < 0.3:
+            other = random.choice((0, depths[0]))
+            index = index + Affine.iterator(random.choice(depths)) - Affine.iterator(other)
+        else:
+            index = _nudge(index, random)
+        return replace(access, indices=_at(indices, number, index))
 
-    def within(expr: Expr) -> Expr:
-        match expr:
-            case Access():
-                return change(expr) if random.random() < 0.6 else expr
-            case Op(name, args):
-                return Op(name, tuple(map(within, args)))
-        return expr
+    def leaf(expr: Leaf) -> Expr:
+        return change(expr) if isinstance(expr, Access) and random.random() < 0.6 else expr
 
-    def statement(old: Statement) -> Statement:
+    def statement(old: Statement) -> list[Node]:
         if random.random() < 0.4:
-            return replace(old, target=change(old.target))
-        return replace(old, value=within(old.value))
+            return [replace(old, target=change(old.target))]
+        return [replace(old, value=map_leaves(old.value, leaf))]
 
-    return _in_statement(done, random, statement)
+    return _edited(done, random, Statement, statement)
 
 
 def swapped_operands(done: Rewrite, random: Random) -> Rewrite | None:
-    def change(old: Statement) -> Statement | None:
+    def change(old: Statement) -> list[Node] | None:
         match old.value:
             case Op(name, args) if len(args) > 1:
-                return replace(old, value=Op(name, args[::-1]))
+                return [replace(old, value=Op(name, args[::-1]))]
         return None
 
-    return _in_statement(done, random, change)
+    return _edited(done, random, Statement, change)
 
 
 def permuted_reads(done: Rewrite, random: Random) -> Rewrite | None:
     """The same reads in the same expression, in other places of it: `fma(b, a, c)` or `fma(c, a, b)` for
     `fma(a, b, c)`."""
 
-    def change(old: Statement) -> Statement | None:
+    def change(old: Statement) -> list[Node] | None:
         reads = list(expr_accesses(old.value))
         if len(set(reads)) < 2 or any(isinstance(i, Access) for read in reads for i in read.indices):
             return None
         random.shuffle(reads)
+        value = map_leaves(old.value, lambda leaf: reads.pop() if isinstance(leaf, Access) else leaf)
+        return [replace(old, value=value)]
 
-        def within(expr: Expr) -> Expr:
-            match expr:
-                case Access():
-                    return reads.pop()
-                case Op(name, args):
-                    return Op(name, tuple(map(within, args)))
-                case Cast(dtype, arg, way=way):
-                    return Cast(dtype, within(arg), way=way)
-            return expr
-
-        return replace(old, value=within(old.value))
-
-    return _in_statement(done, random, change)
+    return _edited(done, random, Statement, change)
 
 
 def another_value(done: Rewrite, random: Random) -> Rewrite | None:
@@ -179,103 +157,91 @@ def another_value(done: Rewrite, random: Random) -> Rewrite | None:
             case Index(affine):
                 return Index(_nudge(affine, random))
             case Op(name, args):
-                return Op(
-                    random.choice((name, "max")) if name in {"add", "sub"} else name, tuple(map(within, args))
-                )
+                other = random.choice((name, "max")) if name in {"add", "sub"} else name
+                return Op(other, tuple(map(within, args)))
         return expr
 
-    return _in_statement(done, random, lambda old: replace(old, value=within(old.value)))
+    return _edited(done, random, Statement, lambda old: [replace(old, value=within(old.value))])
 
 
 def another_operator(done: Rewrite, random: Random) -> Rewrite | None:
-    return _in_statement(
-        done,
-        random,
-        lambda old: replace(
-            old, op=random.choice(("=", *accumulations(done.kernel.buffer(old.target.buffer).dtype)))
-        ),
-    )
+    def change(old: Statement) -> list[Node]:
+        dtype = done.kernel.buffer(old.target.buffer).dtype
+        return [replace(old, op=random.choice(("=", *accumulations(dtype))))]
+
+    return _edited(done, random, Statement, change)
 
 
 def another_buffer(done: Rewrite, random: Random) -> Rewrite | None:
     """Writes to another buffer of the same type and number of dimensions."""
 
-    def change(old: Statement) -> Statement | None:
+    def change(old: Statement) -> list[Node] | None:
         mine = done.kernel.buffer(old.target.buffer)
-        others = [
-            b.name
-            for b in done.kernel.buffers
-            if b.role != "in" and b.dtype == mine.dtype and len(b.dims) == len(mine.dims) and b != mine
-        ]
-        return replace(old, target=replace(old.target, buffer=random.choice(others))) if others else None
+        alike = [b for b in done.kernel.buffers if b.dtype == mine.dtype and len(b.dims) == len(mine.dims)]
+        others = [b.name for b in alike if b.role != "in" and b != mine]
+        return [replace(old, target=replace(old.target, buffer=random.choice(others)))] if others else None
 
-    return _in_statement(done, random, change)
+    return _edited(done, random, Statement, change)
+
+
+def _with_origins(done: Rewrite, kernel: Kernel, origins: Sequence[Origin | None]) -> Rewrite:
+    return Rewrite(kernel, replace(done.instances, origins=tuple(origins)))
 
 
 def lost_statement(done: Rewrite, random: Random) -> Rewrite | None:
     number = random.randrange(len(done.kernel.sites))
     path = done.kernel.sites[number].path
-    origins = (*done.instances.origins[:number], *done.instances.origins[number + 1 :])
-    return Rewrite(done.kernel.replace_node(path), replace(done.instances, origins=origins))
+    return _with_origins(done, done.kernel.replace_node(path), _at(done.instances.origins, number))
 
 
 def doubled_statement(done: Rewrite, random: Random) -> Rewrite | None:
     number = random.randrange(len(done.kernel.sites))
-    path = done.kernel.sites[number].path
-    statement = done.kernel.at(path)
-    origins = (*done.instances.origins[: number + 1], *done.instances.origins[number:])
-    return Rewrite(done.kernel.replace_node(path, statement, statement), replace(done.instances, origins=origins))
+    path, origins = done.kernel.sites[number].path, done.instances.origins
+    twice = done.kernel.replace_node(path, *[done.kernel.at(path)] * 2)
+    return _with_origins(done, twice, (*origins[: number + 1], *origins[number:]))
 
 
 def another_order(done: Rewrite, random: Random) -> Rewrite | None:
     """Two neighbours exchanged, the map with them."""
-    kernel = done.kernel
+    kernel, origins = done.kernel, done.instances.origins
     pairs = [path for path, _ in kernel.walk() if path[-1] > 0]
-    if not pairs or not done.instances.origins:
+    if not pairs or not origins:
         return None
     second = random.choice(pairs)
     first = (*second[:-1], second[-1] - 1)
-    a = [k for k, site in enumerate(kernel.sites) if site.path[: len(first)] == first]
-    b = [k for k, site in enumerate(kernel.sites) if site.path[: len(second)] == second]
+    a, b = ([k for k, site in enumerate(kernel.sites) if is_inside(site.path, at)] for at in (first, second))
     if not a or not b:
         return None
-    order = [*range(a[0]), *b, *a, *range(b[-1] + 1, len(kernel.sites))]
-    origins = tuple(done.instances.origins[k] for k in order)
     swapped = kernel.replace_node(second, kernel.at(first)).replace_node(first, kernel.at(second))
-    return Rewrite(swapped, replace(done.instances, origins=origins))
+    order = [*range(a[0]), *b, *a, *range(b[-1] + 1, len(kernel.sites))]
+    return _with_origins(done, swapped, [origins[k] for k in order])
 
 
 def another_origin(done: Rewrite, random: Random) -> Rewrite | None:
     """The right rewrite, and a map that is off by one or names another statement."""
-    origins = list(done.instances.origins)
+    origins = done.instances.origins
     number = random.randrange(len(origins)) if origins else 0
     origin = origins[number] if origins else None
     if origin is None:
         return None
     if origin.iterators and random.random() < 0.6:
-        row = list(origin.iterators)
-        at = random.randrange(len(row))
-        row[at] = _nudge(row[at], random)
-        origin = replace(origin, iterators=tuple(row))
+        at = random.randrange(len(origin.iterators))
+        origin = replace(origin, iterators=_at(origin.iterators, at, _nudge(origin.iterators[at], random)))
     else:
         origin = random.choice(origins)
-    origins[number] = origin
-    return Rewrite(done.kernel, replace(done.instances, origins=tuple(origins)))
+    return _with_origins(done, done.kernel, _at(origins, number, origin))
 
 
 def no_origin(done: Rewrite, random: Random) -> Rewrite | None:
     """A map that says of a statement that it stands for nothing."""
-    origins = list(done.instances.origins)
-    if not origins:
-        return None
-    origins[random.randrange(len(origins))] = None
-    return Rewrite(done.kernel, replace(done.instances, origins=tuple(origins)))
+    origins = done.instances.origins
+    return _with_origins(done, done.kernel, _at(origins, random.randrange(len(origins)), None)) if origins else None
 
 
 def another_substitution(done: Rewrite, random: Random) -> Rewrite | None:
     """A map whose read that became an expression, or expression that became a read, is another one."""
     for kind in ("inlined", "extracted"):
-        steps = list(getattr(done.instances, kind))
+        steps = getattr(done.instances, kind)
         if not steps:
             continue
         number = random.randrange(len(steps))
@@ -288,9 +254,9 @@ def another_substitution(done: Rewrite, random: Random) -> Rewrite | None:
         if step.iterators:
             at = random.randrange(len(step.iterators))
             nudged = _nudge(step.iterators[at], random)
-            changes += [{"iterators": (*step.iterators[:at], nudged, *step.iterators[at + 1 :])}] * 3
-        steps[number] = replace(step, **random.choice(changes))
-        kept = tuple(steps) if random.random() < 0.8 else ()
+            changes += [{"iterators": _at(step.iterators, at, nudged)}] * 3
+        steps = _at(steps, number, replace(step, **random.choice(changes)))
+        kept = steps if random.random() < 0.8 else ()
         return Rewrite(done.kernel, replace(done.instances, **{kind: kept}))
     return None
 
@@ -327,20 +293,10 @@ def another_collapse(done: Rewrite, random: Random) -> Rewrite | None:
     if not temporaries:
         return None
     buffer = random.choice(temporaries)
-    dims = list(buffer.dims)
-    number = random.randrange(len(dims))
-    dims[number] = replace(dims[number], collapsed=not dims[number].collapsed)
-    return Rewrite(done.kernel.replace_buffer(replace(buffer, dims=tuple(dims))), done.instances)
-
-
-def another_mark(done: Rewrite, random: Random) -> Rewrite | None:
-    paths = _paths(done.kernel, Scope)
-    if not paths:
-        return None
-    path = random.choice(paths)
-    scope = done.kernel.at(path)
-    assert isinstance(scope, Scope)
-    return Rewrite(done.kernel.replace_node(path, replace(scope, marks=(random.choice("pv"),))), done.instances)
+    number = random.randrange(len(buffer.dims))
+    dim = buffer.dims[number]
+    dims = _at(buffer.dims, number, replace(dim, collapsed=not dim.collapsed))
+    return Rewrite(done.kernel.replace_buffer(replace(buffer, dims=dims)), done.instances)
 
 
 FAULTS: tuple[Fault, ...] = (

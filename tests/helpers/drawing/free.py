@@ -64,6 +64,8 @@ class Setting:
     """How often a buffer of a kernel is accumulated into by several operators."""
     operations: tuple[str, ...] = ("add",)
     fuels: tuple[int, ...] = (0,)
+    risks: tuple[str, ...] = ()
+    """What numbers are divided and shifted by, for which a run may end in an error."""
     asks: float = 0.0
     """How often a statement has a condition on data."""
     marks: tuple[str, ...] = ()
@@ -370,9 +372,22 @@ class Free(Expressions):
             return make_op(self.random.choice(self.setting.operations), (left, right))
         likes = [b for b in self.buffers.values() if b.dtype == dtype or (b.dtype.is_float and dtype.is_float)]
         readable = [b for b in likes if b.role in only]
+        flags = [b for b in self.buffers.values() if b.dtype.kind == "b"]
         match self.form(self.setting.values):
             case "access" if readable:
                 return self.access(self.random.choice(readable), scopes)
+            case "risk" if self.nested < 2:
+                self.nested += 1
+                op, by = (
+                    self.random.choice(("floordiv", "mod", "shl", "shr")),
+                    self.random.choice(self.setting.risks),
+                )
+                found = make_op(op, (self.plain(dtype, scopes, 0, only), self.access(self.buffers[by], scopes)))
+                self.nested -= 1
+                return found
+            case "flag" if flags:
+                sides = (self.plain(dtype, scopes, 0, only), self.plain(dtype, scopes, 0, only))
+                return make_op("select", (self.access(self.random.choice(flags), scopes), *sides))
             case "row" if scopes:
                 return index_value(Affine.iterator(self.random.randrange(len(scopes))))
         return Const(self.random.choice((0, 1, 2, 3, 5)))

@@ -96,12 +96,12 @@ def few_inputs(random: Random, n: int) -> dict[str, np.ndarray]:
 FEW = Setting(
     "few", _few, nests=(1, 2, 2, 3), depths=(4,), children=(1, 1, 2, 2, 3), ends=_few_end,
     nodes={"scope": 0.3, "guard": 0.12, "statement": 0.58},
-    extents={"few": 3, "at most": 2, "row + 1": 1, "one or none": 1},
+    extents={"few": 3, "at most": 3, "row + 1": 1, "one or none": 1},
     conditions={"number": 3, "sizes": 1}, relations=("<", ">=", "=="),
     indices={"end": 1, "row": 3, "against": 0.5, "negated": 0.5, "nearest": 2, "rest": 2, "behind": 1, "clamped": 1,
              "folded": 0.5, "data": 0.7}, tables=("ids",),
     values={"access": 2, "row": 1, "number": 1}, operators=("+=", "max=", "*="), assigns=0.45, mixes=1.0, asks=0.15,
-    marks=("u", "v"), marked=(0, 0, 0, 1, 1), fp=("fast",),
+    marks=("u", "v", "v"), marked=(0, 1, 1), fp=("fast",),
 )  # fmt: skip
 
 
