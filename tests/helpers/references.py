@@ -96,25 +96,15 @@ def softmax(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
 
 
 @reference
-def log_softmax(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["x"] - np.logaddexp.reduce(a["x"], axis=1, keepdims=True)}
-
-
-@reference
 def layernorm(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
     mean, var = a["x"].mean(axis=1, keepdims=True), a["x"].var(axis=1, keepdims=True)
     return {"y": (a["x"] - mean) / np.sqrt(var + a["eps"]) * a["g"] + a["b"]}
 
 
 @reference
-def rmsnorm(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["x"] / np.sqrt((a["x"] ** 2).mean(axis=1, keepdims=True) + a["eps"]) * a["g"]}
-
-
-@reference
 def residual_rmsnorm(a: Mapping[str, Float], sizes: Mapping[str, int]) -> dict[str, Float]:
     h = a["x"] + a["r"]
-    return {"h": h, **rmsnorm({**a, "x": h}, sizes)}
+    return {"h": h, "y": FORMULAS["rmsnorm"]({**a, "x": h}, sizes)}
 
 
 @reference
@@ -135,111 +125,6 @@ def groupnorm(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
     return {"y": (a["x"] - mean) / np.sqrt(var + a["eps"]) * a["w"][:, :, None] + a["b"][:, :, None]}
 
 
-@reference
-def relu(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": np.maximum(a["x"], 0)}
-
-
-@reference
-def gelu(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["x"] / 2 * (1 + np.vectorize(math.erf)(a["x"] / math.sqrt(2)))}
-
-
-@reference
-def silu(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["x"] / (1 + np.exp(-a["x"]))}
-
-
-@reference
-def add(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["a"] + a["b"]}
-
-
-@reference
-def mul(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["a"] * a["b"]}
-
-
-@reference
-def bias_relu(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": np.maximum(a["x"] + a["b"], 0)}
-
-
-@reference
-def swiglu(a: Mapping[str, Float], sizes: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": silu({"x": a["x"] @ a["w"]}, sizes)["y"] * (a["x"] @ a["v"])}
-
-
-@reference
-def reduce_mean_0(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["x"].mean(axis=0)}
-
-
-@reference
-def reduce_mean_1(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["x"].mean(axis=1)}
-
-
-@reference
-def reduce_max(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["x"].max(axis=1)}
-
-
-@reference
-def argmax(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": np.asarray(a["x"].argmax(axis=1), np.float64)}
-
-
-@reference
-def cumsum(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["x"].cumsum(axis=1)}
-
-
-@reference
-def transpose(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["x"].T}
-
-
-@reference
-def dot(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": np.asarray(a["a"] @ a["b"])}
-
-
-@reference
-def saxpy(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["y"] + a["alpha"] * a["x"]}
-
-
-@reference
-def gemv(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["a"] @ a["x"]}
-
-
-@reference
-def matmul(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"c": a["a"] @ a["b"]}
-
-
-@reference
-def matmul_nt(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"c": a["a"] @ a["b"].T}
-
-
-@reference
-def matmul_tn(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"c": a["a"].T @ a["b"]}
-
-
-@reference
-def bmm(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"c": a["a"] @ a["b"]}
-
-
-@reference
-def matmul_int8(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["sa"][:, None] * a["sb"] * (a["a"] @ a["b"])}
-
-
 def windows(x: Float, kh: int, kw: int, sizes: Mapping[str, int], padding: float) -> Float:
     """All windows of the last two dimensions, padded, strided and dilated: shape [..., h, w, kh, kw]."""
     stride, pad, dilation = sizes["stride"], sizes["pad"], sizes.get("dilation", 1)
@@ -248,34 +133,6 @@ def windows(x: Float, kh: int, kw: int, sizes: Mapping[str, int], padding: float
     reach = (dilation * (kh - 1) + 1, dilation * (kw - 1) + 1)
     seen = np.lib.stride_tricks.sliding_window_view(padded, reach, axis=(-2, -1))
     return np.asarray(seen[..., ::stride, ::stride, ::dilation, ::dilation])
-
-
-@reference
-def conv2d(a: Mapping[str, Float], sizes: Mapping[str, int]) -> dict[str, Float]:
-    seen = windows(a["x"], *a["f"].shape[-2:], sizes, 0)
-    return {"y": np.einsum("nchwpq,ocpq->nohw", seen, a["f"])}
-
-
-@reference
-def grouped_conv2d(a: Mapping[str, Float], sizes: Mapping[str, int]) -> dict[str, Float]:
-    seen = windows(a["x"], *a["f"].shape[-2:], sizes, 0)
-    return {"y": np.einsum("ngchwpq,gocpq->ngohw", seen, a["f"])}
-
-
-@reference
-def depthwise_conv2d(a: Mapping[str, Float], sizes: Mapping[str, int]) -> dict[str, Float]:
-    seen = windows(a["x"], *a["f"].shape[-2:], sizes, 0)
-    return {"y": np.einsum("nchwpq,cpq->nchw", seen, a["f"])}
-
-
-@reference
-def maxpool2d(a: Mapping[str, Float], sizes: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": windows(a["x"], sizes["KH"], sizes["KW"], sizes, -math.inf).max(axis=(-2, -1))}
-
-
-@reference
-def avgpool2d(a: Mapping[str, Float], sizes: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": windows(a["x"], sizes["KH"], sizes["KW"], sizes, 0).mean(axis=(-2, -1))}
 
 
 @reference
@@ -294,20 +151,10 @@ def cross_entropy(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Flo
 
 
 @reference
-def embedding(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": a["w"][a["ids"].astype(int)]}
-
-
-@reference
 def csr(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
     rows, cols = a["rows"].astype(int), a["cols"].astype(int)
     held = [slice(*pair) for pair in pairwise(rows)]
     return {"y": np.array([a["v"][one] @ a["x"][cols[one]] for one in held])}
-
-
-@reference
-def ell(a: Mapping[str, Float], _: Mapping[str, int]) -> dict[str, Float]:
-    return {"y": (a["v"] * a["x"][a["cols"].astype(int)]).sum(axis=1)}
 
 
 @reference
@@ -345,6 +192,55 @@ def heat3d(given: Mapping[str, Float], sizes: Mapping[str, int]) -> dict[str, Fl
         step(a, b)
         step(b, a)
     return {"a": a, "b": b}
+
+
+FORMULAS: dict[str, Callable[[Mapping[str, Float], Mapping[str, int]], Float]] = {
+    "log_softmax": lambda a, sizes: a["x"] - np.logaddexp.reduce(a["x"], axis=1, keepdims=True),
+    "rmsnorm": lambda a, sizes: a["x"] / np.sqrt((a["x"] ** 2).mean(axis=1, keepdims=True) + a["eps"]) * a["g"],
+    "relu": lambda a, sizes: np.maximum(a["x"], 0),
+    "gelu": lambda a, sizes: a["x"] / 2 * (1 + np.vectorize(math.erf)(a["x"] / math.sqrt(2))),
+    "silu": lambda a, sizes: a["x"] / (1 + np.exp(-a["x"])),
+    "add": lambda a, sizes: a["a"] + a["b"],
+    "mul": lambda a, sizes: a["a"] * a["b"],
+    "bias_relu": lambda a, sizes: np.maximum(a["x"] + a["b"], 0),
+    "swiglu": lambda a, sizes: (a["x"] @ a["w"]) / (1 + np.exp(-(a["x"] @ a["w"]))) * (a["x"] @ a["v"]),
+    "reduce_mean_0": lambda a, sizes: a["x"].mean(axis=0),
+    "reduce_mean_1": lambda a, sizes: a["x"].mean(axis=1),
+    "reduce_max": lambda a, sizes: a["x"].max(axis=1),
+    "argmax": lambda a, sizes: np.asarray(a["x"].argmax(axis=1), np.float64),
+    "cumsum": lambda a, sizes: a["x"].cumsum(axis=1),
+    "transpose": lambda a, sizes: a["x"].T,
+    "dot": lambda a, sizes: np.asarray(a["a"] @ a["b"]),
+    "saxpy": lambda a, sizes: a["y"] + a["alpha"] * a["x"],
+    "gemv": lambda a, sizes: a["a"] @ a["x"],
+    "matmul": lambda a, sizes: a["a"] @ a["b"],
+    "matmul_nt": lambda a, sizes: a["a"] @ a["b"].T,
+    "matmul_tn": lambda a, sizes: a["a"].T @ a["b"],
+    "bmm": lambda a, sizes: a["a"] @ a["b"],
+    "matmul_int8": lambda a, sizes: a["sa"][:, None] * a["sb"] * (a["a"] @ a["b"]),
+    "conv2d": lambda a, sizes: np.einsum(
+        "nchwpq,ocpq->nohw", windows(a["x"], *a["f"].shape[-2:], sizes, 0), a["f"]
+    ),
+    "grouped_conv2d": lambda a, sizes: np.einsum(
+        "ngchwpq,gocpq->ngohw", windows(a["x"], *a["f"].shape[-2:], sizes, 0), a["f"]
+    ),
+    "depthwise_conv2d": lambda a, sizes: np.einsum(
+        "nchwpq,cpq->nchw", windows(a["x"], *a["f"].shape[-2:], sizes, 0), a["f"]
+    ),
+    "maxpool2d": lambda a, sizes: windows(a["x"], sizes["KH"], sizes["KW"], sizes, -math.inf).max(axis=(-2, -1)),
+    "avgpool2d": lambda a, sizes: windows(a["x"], sizes["KH"], sizes["KW"], sizes, 0).mean(axis=(-2, -1)),
+    "embedding": lambda a, sizes: a["w"][a["ids"].astype(int)],
+    "ell": lambda a, sizes: (a["v"] * a["x"][a["cols"].astype(int)]).sum(axis=1),
+}
+"""Those of one result, which is `y` or, of a product, `c`."""
+
+
+def _of_one(formula: Callable[[Mapping[str, Float], Mapping[str, int]], Float], result: str) -> Reference:
+    return lambda a, sizes: {result: np.asarray(formula(a, sizes))}
+
+
+for _name, _formula in FORMULAS.items():
+    REFERENCES[_name] = _of_one(_formula, "c" if _name in ("matmul", "matmul_nt", "matmul_tn", "bmm") else "y")
 
 
 # -- sizes -------------------------------------------------------------------------------------------------
