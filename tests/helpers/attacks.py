@@ -401,12 +401,6 @@ def names(random: Random) -> Found:
 
 
 FAMILIES: dict[str, Callable[[Random], Found]] = {
-    "arguments": arguments,
-    "moves": move_texts,
-    "caches": caches,
-    "traces": traces,
-    "schedules": stored,
-    "kills": kills,
-    "forks": forks,
-    "names": names,
-}
+    "arguments": arguments, "moves": move_texts, "caches": caches, "traces": traces, "schedules": stored,
+    "kills": kills, "forks": forks, "names": names,
+}  # fmt: skip

@@ -180,16 +180,9 @@ tmp e: f32[8, 2, 32, 4] reg
 """
 
 ALL = {
-    "relu": RELU,
-    "softmax": SOFTMAX,
-    "warp_rows": WARP_ROWS,
-    "matmul": MATMUL,
-    "row_sums": ROW_SUMS,
-    "column_sums": COLUMN_SUMS,
-    "reverse": REVERSE,
-    "counts": COUNTS,
-    "steps": STEPS,
-}
+    "relu": RELU, "softmax": SOFTMAX, "warp_rows": WARP_ROWS, "matmul": MATMUL, "row_sums": ROW_SUMS,
+    "column_sums": COLUMN_SUMS, "reverse": REVERSE, "counts": COUNTS, "steps": STEPS,
+}  # fmt: skip
 
 FUNCTIONS = """
 kernel functions(N)

@@ -118,13 +118,9 @@ def _convert(value: Array, to: np.dtype[Any]) -> Array:
 
 
 _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal,
-}
+}  # fmt: skip
 
 
 def extreme(a: Any, b: Any, combine: Any, prefers: Any) -> Any:

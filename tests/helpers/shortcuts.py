@@ -39,23 +39,12 @@ REFUTERS = {
     wellformed: ("write_one_element",),
 }
 MEMOS = {
-    substitution: ("_kept",),
-    engine: ("_made", "_answers"),
-    node_key: ("_places",),
-    children_key: ("_known", "_children"),
-    check: ("_named", "_meanings"),
-    difference: ("_changes",),
-    wellformed: ("_proved",),
-    written: ("_assigned_before",),
-    refilled: ("_found",),
-    staging: ("_forms",),
-    table: ("_alike",),
-    written_before: ("_known",),
-    small_run: ("_runs",),
-    flow: ("_flows", "_pairs"),
-    kernel_sets: ("_maps", "_empty", "_sizes", "_kernels"),
-    limits: ("_hard",),
-}
+    substitution: ("_kept",), engine: ("_made", "_answers"), node_key: ("_places",),
+    children_key: ("_known", "_children"), check: ("_named", "_meanings"), difference: ("_changes",),
+    wellformed: ("_proved",), written: ("_assigned_before",), refilled: ("_found",), staging: ("_forms",),
+    table: ("_alike",), written_before: ("_known",), small_run: ("_runs",), flow: ("_flows", "_pairs"),
+    kernel_sets: ("_maps", "_empty", "_sizes", "_kernels"), limits: ("_hard",),
+}  # fmt: skip
 
 
 def switches() -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -43,23 +43,15 @@ def numpy_min(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> npt.N
 
 # -- operations on floats ----------------------------------------------------------------------------------
 BINARY: dict[str, Callable[..., Array]] = {
-    "a[{0}] + b[{0}]": np.add,
-    "a[{0}] - b[{0}]": np.subtract,
-    "a[{0}] * b[{0}]": np.multiply,
-    "a[{0}] / b[{0}]": np.divide,
-    "max(a[{0}], b[{0}])": numpy_max,
-    "min(a[{0}], b[{0}])": numpy_min,
-}
+    "a[{0}] + b[{0}]": np.add, "a[{0}] - b[{0}]": np.subtract, "a[{0}] * b[{0}]": np.multiply,
+    "a[{0}] / b[{0}]": np.divide, "max(a[{0}], b[{0}])": numpy_max, "min(a[{0}], b[{0}])": numpy_min,
+}  # fmt: skip
 
 
 UNARY: dict[str, Callable[..., Array]] = {
-    "-a[{0}]": np.negative,
-    "abs(a[{0}])": np.abs,
-    "floor(a[{0}])": np.floor,
-    "ceil(a[{0}])": np.ceil,
-    "round(a[{0}])": np.rint,
-    "sqrt(a[{0}])": np.sqrt,
-}
+    "-a[{0}]": np.negative, "abs(a[{0}])": np.abs, "floor(a[{0}])": np.floor, "ceil(a[{0}])": np.ceil,
+    "round(a[{0}])": np.rint, "sqrt(a[{0}])": np.sqrt,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FLOATS)

@@ -56,15 +56,10 @@ def test_an_example_that_is_a_call_gives_its_code(code: str, tmp_path: Path) -> 
 
 
 MOVES_ON_SOFTMAX = {
-    "reuse_dims(m, 0)": "flow",
-    "parallelize(0.1)": "marks",
-    "set_extent(0, N + 1)": "instances",
-    "split(0.0, 4)": "tree",
-    "split(0, 0)": "parameters",
-    "split(7, 4)": "place",
-    "place(m, reg)": "marks",
+    "reuse_dims(m, 0)": "flow", "parallelize(0.1)": "marks", "set_extent(0, N + 1)": "instances",
+    "split(0.0, 4)": "tree", "split(0, 0)": "parameters", "split(7, 4)": "place", "place(m, reg)": "marks",
     "join_scopes(0, 1)": "none",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("move", "obligation"), MOVES_ON_SOFTMAX.items())

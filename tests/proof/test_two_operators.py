@@ -35,16 +35,10 @@ TWICE = (
 compares accumulations that are all by one operator with none but such."""
 
 LEGAL = [
-    (TWICE, "stage(@k, c, t, inout)"),
-    (TWICE, "stage(@j, c, t, inout)"),
-    (SCALED, "vectorize(@k)"),
-    (SCALED, "split_reduction(@k, c, t, 4)"),
-    (SCALED, "swap_scopes(@j)"),
-    (SCALED, "reverse_scope(@k)"),
-    (SCALED, "join_scopes(@i, @j)"),
-    (APART, "vectorize(@k)"),
-    (APART, "swap_scopes(@k)"),
-]
+    (TWICE, "stage(@k, c, t, inout)"), (TWICE, "stage(@j, c, t, inout)"), (SCALED, "vectorize(@k)"),
+    (SCALED, "split_reduction(@k, c, t, 4)"), (SCALED, "swap_scopes(@j)"), (SCALED, "reverse_scope(@k)"),
+    (SCALED, "join_scopes(@i, @j)"), (APART, "vectorize(@k)"), (APART, "swap_scopes(@k)"),
+]  # fmt: skip
 
 BETWEEN = """kernel between(N, M)
 in  x: f32[N, M]

@@ -15,13 +15,9 @@ from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.types.rounding import FORMATS, nearest
 
 REFERENCES: dict[str, type] = {
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f8e4m3": ml_dtypes.float8_e4m3fn,
-    "f8e5m2": ml_dtypes.float8_e5m2,
-    "f4e2m1": ml_dtypes.float4_e2m1fn,
-    "f8e8m0": ml_dtypes.float8_e8m0fnu,
-}
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f8e4m3": ml_dtypes.float8_e4m3fn,
+    "f8e5m2": ml_dtypes.float8_e5m2, "f4e2m1": ml_dtypes.float4_e2m1fn, "f8e8m0": ml_dtypes.float8_e8m0fnu,
+}  # fmt: skip
 NARROW = sorted(REFERENCES)
 
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from modules.cases import Made, Sizes, cases, image, words
+from modules.cases import Made, Make, Sizes, cases, image, words
 
 
 class Attention(nn.Module):
@@ -335,14 +335,6 @@ class StateSpace(nn.Module):
         return torch.cumsum(x * steps.exp(), 1) * (-steps).exp() * torch.sigmoid(self.gate(x))
 
 
-def attention(s: Sizes) -> Made:
-    return Attention(s.d, s.heads, False), (words(s),)
-
-
-def attention_causal(s: Sizes) -> Made:
-    return Attention(s.d, s.heads, True), (words(s),)
-
-
 def attention_cached(s: Sizes) -> Made:
     cache = (s.b, s.heads, s.t, s.d // s.heads)
     return CachedAttention(s.d, s.heads), (torch.randn(s.b, s.d), torch.randn(cache), torch.randn(cache))
@@ -354,84 +346,32 @@ def attention_across(s: Sizes) -> Made:
     return CrossAttention(s.d, s.heads), (words(s), words(s), mask)
 
 
-def mlp(s: Sizes) -> Made:
-    return Mlp(s.d), (words(s),)
-
-
-def swiglu(s: Sizes) -> Made:
-    return SwiGlu(s.d), (words(s),)
-
-
-def transformer(s: Sizes) -> Made:
-    return Transformer(s.d, s.heads), (words(s),)
-
-
-def llama(s: Sizes) -> Made:
-    return Llama(s.d, s.heads), (words(s),)
-
-
-def residual_training(s: Sizes) -> Made:
-    return Residual(s.c), (image(s),)
-
-
-def residual_inference(s: Sizes) -> Made:
-    return Residual(s.c).eval(), (image(s),)
-
-
-def bottleneck(s: Sizes) -> Made:
-    return Bottleneck(s.c), (image(s),)
-
-
-def squeeze_excite(s: Sizes) -> Made:
-    return SqueezeExcite(s.c), (image(s),)
-
-
-def inverted_residual(s: Sizes) -> Made:
-    return InvertedResidual(s.c).eval(), (image(s),)
-
-
-def convnext(s: Sizes) -> Made:
-    return ConvNext(s.c), (image(s),)
-
-
-def gru_cell(s: Sizes) -> Made:
-    return GruCell(s.d), (torch.randn(s.b, s.d), torch.randn(s.b, s.d))
-
-
-def gru(s: Sizes) -> Made:
-    return Gru(s.d), (words(s),)
-
-
-def lstm_cell(s: Sizes) -> Made:
-    return LstmCell(s.d), (torch.randn(s.b, s.d), torch.randn(s.b, s.d), torch.randn(s.b, s.d))
-
-
-def experts(s: Sizes) -> Made:
-    return Experts(s.d // 4, 4), (torch.randn(s.b, s.t, s.d // 4),)
-
-
-def experts_top_two(s: Sizes) -> Made:
-    return TopTwo(s.d // 4, 4), (torch.randn(s.b, s.t, s.d // 4),)
-
-
-def vision_patches(s: Sizes) -> Made:
-    return VisionPatches(s), (image(s),)
-
-
-def classifier(s: Sizes) -> Made:
-    return Classifier(s.c, s.classes), (image(s),)
-
-
-def language_model(s: Sizes) -> Made:
-    return LanguageModel(s.classes, s.d, s.t, s.heads), (torch.randint(0, s.classes, (s.b, s.t)),)
-
-
-def state_space(s: Sizes) -> Made:
-    return StateSpace(s.d), (words(s),)
-
-
+BY_FORMULA: dict[str, Make] = {
+    "attention": lambda s: (Attention(s.d, s.heads, False), (words(s),)),
+    "attention_causal": lambda s: (Attention(s.d, s.heads, True), (words(s),)),
+    "mlp": lambda s: (Mlp(s.d), (words(s),)),
+    "swiglu": lambda s: (SwiGlu(s.d), (words(s),)),
+    "transformer": lambda s: (Transformer(s.d, s.heads), (words(s),)),
+    "llama": lambda s: (Llama(s.d, s.heads), (words(s),)),
+    "residual_training": lambda s: (Residual(s.c), (image(s),)),
+    "residual_inference": lambda s: (Residual(s.c).eval(), (image(s),)),
+    "bottleneck": lambda s: (Bottleneck(s.c), (image(s),)),
+    "squeeze_excite": lambda s: (SqueezeExcite(s.c), (image(s),)),
+    "inverted_residual": lambda s: (InvertedResidual(s.c).eval(), (image(s),)),
+    "convnext": lambda s: (ConvNext(s.c), (image(s),)),
+    "gru_cell": lambda s: (GruCell(s.d), (torch.randn(s.b, s.d), torch.randn(s.b, s.d))),
+    "gru": lambda s: (Gru(s.d), (words(s),)),
+    "lstm_cell": lambda s: (LstmCell(s.d), (torch.randn(s.b, s.d), torch.randn(s.b, s.d), torch.randn(s.b, s.d))),
+    "experts": lambda s: (Experts(s.d // 4, 4), (torch.randn(s.b, s.t, s.d // 4),)),
+    "experts_top_two": lambda s: (TopTwo(s.d // 4, 4), (torch.randn(s.b, s.t, s.d // 4),)),
+    "vision_patches": lambda s: (VisionPatches(s), (image(s),)),
+    "classifier": lambda s: (Classifier(s.c, s.classes), (image(s),)),
+    "language_model": lambda s: (
+        LanguageModel(s.classes, s.d, s.t, s.heads),
+        (torch.randint(0, s.classes, (s.b, s.t)),),
+    ),
+    "state_space": lambda s: (StateSpace(s.d), (words(s),)),
+}
 CASES = cases(
-    attention, attention_causal, attention_cached, attention_across, mlp, swiglu, transformer, llama,
-    residual_training, residual_inference, bottleneck, squeeze_excite, inverted_residual, convnext, gru_cell,
-    gru, lstm_cell, experts, experts_top_two, vision_patches, classifier, language_model, state_space,
+    BY_FORMULA, attention_cached, attention_across,
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,9 +57,10 @@ class Of(nn.Module):
         return self.function(*args)
 
 
-def cases(*makes: Make, without: tuple[str, ...] = ()) -> tuple[Case, ...]:
-    """Cases by the names of functions; those in `without` have no gradients."""
-    return tuple(Case(m.__name__, m, m.__name__ not in without) for m in makes)
+def cases(named: Mapping[str, Make], *makes: Make, without: tuple[str, ...] = ()) -> tuple[Case, ...]:
+    """Cases by name, and by the names of functions; those in `without` have no gradients."""
+    found = {**named, **{make.__name__: make for make in makes}}
+    return tuple(Case(name, make, name not in without) for name, make in found.items())
 
 
 def rows(s: Sizes) -> torch.Tensor:

@@ -5,31 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from modules.cases import Made, Sizes, cases, rows
-
-
-def embedding(s: Sizes) -> Made:
-    return nn.Embedding(s.classes, s.d), (torch.randint(0, s.classes, (s.b, s.t)),)
-
-
-def embedding_padded(s: Sizes) -> Made:
-    return nn.Embedding(s.classes, s.d, padding_idx=0), (torch.randint(0, s.classes, (s.b, s.t)),)
-
-
-def gathered(s: Sizes) -> Made:
-    return lambda x, k: torch.gather(x, 1, k).exp(), (rows(s), torch.randint(0, s.m, (s.n, 4)))
-
-
-def index_select(s: Sizes) -> Made:
-    return lambda x, k: torch.index_select(x, 0, k) * 2, (rows(s), torch.randint(0, s.n, (s.t,)))
-
-
-def indexed(s: Sizes) -> Made:
-    return lambda x, i, j: x[i, j] + x[i - s.n, j], (
-        rows(s),
-        torch.randint(0, s.n, (s.t,)),
-        torch.randint(0, s.m, (s.t,)),
-    )
+from modules.cases import Made, Make, Sizes, cases, rows
 
 
 def index_put(s: Sizes) -> Made:
@@ -69,7 +45,22 @@ def embedding_bag_mean(s: Sizes) -> Made:
     return function, (torch.randint(0, s.classes, (s.b, s.t)), torch.randn(s.classes, s.d))
 
 
+BY_FORMULA: dict[str, Make] = {
+    "embedding": lambda s: (nn.Embedding(s.classes, s.d), (torch.randint(0, s.classes, (s.b, s.t)),)),
+    "embedding_padded": lambda s: (
+        nn.Embedding(s.classes, s.d, padding_idx=0),
+        (torch.randint(0, s.classes, (s.b, s.t)),),
+    ),
+    "gathered": lambda s: (lambda x, k: torch.gather(x, 1, k).exp(), (rows(s), torch.randint(0, s.m, (s.n, 4)))),
+    "index_select": lambda s: (
+        lambda x, k: torch.index_select(x, 0, k) * 2,
+        (rows(s), torch.randint(0, s.n, (s.t,))),
+    ),
+    "indexed": lambda s: (
+        lambda x, i, j: x[i, j] + x[i - s.n, j],
+        (rows(s), torch.randint(0, s.n, (s.t,)), torch.randint(0, s.m, (s.t,))),
+    ),
+}
 CASES = cases(
-    embedding, embedding_padded, gathered, index_select, indexed, index_put, scatter_add, one_hot,
-    written_slice, embedding_bag_mean,
+    BY_FORMULA, index_put, scatter_add, one_hot, written_slice, embedding_bag_mean,
 )  # fmt: skip

@@ -6,31 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from modules.cases import Made, Sizes, cases, image, rows, words
-
-
-def softmax(s: Sizes) -> Made:
-    return nn.Softmax(-1), (rows(s),)
-
-
-def softmax_columns(s: Sizes) -> Made:
-    return nn.Softmax(0), (rows(s),)
-
-
-def log_softmax(s: Sizes) -> Made:
-    return nn.LogSoftmax(-1), (rows(s),)
-
-
-def layer_norm(s: Sizes) -> Made:
-    return nn.LayerNorm(s.d), (words(s),)
-
-
-def rms_norm(s: Sizes) -> Made:
-    return nn.RMSNorm(s.d, eps=1e-6), (words(s),)
-
-
-def batch_norm_training(s: Sizes) -> Made:
-    return nn.BatchNorm2d(s.c), (image(s),)
+from modules.cases import Made, Make, Sizes, cases, image, rows, words
 
 
 def batch_norm_inference(s: Sizes) -> Made:
@@ -38,18 +14,6 @@ def batch_norm_inference(s: Sizes) -> Made:
     module.running_mean.normal_()
     module.running_var.uniform_(0.5, 2)
     return module.eval(), (image(s),)
-
-
-def group_norm(s: Sizes) -> Made:
-    return nn.GroupNorm(2, s.c), (image(s),)
-
-
-def instance_norm(s: Sizes) -> Made:
-    return nn.InstanceNorm2d(s.c, affine=True), (image(s),)
-
-
-def normalized(s: Sizes) -> Made:
-    return lambda x: F.normalize(x, dim=1), (rows(s),)
 
 
 def temperature(s: Sizes) -> Made:
@@ -61,7 +25,17 @@ def temperature(s: Sizes) -> Made:
     return function, (rows(s), mask)
 
 
+BY_FORMULA: dict[str, Make] = {
+    "softmax": lambda s: (nn.Softmax(-1), (rows(s),)),
+    "softmax_columns": lambda s: (nn.Softmax(0), (rows(s),)),
+    "log_softmax": lambda s: (nn.LogSoftmax(-1), (rows(s),)),
+    "layer_norm": lambda s: (nn.LayerNorm(s.d), (words(s),)),
+    "rms_norm": lambda s: (nn.RMSNorm(s.d, eps=1e-6), (words(s),)),
+    "batch_norm_training": lambda s: (nn.BatchNorm2d(s.c), (image(s),)),
+    "group_norm": lambda s: (nn.GroupNorm(2, s.c), (image(s),)),
+    "instance_norm": lambda s: (nn.InstanceNorm2d(s.c, affine=True), (image(s),)),
+    "normalized": lambda s: (lambda x: F.normalize(x, dim=1), (rows(s),)),
+}
 CASES = cases(
-    softmax, softmax_columns, log_softmax, layer_norm, rms_norm, batch_norm_training, batch_norm_inference,
-    group_norm, instance_norm, normalized, temperature,
+    BY_FORMULA, batch_norm_inference, temperature,
 )  # fmt: skip

@@ -5,11 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from modules.cases import Made, Sizes, cases, image, rows, words
-
-
-def transposed(s: Sizes) -> Made:
-    return lambda x: x.t().contiguous() * 2, (rows(s),)
+from modules.cases import Made, Make, Sizes, cases, image, rows, words
 
 
 def heads(s: Sizes) -> Made:
@@ -19,48 +15,12 @@ def heads(s: Sizes) -> Made:
     return function, (words(s),)
 
 
-def concatenated(s: Sizes) -> Made:
-    return lambda x, y: torch.cat([x, y * 2, x[:, :3]], 1), (rows(s), rows(s))
-
-
-def stacked(s: Sizes) -> Made:
-    return lambda x, y: torch.stack([x, y, x - y], 1).relu(), (rows(s), rows(s))
-
-
-def sliced(s: Sizes) -> Made:
-    return lambda x: x[1:, ::2] * x[:-1, 1::2] + x[-1:, :1], (rows(s),)
-
-
 def chunked(s: Sizes) -> Made:
     def function(x: torch.Tensor) -> torch.Tensor:
         first, second = x.chunk(2, -1)
         return torch.sigmoid(first) * second
 
     return function, (rows(s),)
-
-
-def padded(s: Sizes) -> Made:
-    return lambda x: F.pad(x, (1, 2, 0, 3), value=0.5) * 2, (image(s),)
-
-
-def reflected(s: Sizes) -> Made:
-    return lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"), (image(s),)
-
-
-def replicated(s: Sizes) -> Made:
-    return lambda x: F.pad(x, (1, 2, 2, 1), mode="replicate"), (image(s),)
-
-
-def rolled(s: Sizes) -> Made:
-    return lambda x: torch.roll(x, (1, -2), (0, 1)) + x.flip(1), (rows(s),)
-
-
-def tiled(s: Sizes) -> Made:
-    return lambda x: x.repeat(2, 3) + 1, (rows(s),)
-
-
-def pixel_shuffle(s: Sizes) -> Made:
-    return lambda x: F.pixel_shuffle(x, 2), (image(s),)
 
 
 def channel_shuffle(s: Sizes) -> Made:
@@ -77,19 +37,24 @@ def patches(s: Sizes) -> Made:
     return function, (image(s),)
 
 
-def triangle(s: Sizes) -> Made:
-    return lambda x: x.tril() + x.triu(1) * 2, (torch.randn(s.b, s.t, s.t),)
-
-
-def upsampled(s: Sizes) -> Made:
-    return lambda x: F.interpolate(x, scale_factor=2, mode="nearest"), (image(s),)
-
-
-def bilinear(s: Sizes) -> Made:
-    return lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False), (image(s),)
-
-
+BY_FORMULA: dict[str, Make] = {
+    "transposed": lambda s: (lambda x: x.t().contiguous() * 2, (rows(s),)),
+    "concatenated": lambda s: (lambda x, y: torch.cat([x, y * 2, x[:, :3]], 1), (rows(s), rows(s))),
+    "stacked": lambda s: (lambda x, y: torch.stack([x, y, x - y], 1).relu(), (rows(s), rows(s))),
+    "sliced": lambda s: (lambda x: x[1:, ::2] * x[:-1, 1::2] + x[-1:, :1], (rows(s),)),
+    "padded": lambda s: (lambda x: F.pad(x, (1, 2, 0, 3), value=0.5) * 2, (image(s),)),
+    "reflected": lambda s: (lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"), (image(s),)),
+    "replicated": lambda s: (lambda x: F.pad(x, (1, 2, 2, 1), mode="replicate"), (image(s),)),
+    "rolled": lambda s: (lambda x: torch.roll(x, (1, -2), (0, 1)) + x.flip(1), (rows(s),)),
+    "tiled": lambda s: (lambda x: x.repeat(2, 3) + 1, (rows(s),)),
+    "pixel_shuffle": lambda s: (lambda x: F.pixel_shuffle(x, 2), (image(s),)),
+    "triangle": lambda s: (lambda x: x.tril() + x.triu(1) * 2, (torch.randn(s.b, s.t, s.t),)),
+    "upsampled": lambda s: (lambda x: F.interpolate(x, scale_factor=2, mode="nearest"), (image(s),)),
+    "bilinear": lambda s: (
+        lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False),
+        (image(s),),
+    ),
+}
 CASES = cases(
-    transposed, heads, concatenated, stacked, sliced, chunked, padded, reflected, replicated, rolled, tiled,
-    pixel_shuffle, channel_shuffle, patches, triangle, upsampled, bilinear,
+    BY_FORMULA, heads, chunked, channel_shuffle, patches,
 )  # fmt: skip
