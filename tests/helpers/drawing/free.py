@@ -37,6 +37,7 @@ from dojoir.sets.ranges import is_nonnegative
 from drawing.expressions import Expressions, accumulations
 from drawing.table import pick
 
+ROLES = ("in", "inout", "out", "tmp")
 Weights = Mapping[str, float]
 Scopes = tuple[Scope, ...]
 
@@ -62,6 +63,8 @@ class Setting:
     assigns: float = 0.67
     mixes: float = 0.0
     """How often a buffer of a kernel is accumulated into by several operators."""
+    reads: tuple[tuple[str, ...], ...] = (ROLES,)
+    """The roles of the buffers that the value of a statement reads."""
     operations: tuple[str, ...] = ("add",)
     fuels: tuple[int, ...] = (0,)
     risks: tuple[str, ...] = ()
@@ -201,7 +204,7 @@ class Free(Expressions):
             case "few":
                 return Extent((Affine.constant(choice((1, 1, 2, 3, 4, 4, 5))),))
             case "at most":
-                return Extent((Affine.constant(choice((1, 4))), bound))
+                return Extent((Affine.constant(choice((1, 4, 4, 8))), bound))
             case "any":
                 return Extent(tuple(self.affine(2, depth) for _ in range(choice((1, 1, 1, 2, 3)))))
         return Extent((bound,))
@@ -361,11 +364,9 @@ class Free(Expressions):
         fuel, self.scopes = self.random.choice(self.setting.fuels), scopes
         if "any" in self.setting.values:
             return self.value(DTYPES["f32"] if buffer.dtype.is_float else buffer.dtype, fuel, False)
-        return self.plain(buffer.dtype, scopes, fuel)
+        return self.plain(buffer.dtype, scopes, fuel, self.random.choice(self.setting.reads))
 
-    def plain(
-        self, dtype: DType, scopes: Scopes, fuel: int, only: tuple[str, ...] = ("in", "inout", "out", "tmp")
-    ) -> Expr:
+    def plain(self, dtype: DType, scopes: Scopes, fuel: int, only: tuple[str, ...] = ROLES) -> Expr:
         """A value of few words, which has the same bits in any order."""
         if fuel:
             left, right = (self.plain(dtype, scopes, fuel - 1, only) for _ in range(2))

@@ -11,7 +11,7 @@ import numpy as np
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import FP_MODES, MARKS, STORAGES, Access, Buffer, Condition, Const, Dim, Node, Statement
-from drawing.free import Free, Setting
+from drawing.free import ROLES, Free, Setting
 
 NAMES = ("x", "y", "a_1", "softmax", "e", "e5", "N", "M", "_", "p", "v", "lane", "heap", "order", "Inf", "i0", "i1")
 
@@ -96,12 +96,12 @@ def few_inputs(random: Random, n: int) -> dict[str, np.ndarray]:
 FEW = Setting(
     "few", _few, nests=(1, 2, 2, 3), depths=(4,), children=(1, 1, 2, 2, 3), ends=_few_end,
     nodes={"scope": 0.3, "guard": 0.12, "statement": 0.58},
-    extents={"few": 3, "at most": 3, "row + 1": 1, "one or none": 1},
+    extents={"few": 3, "at most": 5, "row + 1": 1, "one or none": 1},
     conditions={"number": 3, "sizes": 1}, relations=("<", ">=", "=="),
     indices={"end": 1, "row": 3, "against": 0.5, "negated": 0.5, "nearest": 2, "rest": 2, "behind": 1, "clamped": 1,
              "folded": 0.5, "data": 0.7}, tables=("ids",),
     values={"access": 2, "row": 1, "number": 1}, operators=("+=", "max=", "*="), assigns=0.45, mixes=1.0, asks=0.15,
-    marks=("u", "v", "v"), marked=(0, 1, 1), fp=("fast",),
+    marks=("u", "v", "v"), marked=(0, 1, 1), fp=("fast",), reads=(("in",), ("in",), ("in",), ROLES),
 )  # fmt: skip
 
 
