@@ -5,13 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from agreement import agree, random_arguments
 from drawing import draw
-from walks import some_sizes
+from moves_held import held
 
 import dojoir
-from dojoir.ir.nodes import Kernel
-from dojoir.passes.values.subexpressions import ExtractSubexpression, InlineSubexpression
+from dojoir.passes.values.subexpressions import ExtractSubexpression
 from dojoir.proof.claim import Claim
 from dojoir.proof.explain.verdicts import check
 
@@ -80,28 +78,8 @@ def test_a_dimension_holds_each_iteration(extent: str, dim: str) -> None:
 def test_every_part_of_random_kernels(seed: int) -> None:
     random = Random(f"parts {seed}")
     setting = "runnable" if seed % 2 else "tangled"
-    assert any(held(draw(setting, random), random) for _ in range(20))
-
-
-def held(kernel: Kernel, random: Random) -> int:
-    """How many parts of a kernel may be extracted, each of which the core and a run find right, and taken back."""
-    legal = 0
-    moves = list(ExtractSubexpression.candidates(kernel))
-    sizes = some_sizes(kernel, random, 4)
-    for move in random.sample(moves, min(6, len(moves))):
-        if not dojoir.check(kernel, move):
-            continue
-        legal += 1
-        done = move.rewrite(kernel)
-        assert check(Claim(kernel, done.kernel, done.instances)), f"{move}\n{kernel}"
-        back = move.inverse(kernel)
-        assert back in InlineSubexpression.candidates(done.kernel) and dojoir.check(done.kernel, back)
-        assert dojoir.apply(done.kernel, back) == kernel
-        if sizes is not None:
-            inputs = random_arguments(kernel, sizes, random)
-            results = [dojoir.interpret(k, inputs, **sizes) for k in (kernel, done.kernel)]
-            assert agree(kernel, *results, exact=True) is None, f"{move}\n{kernel}"
-    return legal
+    kernels = (draw(setting, random) for _ in range(20))
+    assert any(held(kernel, ExtractSubexpression.candidates(kernel), random, 6) for kernel in kernels)
 
 
 def test_a_value_that_changes_in_between_is_refused() -> None:
