@@ -151,8 +151,9 @@ def start(random: Random) -> Kernel:
             lambda: dojoir.parse(dojoir.to_text(draw("runnable", random, small=True))),
             lambda: copying_kernel(random),
             lambda: dojoir.parse(scattered_text(random)),
+            lambda: draw("threads", random),
         ),
-        (0.2, 0.35, 0.25, 0.1, 0.1),
+        (0.2, 0.35, 0.2, 0.1, 0.1, 0.05),
     )[0]
     kernel = in_versions(made(), random) if random.random() < 0.15 else made()
     return run_once(kernel, random, GPU_MARKS) if random.random() < 0.15 else kernel

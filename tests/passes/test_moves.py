@@ -107,6 +107,26 @@ N : p
     assert trace.replay() == trace.kernel
 
 
+SUM = """kernel f(N, M)
+in x: f32[N, M]
+out s: f32
+s = 0
+N
+| M
+| | s += x[{0}, {1}]
+"""
+EQUAL = """kernel f(N, M)
+where N == M
+in x: f32[N]
+out y: f32[N]
+out w: f32[M]
+N
+| y[{0}] = x[{0}]
+M
+| w[{0}] = 1
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "move", "code"),
     [
@@ -126,14 +146,7 @@ N
             id="interchange of a triangle",
         ),
         pytest.param(
-            """kernel f(N, M)
-in x: f32[N, M]
-out s: f32
-s = 0
-N
-| M
-| | s += x[{0}, {1}]
-""",
+            SUM,
             "parallelize(1)",
             {"shared-element"},
             id="a sum into one element on several cores",
@@ -189,14 +202,7 @@ def test_unsound_moves_are_refused(text: str, move: str, code: set[str]) -> None
     ("text", "move"),
     [
         pytest.param(
-            """kernel f(N, M)
-in x: f32[N, M]
-out s: f32
-s = 0
-N
-| M
-| | s += x[{0}, {1}]
-""",
+            SUM,
             "swap_scopes(1)",
             id="a sum in any order",
         ),
@@ -214,16 +220,7 @@ N
             id="an integer sum, even when strict",
         ),
         pytest.param(
-            """kernel f(N, M)
-where N == M
-in x: f32[N]
-out y: f32[N]
-out w: f32[M]
-N
-| y[{0}] = x[{0}]
-M
-| w[{0}] = 1
-""",
+            EQUAL,
             "set_extent(1, N)",
             id="an extent that a fact makes equal",
         ),
@@ -235,16 +232,7 @@ def test_sound_moves_are_not_refused(text: str, move: str) -> None:
 
 
 def test_extents_that_a_fact_makes_equal_are_written_alike_before_they_are_joined() -> None:
-    k = kernel("""kernel f(N, M)
-where N == M
-in x: f32[N]
-out y: f32[N]
-out w: f32[M]
-N
-| y[{0}] = x[{0}]
-M
-| w[{0}] = 1
-""")
+    k = kernel(EQUAL)
     assert refused(k, "join_scopes(0, 1)").hint == "join_scopes(0, 1) is legal after set_extent(1, N)"
     alike = dojoir.apply(k, "set_extent(1, N)")
     joined = dojoir.apply(alike, "join_scopes(0, 1)")

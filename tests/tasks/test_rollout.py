@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from written_answers import TEXTS
 
 import dojoir
 from dojoir.tasks import Answer, Desk, Goal, Limits, Task, agent_named, find_tasks, own_tasks, rollout
@@ -23,21 +24,7 @@ from dojoir.verbs import main
 
 TASKS = {task.name: task for task in own_tasks()}
 
-ONE_PASS = """
-kernel row_range(N, M)
-in  x: f32[N, M]
-out y: f32[N]
-tmp low: f32[N]
-tmp high: f32[N]
-
-N @i
-| low[{i}] = inf
-| high[{i}] = -inf
-| M @j
-| | low[{i}] min= x[{i}, {j}]
-| | high[{i}] max= x[{i}, {j}]
-| y[{i}] = high[{i}] - low[{i}]
-"""
+ONE_PASS = TEXTS["reformulate-row_range"]
 
 
 def small(name: str, **sizes: int) -> Task:

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from robust import PAIR
+from hostile_values import PAIR
 
 import dojoir
 

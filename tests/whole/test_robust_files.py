@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from folders import ROOT
-from robust import PAIR, shell
+from hostile_values import PAIR
+from robust import shell
 
 import dojoir
 from dojoir.support.files import UNFINISHED, write_file

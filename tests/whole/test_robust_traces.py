@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from robust import PAIR, shell
+from hostile_values import PAIR
+from robust import shell
 
 import dojoir
 

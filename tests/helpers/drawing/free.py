@@ -96,6 +96,7 @@ class Free(Expressions):
     def __init__(self, random: Random, setting: Setting) -> None:
         super().__init__(random)
         self.setting, self.name = setting, setting.name
+        self.wild = "any" in setting.values
         self.sizes: list[Size] = []
         self.facts: list[Condition] = []
         self.bounds: list[Affine] = []
@@ -406,9 +407,7 @@ class Free(Expressions):
 def drawn(setting: Setting, random: Random) -> Kernel:
     """A kernel of a setting that passes, if it says so."""
     while True:
-        made = Free(random, setting)
-        made.wild = "any" in setting.values
-        kernel = made.kernel()
+        kernel = Free(random, setting).kernel()
         if not setting.proved:
             return kernel
         try:

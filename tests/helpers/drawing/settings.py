@@ -56,6 +56,10 @@ SMALL = replace(
     TANGLED, declares=partial(_tangled, small=True), nests=(1, 1, 2), depths=(1, 2), children=(1, 1, 2),
     fuels=(0, 0, 1),
 )  # fmt: skip
+THREADS = replace(
+    SMALL, marks=("gx", "gx", "gy", "gz", "bx", "bx", "by", "bz", "lane", "u", "v"), marked=(0, 1, 1), mixes=0.0,
+    extents={**TANGLED.extents, "few": 8, "at most": 4}, wild=(0.1, 0.2),
+)  # fmt: skip
 
 
 def _few(self: Free) -> list[Node]:
@@ -167,5 +171,6 @@ ANY = Setting(
 )  # fmt: skip
 
 SETTINGS = {
-    "tangled": TANGLED, "tangled, small": SMALL, "few elements": FEW, "tight": TIGHT, "wide": WIDE, "any": ANY,
+    "tangled": TANGLED, "tangled, small": SMALL, "threads": THREADS, "few elements": FEW, "tight": TIGHT,
+    "wide": WIDE, "any": ANY,
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Every word of the language with its weight: how often it is drawn beside those that could stand in its place.
 
 A word that the language gets and this table has not fails a test; so does one that no setting draws. What was drawn
-together, and what never:
+together, what never, and the codes that refuse kernels that have it:
 
     python tests/helpers/drawing/table.py --kernels 2000 --seed 0 [--triples]
 """
@@ -19,9 +19,11 @@ from random import Random
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from dojoir.errors import DojoError
 from dojoir.ir.affine import Affine, Extremum, FloorDiv, Mod
 from dojoir.ir.expressions import Cast, Expr, Op, parts
 from dojoir.ir.nodes import Access, Buffer, Guard, Kernel, Scope, Statement
+from dojoir.proof.wellformed import prove
 
 Word = tuple[str, str]
 """A kind, and a word of it."""
@@ -130,25 +132,41 @@ def _of_value(part: Expr) -> Iterator[Word]:
 
 
 class Tally:
-    """How many kernels had each word, each pair and, if asked, each triple of words."""
+    """How many kernels had each word, each pair and, if asked, each triple of words; and what refuses others."""
 
     def __init__(self, most: int = 2) -> None:
         self.most, self.had = most, Counter[tuple[Word, ...]]()
+        self.refused: dict[tuple[Word, ...], set[str]] = {}
 
     def add(self, kernel: Kernel) -> None:
+        for some in self._some(kernel):
+            self.had[some] += 1
+
+    def prove(self, kernel: Kernel) -> None:
+        """Counts a kernel, or the code by which it is refused."""
+        try:
+            prove(kernel)
+        except DojoError as error:
+            for some in self._some(kernel):
+                self.refused.setdefault(some, set()).add(str(error.diagnostic.code))
+        else:
+            self.add(kernel)
+
+    def _some(self, kernel: Kernel) -> Iterator[tuple[Word, ...]]:
         words = sorted(words_in(kernel))
-        for count in range(1, self.most + 1):
-            self.had.update(combinations(words, count))
+        return (some for count in range(1, self.most + 1) for some in combinations(words, count))
 
     def never(self, count: int) -> list[tuple[Word, ...]]:
-        """The words, pairs or triples, of words that were drawn, that never came together."""
+        """The words, pairs or triples of drawn words that never came together. A kernel has one `fp`."""
         words = sorted((kind, name) for kind, names in TABLE.items() for name in names)
         drawn = [word for word in words if self.had[word,]] if count > 1 else words
-        return [some for some in combinations(drawn, count) if not self.had[some]]
+        several = (some for some in combinations(drawn, count) if sum(kind == "fp" for kind, _ in some) < 2)
+        return [some for some in several if not self.had[some]]
 
 
 def main() -> None:
-    from drawing import SETTINGS, draw
+    from drawing import RUNNABLE, SETTINGS, draw
+    from drawing.free import Free
 
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--kernels", type=int, default=500, help="of each setting")
@@ -156,14 +174,17 @@ def main() -> None:
     options.add_argument("--triples", action="store_true")
     given = options.parse_args()
     tally = Tally(3 if given.triples else 2)
-    for setting in SETTINGS:
-        for number in range(given.kernels):
-            tally.add(draw(setting, Random(f"table {given.seed} {setting} {number}")))
+    for number in range(given.kernels):
+        tally.add(draw(RUNNABLE, Random(f"table {given.seed} {number}"), strided=True))
+        for setting in SETTINGS:
+            tally.prove(Free(Random(f"table {given.seed} {setting} {number}"), SETTINGS[setting]).kernel())
     for count in range(1, tally.most + 1):
         never, drawn = tally.never(count), sum(len(some) == count for some in tally.had)
-        print(f"{count}: {drawn} drawn, {len(never)} never")
+        refused = sum(some in tally.refused for some in never)
+        print(f"{count}: {drawn} drawn, {len(never)} never, {refused} of these only in what is refused")
         for some in never if count < 3 else ():
-            print("   ", ", ".join(map(" ".join, some)))
+            codes = ", ".join(sorted(tally.refused.get(some, ())))
+            print("   ", ", ".join(map(" ".join, some)), f"({codes})" if codes else "")
 
 
 if __name__ == "__main__":
