@@ -26,6 +26,11 @@ from shrinking import shrink
 import dojoir
 from dojoir.ir.nodes import Kernel
 
+EXAMINED = {
+    "blurred": blurred.examine, "claims": claims.examine, "effects": effects.examine, "padded": padded.examine,
+    "states": evaluated.examine,
+}  # fmt: skip
+
 
 def case(
     kind: str, number: int, random: Random, fast: bool, small: float, targets: tuple[str, ...]
@@ -49,20 +54,12 @@ def case(
         case "errors":
             kernel, wrong = failing_calls.examine(random, counts)
             failures = [] if wrong is None else [(wrong, dojoir.to_text(kernel), "")]
-        case "blurred":
-            failures = [(what, text, "") for what, text in blurred.examine(random, counts)]
-        case "effects":
-            failures = [(what, text, "") for what, text in effects.examine(random, counts)]
-        case "padded":
-            failures = [(what, text, "") for what, text in padded.examine(random, counts)]
         case "gpu":
             walk = gpu_walks.walk(random)
             counts, failures = walk.counts, [(what, "", "") for what in walk.failures]
         case "copies":
             wrong = gpu_copies.wrong(gpu_copies.copying_kernel(random), random)
             failures = [] if wrong is None else [(wrong, "", "")]
-        case "states":
-            failures = [(what, text, "") for what, text in evaluated.examine(random, counts)]
         case "footprints" | "foot-texts":
             texts = footprint_runs.examine(kind == "foot-texts", number, random, targets, counts)
             failures = [(what, "", "") for what in texts]
@@ -72,8 +69,8 @@ def case(
         case _ if kind in attacks.FAMILIES:
             texts, counts = attacks.case(kind, random)
             failures = [(what, "", "") for what in texts]
-        case "claims":
-            failures = [(what, text, "") for what, text in claims.examine(random, counts)]
+        case _ if kind in EXAMINED:
+            failures = [(what, text, "") for what, text in EXAMINED[kind](random, counts)]
         case _:
             raise ValueError(kind)
     named = [dict(zip(("what", "text", "minimal"), failure, strict=True)) for failure in failures]
