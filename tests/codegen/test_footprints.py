@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from pathlib import Path
+from collections import Counter
+from random import Random
 
 import numpy as np
 import pytest
 from everywhere import runs_here
+from folders import HELPERS
+from footprint_runs import examine
 from footprints import results_of, run_lowered, strays
 from lir_run import Shared
 
@@ -17,25 +21,27 @@ from dojoir.codegen.emission import lower
 from dojoir.codegen.lower.plans import plan
 from dojoir.codegen.lower.sums import reductions
 
-SCRIPT = Path(__file__).parent.parent / "helpers" / "footprint_runs.py"
+SCRIPT = HELPERS / "fuzz.py"
 
 NATIVE = [target for target in ("llvm", "c", "avx2", "avx512") if runs_here(target)]
 
 
-def ran(*options: str) -> None:
-    command = [sys.executable, str(SCRIPT), *options]
+def test_machine_code_of_random_kernels_keeps_to_its_elements() -> None:
+    """In a process of its own, which may crash."""
+    command = [sys.executable, str(SCRIPT), "--footprints", "1", "--seed", "7", "--targets", ",".join(NATIVE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_machine_code_of_random_kernels_keeps_to_its_elements() -> None:
-    ran("--cases", "12", "--seed", "tests", "--targets", ",".join(NATIVE))
+    assert "footprints: 1 ran, 0 failures" in done.stdout
+    assert all(f"{target}, machine code" in done.stdout for target in NATIVE)
 
 
 @pytest.mark.parametrize("seed", ["tests", "four", "more", "kernels"])
 @pytest.mark.parametrize("target", ["avx512", "neon", "rvv", "sve", "cuda", "hip"])
 def test_lowered_random_kernels_keep_to_theirs(target: str, seed: str) -> None:
-    ran("--cases", "3", "--seed", seed, "--lowered", "--targets", target)
+    counts: Counter[str] = Counter()
+    found = examine(False, 0, Random(f"{seed}:{target}"), [target], counts, machine=False)
+    assert found == [], "\n\n".join(found)
+    assert counts[f"{target}, lowered"] > 12
 
 
 BACKWARDS = """kernel backwards(N)
@@ -53,12 +59,27 @@ N : v
 """
 
 
+ONE = """
+import sys
+from collections import Counter
+from random import Random
+import dojoir
+from footprint_runs import failures
+counts = Counter()
+found = failures([("one", dojoir.parse(sys.argv[1]))], [sys.argv[2]], Random(0), counts)
+sys.exit("\\n".join(found) or counts[f"{sys.argv[2]}, machine code"] == 0)
+"""
+
+
 @pytest.mark.parametrize("dtype", ["f32", "i32"])
 @pytest.mark.parametrize("target", [target for target in ("avx2", "avx512") if target in NATIVE])
-def test_masked_stores_of_gathers_stay_on_their_pages(target: str, dtype: str, tmp_path: Path) -> None:
+def test_masked_stores_of_gathers_stay_on_their_pages(target: str, dtype: str) -> None:
     """GCC makes one instruction of the two, which faults where the lanes that are off do."""
-    (tmp_path / "k.dojo").write_text(BACKWARDS.format(t=dtype), encoding="utf-8")
-    ran("--kernel", str(tmp_path / "k.dojo"), "--targets", target)
+    command = [sys.executable, "-c", ONE, BACKWARDS.format(t=dtype), target]
+    path = os.pathsep.join([str(HELPERS), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("target", ["llvm", "cuda"])

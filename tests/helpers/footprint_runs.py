@@ -230,6 +230,7 @@ def failures(
     targets: Sequence[str],
     random: Random,
     counts: Counter[str],
+    machine: bool = True,
     marks: bool = True,
 ) -> Iterator[str]:
     """How some kernels stray, on some targets."""
@@ -241,7 +242,7 @@ def failures(
                 yield f"{case.about}: {wrong}\n{case.kernel}"
             by_target.setdefault(case.target, []).append((case, right))
     for target, found in by_target.items():
-        if target not in GPUS and runs_here(target):
+        if machine and target not in GPUS and runs_here(target):
             yield from wrong_machine([c for c, _ in found], [r for _, r in found], random, counts)
 
 
@@ -261,7 +262,9 @@ def without_llvmlite() -> None:
     sys.modules["llvmlite.binding"] = module
 
 
-def examine(texts: bool, number: int, random: Random, targets: Sequence[str], counts: Counter[str]) -> list[str]:
+def examine(
+    texts: bool, number: int, random: Random, targets: Sequence[str], counts: Counter[str], *, machine: bool = True
+) -> list[str]:
     """How BATCH kernels stray: random ones, or the ones of a number of the library and the texts of practice."""
     if not HAS_LLVM:
         without_llvmlite()
@@ -270,4 +273,4 @@ def examine(texts: bool, number: int, random: Random, targets: Sequence[str], co
         names = [*dojoir.kernels.names(), *sorted(path.name for path in everywhere.TEXTS.glob("*.dojo"))]
         kernels = [(name, everywhere.loaded(name)) for name in names[number * BATCH : (number + 1) * BATCH]]
     able = [target for target in targets if target in GPUS or (HAS_LLVM or target != "llvm")]
-    return list(failures(kernels, able, random, counts))
+    return list(failures(kernels, able, random, counts, machine))
