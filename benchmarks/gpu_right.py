@@ -133,10 +133,10 @@ def _scattered(how: str, number: str) -> Iterator[tuple[str, str]]:
 
 
 def _random(how: str, number: str) -> Iterator[tuple[str, str]]:
-    from runnable import runnable_kernel
+    from drawing import draw
 
     random = Random(f"gpu_right {number}")
-    yield from _small(runnable_kernel(random, marks=False), "open", how, random)
+    yield from _small(draw("runnable", random, marks=False), "open", how, random)
 
 
 def _small(kernel: dojoir.Kernel, mode: str, how: str, random: Random) -> Iterator[tuple[str, str]]:
