@@ -1,4 +1,4 @@
-"""Thirty problems of the kind of KernelBench's level 2: a product or convolution, and a chain of operators behind it.
+"""Thirty problems of the kind of KernelBench's level 2: a product or convolution, and operators behind it.
 
 The sizes are for a CPU: a hundredth of a second or so of one thread.
 """

@@ -321,7 +321,11 @@ class Inverted(nn.Module):
         super().__init__()
         act = nn.Hardswish if hard else nn.ReLU
         parts: list[nn.Module] = [nn.Conv2d(c_in, mid, 1, bias=False), nn.BatchNorm2d(mid), act()]
-        parts += [nn.Conv2d(mid, mid, kernel, stride, kernel // 2, groups=mid, bias=False), nn.BatchNorm2d(mid), act()]
+        parts += [
+            nn.Conv2d(mid, mid, kernel, stride, kernel // 2, groups=mid, bias=False),
+            nn.BatchNorm2d(mid),
+            act(),
+        ]
         parts += [SqueezeExcite(mid)] if se else []
         parts += [nn.Conv2d(mid, c_out, 1, bias=False), nn.BatchNorm2d(c_out)]
         self.block, self.same = nn.Sequential(*parts), stride == 1 and c_in == c_out

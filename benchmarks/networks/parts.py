@@ -71,7 +71,7 @@ def _netvlad(m: Any, x: Tensor) -> Tensor:
 
 
 def _gated_attention(m: Any, x: Tensor) -> Tensor:
-    b, t, d = x.shape
+    _, t, d = x.shape
     att = torch.einsum("btd,bsd->bts", m.q(x), m.k(x)) / d**0.5
     att = F.relu(att.masked_fill(m.mask[:t, :t] == 0, float("-inf")))
     return torch.einsum("bts,bsd->btd", att, m.v(x))
@@ -88,7 +88,7 @@ def _mixture(m: Any, x: Tensor) -> Tensor:
 
 
 def _linear_attention(m: Any, x: Tensor) -> Tensor:
-    b, t, d = x.shape
+    b, t, _ = x.shape
     q, k, v = (p.view(b, t, 4, -1).transpose(1, 2) for p in m.qkv(x).chunk(3, -1))
     q, k = F.elu(q) + 1, F.elu(k) + 1
     kv = torch.cumsum(k.unsqueeze(-1) * v.unsqueeze(-2), dim=2)
@@ -98,8 +98,8 @@ def _linear_attention(m: Any, x: Tensor) -> Tensor:
 
 def _segsum_mamba(m: Any, x: Tensor, b: Tensor, c: Tensor, a: Tensor) -> Tensor:
     total = torch.cumsum(a, -1)
-    l = torch.exp((total[..., :, None] - total[..., None, :]).masked_fill(~m.lower, float("-inf")))
-    return torch.einsum("bhls,bhln,bhsn,bhsp->bhlp", l, c, b, x)
+    decay = torch.exp((total[..., :, None] - total[..., None, :]).masked_fill(~m.lower, float("-inf")))
+    return torch.einsum("bhls,bhln,bhsn,bhsp->bhlp", decay, c, b, x)
 
 
 def _gru_language(m: Any, ids: Tensor) -> Any:
@@ -180,11 +180,13 @@ PROBLEMS: dict[str, Any] = {
         Net(_fire, squeeze=nn.Conv2d(64, 16, 1), one=nn.Conv2d(16, 64, 1), three=nn.Conv2d(16, 64, 3, padding=1)),
         (randn(4, 64, 28, 28),)),
     "inception_module": lambda: (
-        Net(_inception, b1=nn.Conv2d(64, 32, 1), b3=nn.Sequential(_unit(64, 24, 1), nn.Conv2d(24, 48, 3, padding=1)),
+        Net(_inception, b1=nn.Conv2d(64, 32, 1),
+            b3=nn.Sequential(_unit(64, 24, 1), nn.Conv2d(24, 48, 3, padding=1)),
             b5=nn.Sequential(_unit(64, 8, 1), nn.Conv2d(8, 16, 5, padding=2)),
             bp=nn.Sequential(nn.MaxPool2d(3, 1, 1), nn.Conv2d(64, 16, 1))), (randn(4, 64, 28, 28),)),
     "dense_block": lambda: (
-        Net(_dense, layers=nn.ModuleList(_dense_layer(32 + 16 * i, 16) for i in range(4))), (randn(4, 32, 28, 28),)),
+        Net(_dense, layers=nn.ModuleList(_dense_layer(32 + 16 * i, 16) for i in range(4))),
+        (randn(4, 32, 28, 28),)),
     "shuffle_unit": lambda: (Net(_shuffle_unit, branch=_shuffle_branch(58)), (randn(4, 116, 28, 28),)),
     "mbconv": lambda: (
         Net(_mbconv, expand=nn.Conv2d(24, 144, 1, bias=False), n1=nn.BatchNorm2d(144),
@@ -192,13 +194,15 @@ PROBLEMS: dict[str, Any] = {
             down=nn.Conv2d(144, 6, 1), up=nn.Conv2d(6, 144, 1), project=nn.Conv2d(144, 24, 1, bias=False),
             n3=nn.BatchNorm2d(24)), (randn(4, 24, 28, 28),)),
     "convnext_block": lambda: (
-        Net(_convnext, deep=nn.Conv2d(64, 64, 7, padding=3, groups=64), norm=nn.LayerNorm(64), up=nn.Linear(64, 256),
-            down=nn.Linear(256, 64), gamma=torch.full((64,), 1e-6)), (randn(4, 64, 28, 28),)),
+        Net(_convnext, deep=nn.Conv2d(64, 64, 7, padding=3, groups=64), norm=nn.LayerNorm(64),
+            up=nn.Linear(64, 256), down=nn.Linear(256, 64),
+            gamma=torch.full((64,), 1e-6)), (randn(4, 64, 28, 28),)),
     "swin_block": lambda: (
         Net(_swin, norm=nn.LayerNorm(96), qkv=nn.Linear(96, 288), proj=nn.Linear(96, 96), bias=randn(4, 16, 16)),
         (randn(4, 16, 16, 96),)),
     "netvlad": lambda: (
-        Net(_netvlad, clusters=randn(128, 32), norm=nn.BatchNorm1d(32), centers=randn(32, 128)), (randn(8, 100, 128),)),
+        Net(_netvlad, clusters=randn(128, 32), norm=nn.BatchNorm1d(32), centers=randn(32, 128)),
+        (randn(8, 100, 128),)),
     "relu_attention": lambda: (
         _Masked(_gated_attention, _causal(128), _causal(128) > 0, q=nn.Linear(128, 128), k=nn.Linear(128, 128),
                 v=nn.Linear(128, 128)), (randn(4, 128, 128),)),
@@ -211,8 +215,10 @@ PROBLEMS: dict[str, Any] = {
         _Masked(_segsum_mamba, _causal(64), _causal(64) > 0), (randn(2, 4, 64, 32), randn(2, 4, 64, 16),
                                                                  randn(2, 4, 64, 16), -torch.rand(2, 4, 64))),
     "gru_language": lambda: (
-        Net(_gru_language, embed=nn.Embedding(1000, 128), gru=nn.GRU(128, 128, bidirectional=True, batch_first=True),
-            head=nn.Linear(256, 100)), (torch.randint(0, 1000, (8, 64)),)),
+        Net(_gru_language, embed=nn.Embedding(1000, 128),
+            gru=nn.GRU(128, 128, bidirectional=True, batch_first=True),
+            head=nn.Linear(256, 100)),
+        (torch.randint(0, 1000, (8, 64)),)),
     "vgg_head": lambda: (
         Net(_vgg_head, features=nn.Sequential(_unit(3, 32, 3), _unit(32, 32, 3), nn.MaxPool2d(2), _unit(32, 64, 3),
                                               nn.MaxPool2d(2)),
@@ -227,8 +233,9 @@ PROBLEMS: dict[str, Any] = {
             decoder=nn.Sequential(nn.Linear(20, 400), nn.ReLU(), nn.Linear(400, 784))),
         (randn(128, 784), randn(128, 20))),
     "cross_attention_block": lambda: (
-        Net(_cross_attention_block, attention=nn.MultiheadAttention(128, 4, batch_first=True), norm=nn.LayerNorm(128),
-            last=RMSNorm(128), up=nn.Linear(128, 1024), down=nn.Linear(512, 128)),
+        Net(_cross_attention_block, attention=nn.MultiheadAttention(128, 4, batch_first=True),
+            norm=nn.LayerNorm(128), last=RMSNorm(128),
+            up=nn.Linear(128, 1024), down=nn.Linear(512, 128)),
         (randn(4, 64, 128), randn(4, 77, 128))),
     "film_decoder": lambda: (
         Net(_film_decoder, conv=nn.Conv2d(32, 32, 3, padding=1), style=nn.Linear(64, 64),

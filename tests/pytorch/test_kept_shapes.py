@@ -13,6 +13,7 @@ from dojoir.errors import ArgumentError
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 Backend: Any = importlib.import_module("dojoir.torch.compiler").Backend
 builder: Any = importlib.import_module("dojoir.torch.importer.builder")
+merging: Any = importlib.import_module("dojoir.torch.importer.merging")
 table: Any = importlib.import_module("dojoir.torch.importer.table")
 Store: Any = importlib.import_module("dojoir.torch.importer.nests").Store
 
@@ -107,3 +108,19 @@ def test_a_kernel_of_a_module_is_changed_and_put_back() -> None:
         with pytest.raises(ArgumentError, match=r"begins with no kernel of this module|were not proved"):
             imported.replace(wrong)
     assert imported.kernels == [trace.kernel]
+
+
+def test_what_residual_layers_ask_of_one_another_grows_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each layer has two ways around it. To follow all ways through 3 layers is to ask 100,000 times or more."""
+    asked = 0
+    real = merging._is_one_loop
+
+    def counted(*given: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return bool(real(*given))
+
+    monkeypatch.setattr(merging, "_is_one_loop", counted)
+    layers = (torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True) for _ in range(3))
+    dojoir.torch.from_module(torch.nn.Sequential(*layers), (torch.randn(2, 6, 8),), optimize=False)
+    assert 0 < asked < 2000

@@ -247,26 +247,31 @@ def _is_from_data(program: Program, uses: _Uses, name: str, d: int) -> bool:
     return any(isinstance(atom, Data) for load in loads for index in load.index[d : d + 2] for atom in index.atoms)
 
 
-def _parts_a_sum(
-    program: Program, uses: _Uses, nest: int, name: str, d: int, seen: frozenset[tuple[str, int]] = frozenset()
-) -> bool:
+def _parts_a_sum(program: Program, uses: _Uses, nest: int, name: str, d: int) -> bool:
     """Whether another nest accumulates in loops over a dimension and the next that have to stay two: a convolution
-    is planned by its own dimensions, and so is what is computed of its results."""
-    seen |= {(one, d) for one in uses.together[name]}
-    for number in uses.nests[name] - {nest}:
-        other = program.nests[number]
-        sums = any(store.op != "=" for store in stores(other))
-        for load in other.loads:
-            if load.buffer not in uses.together[name]:
-                continue
-            outer, inner = load.index[d].only, load.index[d + 1].only
-            if not (isinstance(outer, Var) and isinstance(inner, Var)):
-                continue
-            if sums and not _is_one_loop(other, outer, inner):
-                return True
-            pairs = {(one.buffer, n) for one in other.loads for n in _pairs_in(one, outer, inner)} - seen
-            if any(_parts_a_sum(program, uses, number, *pair, seen) for pair in pairs):
-                return True
+    is planned by its own dimensions, and so is what is computed of its results. What is asked of is reached from
+    buffer to buffer through the nests that index both alike; each way into a buffer is followed once."""
+    seen = {(name, d, nest)}
+    pending = [(name, d, nest)]
+    while pending:
+        name, d, nest = pending.pop()
+        for number in uses.nests[name] - {nest}:
+            other = program.nests[number]
+            sums = any(store.op != "=" for store in stores(other))
+            for load in other.loads:
+                if load.buffer not in uses.together[name]:
+                    continue
+                outer, inner = load.index[d].only, load.index[d + 1].only
+                if not (isinstance(outer, Var) and isinstance(inner, Var)):
+                    continue
+                if sums and not _is_one_loop(other, outer, inner):
+                    return True
+                found = {
+                    (min(uses.together[one.buffer]), n) for one in other.loads for n in _pairs_in(one, outer, inner)
+                }
+                ways = {(*pair, number) for pair in found} - seen
+                seen |= ways
+                pending += sorted(ways)
     return False
 
 

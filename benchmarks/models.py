@@ -1,0 +1,278 @@
+"""Whole models by `torch.compile(backend="dojoir")`: how long they take to compile, whether they are right, and how
+long a step takes, beside eager PyTorch and inductor.
+
+    python benchmarks/models.py                      # inference by all of `networks`, on one thread
+    python benchmarks/models.py bert gpt2 --training # a step: forward, backward
+    python benchmarks/models.py --json rows.json     # a line for each row; rows that are there are not made again
+    python benchmarks/models.py --page RESULTS.md    # the rows as a page
+
+Every compile is a process of its own with empty caches: seconds of CPU, its workers' included, up to the first
+result; `again` is the next process with the caches of the first. Steps are timed in turn in one process, and the
+medians compared. Results are compared with f64, gradients with eager's. A ratio above 1 says that dojoir is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import math
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from module_workers import read_rows, write_row
+
+from dojoir.runtime import processor
+from dojoir.support.files import write_file
+
+APART = 1e-3
+"""How far results and gradients may be from PyTorch's, of the largest number of each tensor."""
+
+SLOW = 0.6
+
+
+def main() -> int:
+    options = _options()
+    warnings.simplefilter("ignore")
+    if options.worker:
+        print(json.dumps(_worked(options)))
+        return 0
+    from networks import ALL
+
+    kept = Path(options.json) if options.json else None
+    rows: list[dict[str, Any]] = [] if kept is None else read_rows(kept)
+    there = {row["name"] for row in rows}
+    for name in options.names or ALL:
+        if name not in there:
+            row = {"name": name} | _row(name, options)
+            rows.append(row)
+            print(_line(row), flush=True)
+            if kept is not None:
+                write_row(kept, row)
+    print("\n".join(_means(rows)))
+    if options.page:
+        write_file(options.page, page(rows, options))
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("names", nargs="*", metavar="NAME", help="the rows (all)")
+    made.add_argument("--training", action="store_true", help="steps with gradients, in training mode")
+    made.add_argument("--threads", type=int, default=1)
+    made.add_argument("--limit", type=float, default=600.0, help="seconds of a process at most (600)")
+    made.add_argument("--seconds", type=float, default=3.0, help="of the rounds of a row (3)")
+    made.add_argument("--json", metavar="FILE", help="add a line for each row there, and go on from what is there")
+    made.add_argument("--page", metavar="FILE", help="write the rows as a page")
+    made.add_argument("--worker", choices=["dojoir", "inductor", "both"], help=argparse.SUPPRESS)
+    return made.parse_args()
+
+
+def _row(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """A row: compiled by each, again by dojoir, then timed side by side."""
+    row: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="models-") as folder:
+        for by, key in (("dojoir", "compile"), ("dojoir", "again"), ("inductor", "inductor compile"), ("both", "")):
+            found = _asked(name, by, folder, options)
+            if "error" in found:
+                return row | {"error": f"{by}: {found['error']}"}
+            row |= {key: found["cpu"]} if key else found
+            row |= {name: found[name] for name in ("left", "kernels") if name in found}
+    return row
+
+
+def _asked(name: str, by: str, folder: str, options: argparse.Namespace) -> dict[str, Any]:
+    command = [sys.executable, __file__, name, "--worker", by, "--threads", str(options.threads)]
+    command += ["--seconds", str(options.seconds), *["--training"] * options.training]
+    kept = {"DOJOIR_CACHE": f"{folder}/dojoir", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
+    try:
+        done = subprocess.run(
+            command, env=os.environ | kept, capture_output=True, text=True, timeout=options.limit, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"not ready in {options.limit:.0f} s"}
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or ["?"])[-1][:200]}
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def _worked(options: argparse.Namespace) -> dict[str, Any]:
+    """In a process of its own: one compile by one of the two, or both with what they kept, timed."""
+    import torch
+    from networks import ALL
+
+    import dojoir
+    from dojoir.torch.compiler import Backend
+
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    module, inputs = ALL[options.names[0]]()
+    if options.names[0] in _models() and not options.training:
+        module.eval()
+    backend = Backend()
+    made = {
+        "dojoir": lambda m: torch.compile(m, backend=backend),
+        "inductor": torch.compile,
+    }
+    assert dojoir.__file__
+    if options.worker != "both":
+        start = _cpu()
+        call = _step(made[options.worker](module), inputs, options.training)
+        call()
+        answer: dict[str, Any] = {"cpu": round(_cpu() - start, 2)}
+        if options.worker == "dojoir":
+            answer |= {"kernels": sum(len(r.parts) for r in backend.report.runners)}
+            answer |= {"left": [str(one) for one in backend.report.left]}
+        return answer
+    row: dict[str, Any] = {}
+    modules = {which: copy.deepcopy(module) for which in made}
+    steps: dict[str, Callable[[], Any]] = {"eager": _step(module, inputs, options.training)}
+    found = {"eager": _seeded(steps["eager"])}
+    for which, of in made.items():
+        steps[which] = _step(of(modules[which]), inputs, options.training)
+        found[which] = _seeded(steps[which])
+    right = found["eager"]
+    if not options.training:
+        wide = copy.deepcopy(module).double()
+        right = _seeded(_step(wide, [x.double() if x.is_floating_point() else x for x in inputs], False))
+    row["apart"] = max(_difference(a, b) for a, b in zip(found["dojoir"], right, strict=True))
+    row["eager apart"] = max(_difference(a, b) for a, b in zip(found["eager"], right, strict=True))
+    return row | _rounds(steps, options.seconds)
+
+
+def _models() -> list[str]:
+    from networks import MODELS
+
+    return list(MODELS)
+
+
+def _cpu() -> float:
+    """Seconds of CPU of this process and of those that it waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def _tensors(given: Any) -> list[Any]:
+    import torch
+    from torch.utils import _pytree as pytree
+
+    return [t for t in pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
+
+
+def _step(module: Any, inputs: Any, training: bool) -> Callable[[], list[Any]]:
+    """A step: the results, or the results and the gradients of their sum of products with themselves."""
+    import torch
+
+    def infer() -> list[Any]:
+        with torch.no_grad():
+            return _tensors(module(*inputs))
+
+    def train() -> list[Any]:
+        module.zero_grad(set_to_none=True)
+        results = _tensors(module(*inputs))
+        floats = [r for r in results if r.is_floating_point()]
+        sum((r * r).mean() if r.dim() else r for r in floats).backward()
+        return [r.detach() for r in results] + [p.grad for p in module.parameters() if p.grad is not None]
+
+    return train if training else infer
+
+
+def _seeded(step: Callable[[], list[Any]]) -> list[Any]:
+    import torch
+
+    torch.manual_seed(1)
+    return [t.detach().clone() for t in step()]
+
+
+def _difference(found: Any, right: Any) -> float:
+    if not right.dtype.is_floating_point:
+        return float((found != right).sum())
+    found, right = found.double(), right.double()
+    apart = (found - right).abs()
+    apart[found == right] = 0
+    limit = right[right.isfinite()].abs().max() if right.isfinite().any() else 0.0
+    return float((apart.max() / (limit + 1e-6)).nan_to_num(1e9)) if apart.numel() else 0.0
+
+
+def _rounds(steps: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """Median seconds of a step of each, in turn."""
+    counts = {}
+    for name, step in steps.items():
+        start = time.perf_counter()
+        step()
+        counts[name] = max(1, int(5e-3 / max(time.perf_counter() - start, 1e-7)))
+    found: dict[str, list[float]] = {name: [] for name in steps}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(found["eager"]) < 5:
+        for name, step in steps.items():
+            start = time.perf_counter()
+            for _ in range(counts[name]):
+                step()
+            found[name].append((time.perf_counter() - start) / counts[name])
+    return {name: statistics.median(samples) for name, samples in found.items()}
+
+
+def _line(row: dict[str, Any]) -> str:
+    if "error" in row:
+        return f"{row['name']:32} {row['error']}"
+    wrong = f"  APART {row['apart']:.1e} (eager {row['eager apart']:.1e})" if row["apart"] > APART else ""
+    left = f"  left {len(row['left'])}" if row["left"] else ""
+    return (
+        f"{row['name']:32} compile {row['compile']:6.1f} again {row['again']:5.1f} inductor "
+        f"{row['inductor compile']:6.1f} s  step {row['dojoir'] * 1e3:8.2f} ms, "
+        f"eager {row['eager'] / row['dojoir']:5.2f}, inductor {row['inductor'] / row['dojoir']:5.2f}{left}{wrong}"
+    )
+
+
+def _means(rows: list[dict[str, Any]]) -> list[str]:
+    timed = [row for row in rows if "error" not in row]
+    lines = []
+    for what, by in (("eager", "dojoir"), ("inductor", "dojoir"), ("inductor compile", "compile")):
+        ratios = [row[what] / row[by] for row in timed]
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            slow = sum(ratio < SLOW for ratio in ratios)
+            lines.append(f"beside {what}: geometric mean {mean:.2f} of {len(ratios)}, {slow} under {SLOW}")
+    wrong = [row["name"] for row in timed if row["apart"] > APART]
+    failed = [row["name"] for row in rows if "error" in row]
+    lines += [f"apart from PyTorch: {', '.join(wrong)}"] if wrong else []
+    return lines + ([f"failed: {', '.join(failed)}"] if failed else [])
+
+
+def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
+    """The rows as a page, the slow ones first."""
+    what = "a forward and a backward pass, in training mode" if options.training else "a forward pass"
+    lines = [
+        "# Models beside PyTorch", "",
+        f'By `torch.compile(model, backend="dojoir")` on {processor()}, {options.threads} thread(s): `python '
+        f"benchmarks/models.py{' --training' * options.training}`. A step is {what}, in ms. Compiles are in "
+        "seconds of CPU, with empty caches; *again* is the next process. A ratio above 1 says "
+        "that dojoir is faster.", "",
+        "; ".join(_means(rows)) + ".", "",
+        "| model | compile | again | inductor's | a step | eager | inductor |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for row in sorted(rows, key=lambda r: r["eager"] / r["dojoir"] if "error" not in r else 0.0):
+        if "error" in row:
+            lines.append(f"| {row['name']}: {row['error']} | | | | | | |")
+            continue
+        lines.append(
+            f"| {row['name']} | {row['compile']:.1f} | {row['again']:.1f} | {row['inductor compile']:.1f} | "
+            f"{row['dojoir'] * 1e3:.2f} | {row['eager'] / row['dojoir']:.2f} | "
+            f"{row['inductor'] / row['dojoir']:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
