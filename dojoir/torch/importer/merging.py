@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dojoir.torch.importer.index import (
     Data,
@@ -122,6 +122,9 @@ class _Uses:
     nests: Mapping[str, frozenset[int]]
     """The numbers of the nests that read or write it or what stands in a pair with it."""
 
+    asked: dict[tuple[int, int, int], tuple[Node, bool]] = field(default_factory=dict)
+    """Whether two loops of a nest could be one, of each nest that was asked: by identity, as nests are values."""
+
     @classmethod
     def of(cls, program: Program) -> _Uses:
         together = {name: frozenset({name}) for name in program.buffers}
@@ -135,6 +138,12 @@ class _Uses:
                     together.update(dict.fromkeys(both, both))
         nests = {name: frozenset().union(*(users[one] for one in all_of)) for name, all_of in together.items()}
         return cls(together, nests)
+
+    def is_one_loop(self, nest: Node, outer: Var, inner: Var) -> bool:
+        key = id(nest), outer.number, inner.number
+        if key not in self.asked:
+            self.asked[key] = nest, _is_one_loop(nest, outer, inner)
+        return self.asked[key][1]
 
     def beside(self, nest: Node) -> frozenset[int]:
         """The nests that use a buffer of this one."""
@@ -264,7 +273,7 @@ def _parts_a_sum(program: Program, uses: _Uses, nest: int, name: str, d: int) ->
                 outer, inner = load.index[d].only, load.index[d + 1].only
                 if not (isinstance(outer, Var) and isinstance(inner, Var)):
                     continue
-                if sums and not _is_one_loop(other, outer, inner):
+                if sums and not uses.is_one_loop(other, outer, inner):
                     return True
                 found = {
                     (min(uses.together[one.buffer]), n) for one in other.loads for n in _pairs_in(one, outer, inner)

@@ -1,123 +1,27 @@
-"""Programs that run: nests shared out to kernels, each scheduled by the planner, and their call on tensors."""
+"""Programs that run: kernels that are scheduled by the planner, and their call on tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import torch
 
 import dojoir
 from dojoir.torch.importer.builder import TORCH
-from dojoir.torch.importer.graph import Refused
 from dojoir.torch.importer.launching import Launches
-from dojoir.torch.importer.nests import Node, Program, kernel_text, read, written
+from dojoir.torch.importer.nests import Program
 from dojoir.torch.importer.plans import Plan, empty_on_cpu, fitted, planned
-from dojoir.torch.importer.results import Lowered, buffers_of
+from dojoir.torch.importer.results import Lowered
+from dojoir.torch.importer.sharing import share_out
 from dojoir.torch.places import places
 from dojoir.torch.scheduling import Spending, scheduled
 from dojoir.torch.threads import threads_now
 
-MOST_NESTS = 24
-"""How many nests a kernel has at most: what takes longer to plan is shared out to several."""
-
-
 MOST_PLANS = 64
 """For how many sizes a call is remembered."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One kernel of a program: its text, and the role of each buffer that it takes, in declared order."""
-
-    text: str
-    arguments: tuple[tuple[str, str], ...]
-
-    @cached_property
-    def kernel(self) -> dojoir.Kernel:
-        """Raises what `dojoir.parse` and `dojoir.prove` raise."""
-        made = dojoir.parse(self.text)
-        dojoir.prove(made)
-        return made
-
-
-def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | None]]) -> list[Part]:
-    """The kernels of a program, in the order in which they run. Raises Refused, with the operator that it was made
-    for, where a text is not what a kernel may be."""
-    nests = lowered.program.nests
-    groups = _groups(nests)
-    results = buffers_of(lowered.results)
-    made: list[Part] = []
-    before = {one.buffer for one in lowered.inputs if one.buffer is not None} | set(lowered.constants)
-    for number, group in enumerate(groups):
-        later = {b for other in groups[number + 1 :] for nest in other for b in read(nest) | written(nest)}
-        roles = _roles(group, before, later | results)
-        own = name if len(groups) == 1 else f"{name}_{number + 1}"
-        text = kernel_text(own, lowered.program, group, roles, facts)
-        order = {"in": 0, "inout": 1, "out": 2}
-        declared = [line.split()[:2] for line in text.splitlines() if line.split()[:1] and line.split()[0] in order]
-        arguments = tuple((buffer.partition(":")[0], role) for role, buffer in declared)
-        made.append(Part(text, arguments))
-        try:
-            _ = made[-1].kernel
-        except dojoir.KernelError as error:
-            raise _refused(lowered, group, facts, error) from error
-        before |= {b for nest in group for b in written(nest)}
-    return made
-
-
-def _refused(
-    lowered: Lowered, group: Sequence[Node], facts: dict[str, tuple[int, int | None]], error: dojoir.KernelError
-) -> Refused:
-    """The error for a kernel that is refused. It names the operator that the first nest was made for which is
-    refused by itself, or that of the last nest."""
-    nest = group[-1]
-    for one in group:
-        text = kernel_text("one", lowered.program, [one], _roles([one], read(one), written(one)), facts)
-        try:
-            _ = Part(text, ()).kernel
-        except dojoir.KernelError as found:
-            nest, error = one, found
-            break
-    node = lowered.origins[min(written(nest))]
-    return Refused(node, f"the text that was made of it is refused: {error.diagnostic.message}")
-
-
-def _groups(nests: Sequence[Node]) -> list[Sequence[Node]]:
-    """Runs of nests, each as long as it may be; what writes one buffer stays together."""
-    last = {buffer: n for n, nest in enumerate(nests) for buffer in written(nest)}
-    made: list[Sequence[Node]] = []
-    start = 0
-    while start < len(nests):
-        end = min(start + MOST_NESTS, len(nests))
-        cut = end
-        while cut > start and cut < len(nests) and _parts_a_buffer(nests[start:cut], last, cut):
-            cut -= 1
-        if cut == start:
-            cut = end
-            while cut < len(nests) and _parts_a_buffer(nests[start:cut], last, cut):
-                cut += 1
-        made.append(nests[start:cut])
-        start = cut
-    return made
-
-
-def _parts_a_buffer(nests: Sequence[Node], last: dict[str, int], cut: int) -> bool:
-    return any(last[buffer] >= cut for nest in nests for buffer in written(nest))
-
-
-def _roles(group: Sequence[Node], before: set[str], after: set[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for nest in group:
-        for buffer in read(nest) | written(nest):
-            is_written = any(buffer in written(other) for other in group)
-            if buffer in before:
-                found[buffer] = "inout" if is_written else "in"
-            else:
-                found[buffer] = "out" if buffer in after else "tmp"
-    return found
 
 
 @dataclass(frozen=True)
@@ -171,8 +75,8 @@ class Runner:
 
     @property
     def text(self) -> str:
-        """The kernels as the importer wrote them."""
-        return "\n".join(part.text for part in self.parts)
+        """The kernels as the importer wrote them, each once."""
+        return "\n".join(dict.fromkeys(part.text for part in self.parts))
 
     def kernels(self, target: str = "llvm") -> list[dojoir.Kernel]:
         """The kernels as they run: scheduled by the planner, or put in place of that."""
@@ -187,7 +91,11 @@ class Runner:
             else:
                 threads = self._threads() if is_cpu else self.threads
                 plan = partial(dojoir.optimize, target=target, threads=threads)
-                self._made[target] = scheduled(kernels, plan, self.spending if is_cpu else Spending())
+                apart = [*dict.fromkeys(kernels)]
+                made = dict(
+                    zip(apart, scheduled(apart, plan, self.spending if is_cpu else Spending()), strict=True)
+                )
+                self._made[target] = [made[kernel] for kernel in kernels]
         return self._made[target]
 
     def has(self, trace: dojoir.Trace) -> bool:
@@ -217,8 +125,9 @@ class Runner:
         found = self._calls.get((target, threads))
         if found is None:
             found = []
+            made: dict[dojoir.Kernel, dojoir.Compiled] = {}
             for part, kernel in zip(self.parts, self.kernels(target), strict=True):
-                compiled = dojoir.compile(kernel, target, threads=threads)
+                compiled = made[kernel] = made.get(kernel) or dojoir.compile(kernel, target, threads=threads)
                 names = tuple(buffer for buffer, _ in part.arguments)
                 found.append(_Call(compiled, names, compiled.open_sizes))
             self._calls[target, threads] = found
