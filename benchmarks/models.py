@@ -7,8 +7,8 @@ long a step takes, beside eager PyTorch and inductor.
     python benchmarks/models.py --page RESULTS.md    # the rows as a page
 
 Every compile is a process of its own with empty caches: seconds of CPU, its workers' included, up to the first
-result; `again` is the next process with the caches of the first. Steps are timed in turn in one process, and the
-medians compared. Results are compared with f64, gradients with eager's. A ratio above 1 says that dojoir is faster.
+result; `again` is the next process with the caches of the first. Steps are timed in turn in one process. Results are
+compared with f64, gradients with eager's. A ratio above 1 says that dojoir is faster.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def _options() -> argparse.Namespace:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("names", nargs="*", metavar="NAME", help="the rows (all)")
     made.add_argument("--training", action="store_true", help="steps with gradients, in training mode")
+    made.add_argument("--alone", action="store_true", help="one process a row, beside eager only")
     made.add_argument("--threads", type=int, default=1)
     made.add_argument("--limit", type=float, default=600.0, help="seconds of a process at most (600)")
     made.add_argument("--seconds", type=float, default=3.0, help="of the rounds of a row (3)")
@@ -81,18 +82,18 @@ def _row(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """A row: compiled by each, again by dojoir, then timed side by side."""
     row: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="models-") as folder:
-        for by, key in (("dojoir", "compile"), ("dojoir", "again"), ("inductor", "inductor compile"), ("both", "")):
+        compiles = (("dojoir", "compile"), ("dojoir", "again"), ("inductor", "inductor compile"))
+        for by, key in (*(() if options.alone else compiles), ("both", "")):
             found = _asked(name, by, folder, options)
             if "error" in found:
                 return row | {"error": f"{by}: {found['error']}"}
             row |= {key: found["cpu"]} if key else found
-            row |= {name: found[name] for name in ("left", "kernels") if name in found}
     return row
 
 
 def _asked(name: str, by: str, folder: str, options: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, __file__, name, "--worker", by, "--threads", str(options.threads)]
-    command += ["--seconds", str(options.seconds), *["--training"] * options.training]
+    command += ["--seconds", str(options.seconds), *["--training"] * options.training, *["--alone"] * options.alone]
     kept = {"DOJOIR_CACHE": f"{folder}/dojoir", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
     try:
         done = subprocess.run(
@@ -130,24 +131,28 @@ def _worked(options: argparse.Namespace) -> dict[str, Any]:
         call = _step(made[options.worker](module), inputs, options.training)
         call()
         answer: dict[str, Any] = {"cpu": round(_cpu() - start, 2)}
-        if options.worker == "dojoir":
-            answer |= {"kernels": sum(len(r.parts) for r in backend.report.runners)}
-            answer |= {"left": [str(one) for one in backend.report.left]}
         return answer
     row: dict[str, Any] = {}
+    if options.alone:
+        del made["inductor"]
     modules = {which: copy.deepcopy(module) for which in made}
     steps: dict[str, Callable[[], Any]] = {"eager": _step(module, inputs, options.training)}
     found = {"eager": _seeded(steps["eager"])}
     for which, of in made.items():
+        start = _cpu()
         steps[which] = _step(of(modules[which]), inputs, options.training)
         found[which] = _seeded(steps[which])
+        if options.alone:
+            row["compile"] = round(_cpu() - start, 2)
+    row |= {"kernels": sum(len(r.parts) for r in backend.report.runners)}
+    row |= {"left": [str(one) for one in backend.report.left]}
     right = found["eager"]
     if not options.training:
         wide = copy.deepcopy(module).double()
         right = _seeded(_step(wide, [x.double() if x.is_floating_point() else x for x in inputs], False))
     row["apart"] = max(_difference(a, b) for a, b in zip(found["dojoir"], right, strict=True))
     row["eager apart"] = max(_difference(a, b) for a, b in zip(found["eager"], right, strict=True))
-    return row | _rounds(steps, options.seconds)
+    return row | _rounds(steps, options)
 
 
 def _models() -> list[str]:
@@ -204,22 +209,24 @@ def _difference(found: Any, right: Any) -> float:
     return float((apart.max() / (limit + 1e-6)).nan_to_num(1e9)) if apart.numel() else 0.0
 
 
-def _rounds(steps: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
-    """Median seconds of a step of each, in turn."""
+def _rounds(steps: dict[str, Callable[[], Any]], options: argparse.Namespace) -> dict[str, float]:
+    """Seconds of a step of each, in turn: on one thread the least of CPU, as what else runs disturbs the clock; the
+    median by the clock on several."""
+    clock, of = (time.process_time, min) if options.threads == 1 else (time.perf_counter, statistics.median)
     counts = {}
     for name, step in steps.items():
-        start = time.perf_counter()
+        start = clock()
         step()
-        counts[name] = max(1, int(5e-3 / max(time.perf_counter() - start, 1e-7)))
+        counts[name] = max(1, int(5e-3 / max(clock() - start, 1e-7)))
     found: dict[str, list[float]] = {name: [] for name in steps}
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(found["eager"]) < 5:
+    end = time.perf_counter() + options.seconds
+    while time.perf_counter() < end or len(found["eager"]) < 7:
         for name, step in steps.items():
-            start = time.perf_counter()
+            start = clock()
             for _ in range(counts[name]):
                 step()
-            found[name].append((time.perf_counter() - start) / counts[name])
-    return {name: statistics.median(samples) for name, samples in found.items()}
+            found[name].append((clock() - start) / counts[name])
+    return {name: of(samples) for name, samples in found.items()}
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -227,18 +234,19 @@ def _line(row: dict[str, Any]) -> str:
         return f"{row['name']:32} {row['error']}"
     wrong = f"  APART {row['apart']:.1e} (eager {row['eager apart']:.1e})" if row["apart"] > APART else ""
     left = f"  left {len(row['left'])}" if row["left"] else ""
-    return (
-        f"{row['name']:32} compile {row['compile']:6.1f} again {row['again']:5.1f} inductor "
-        f"{row['inductor compile']:6.1f} s  step {row['dojoir'] * 1e3:8.2f} ms, "
-        f"eager {row['eager'] / row['dojoir']:5.2f}, inductor {row['inductor'] / row['dojoir']:5.2f}{left}{wrong}"
-    )
+    line = f"{row['name']:32} compile {row['compile']:6.1f} s"
+    if "inductor" in row:
+        line += f" again {row['again']:5.1f} inductor {row['inductor compile']:6.1f} s"
+    line += f"  step {row['dojoir'] * 1e3:8.2f} ms, eager {row['eager'] / row['dojoir']:5.2f}"
+    line += f", inductor {row['inductor'] / row['dojoir']:5.2f}" if "inductor" in row else ""
+    return line + left + wrong
 
 
 def _means(rows: list[dict[str, Any]]) -> list[str]:
     timed = [row for row in rows if "error" not in row]
     lines = []
     for what, by in (("eager", "dojoir"), ("inductor", "dojoir"), ("inductor compile", "compile")):
-        ratios = [row[what] / row[by] for row in timed]
+        ratios = [row[what] / row[by] for row in timed if what in row]
         if ratios:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             slow = sum(ratio < SLOW for ratio in ratios)

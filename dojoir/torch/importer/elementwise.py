@@ -313,6 +313,18 @@ def _silu(b: Builder, x: Tensor) -> Tensor:
     return b.pointwise(x.shape, x.dtype, lambda p: apply("*", p, apply("sigmoid", p)), x)
 
 
+def _mish(b: Builder, x: Tensor) -> Tensor:
+    """x tanh(log(1 + e)) for e = exp(x): the hyperbolic tangent is n / (n + 2) of n = e (e + 2), which is 1 from 20
+    on in all types."""
+
+    def make(p: Value) -> Value:
+        e = apply("exp", select(compare(">", p, _one(p, 20)), _one(p, 20), p))
+        n = apply("*", e, apply("+", e, _one(p, 2)))
+        return apply("*", p, apply("/", n, apply("+", n, _one(p, 2))))
+
+    return b.pointwise(x.shape, x.dtype, make, x)
+
+
 def _cast(b: Builder, x: Operand, *_: Any, **__: Any) -> Tensor:
     return b.as_tensor(x, b.dtype())
 
@@ -399,7 +411,7 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.clamp_min.default: _clamp, aten.clamp_min.Tensor: _clamp,
     aten.clamp_max.default: lambda b, x, high: _clamp(b, x, None, high),
     aten.hardtanh.default: _hardtanh, aten.leaky_relu.default: _leaky_relu, aten.gelu.default: _gelu,
-    aten.silu.default: _silu,
+    aten.silu.default: _silu, aten.mish.default: _mish,
     aten._to_copy.default: _cast, prims.convert_element_type.default: _cast, aten.to.dtype: _cast,
     aten.full.default: _filled(None), aten.full_like.default: _filled(None), aten.fill.Scalar: _filled(None),
     aten.zeros.default: _filled(0), aten.zeros_like.default: _filled(0), aten.new_zeros.default: _filled(0),
