@@ -121,11 +121,9 @@ def _worked(options: argparse.Namespace) -> dict[str, Any]:
     if options.names[0] in _models() and not options.training:
         module.eval()
     backend = Backend()
-    made = {
-        "dojoir": lambda m: torch.compile(m, backend=backend),
-        "inductor": torch.compile,
-    }
-    assert dojoir.__file__
+    made = {"dojoir": lambda m: torch.compile(m, backend=backend), "inductor": torch.compile}
+    if any(isinstance(part, torch.nn.RNNBase) for part in module.modules()):  # which torch.compile does not trace
+        made["dojoir"] = lambda m: dojoir.torch.from_module(m, inputs, threads=options.threads)
     if options.worker != "both":
         start = _cpu()
         call = _step(made[options.worker](module), inputs, options.training)
