@@ -7,8 +7,8 @@ long a step takes, beside eager PyTorch and inductor.
     python benchmarks/models.py --page RESULTS.md    # the rows as a page
 
 Every compile is a process of its own with empty caches: seconds of CPU, its workers' included, up to the first
-result; `again` is the next process with the caches of the first. Steps are timed in turn in one process. Results are
-compared with f64, gradients with eager's. A ratio above 1 says that dojoir is faster.
+result; `again` is the next process with the caches of the first. Steps are timed in turn in one process. Results
+are compared with f64, gradients with eager's. A ratio above 1 says that dojoir is faster.
 """
 
 from __future__ import annotations
