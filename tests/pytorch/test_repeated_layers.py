@@ -12,7 +12,7 @@ import dojoir
 
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 Backend: Any = importlib.import_module("dojoir.torch.compiler").Backend
-sharing: Any = importlib.import_module("dojoir.torch.importer.sharing")
+sharing: Any = importlib.import_module("dojoir.torch.sharing")
 
 
 def layers(count: int) -> Any:

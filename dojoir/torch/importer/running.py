@@ -15,9 +15,9 @@ from dojoir.torch.importer.launching import Launches
 from dojoir.torch.importer.nests import Program
 from dojoir.torch.importer.plans import Plan, empty_on_cpu, fitted, planned
 from dojoir.torch.importer.results import Lowered
-from dojoir.torch.importer.sharing import share_out
 from dojoir.torch.places import places
 from dojoir.torch.scheduling import Spending, scheduled
+from dojoir.torch.sharing import share_out
 from dojoir.torch.threads import threads_now
 
 MOST_PLANS = 64

@@ -24,7 +24,7 @@ LEAST_SAVED = 12
 """How many nests must be there already for a repetition to be worth cuts of its own."""
 
 AN_OPEN_SIZE = 64
-"""What an extent with an open size is taken for where buffers are compared."""
+"""The extent that an open size is assumed to be where buffers are compared."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | Non
         roles = _roles(nests, before, later | results)
         before |= {b for nest in nests for b in written(nest)}
         names = _names(nests) if group.repeats else {buffer: buffer for buffer in roles}
-        text = _text(program, nests, roles, names, facts)
+        text = _nameless(program, nests, roles, names, facts)
         arguments = _arguments(text, names)
         if text in there:
             made.append(there[text].of(arguments))
@@ -91,7 +91,7 @@ def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | Non
 _NAMELESS = "kernel nameless("
 
 
-def _text(
+def _nameless(
     program: Program,
     nests: Sequence[Node],
     roles: dict[str, str],
@@ -205,7 +205,7 @@ class _Cuts:
 
 def _kind(program: Program, nest: Node) -> str:
     names = {b: f"b{n}" for n, b in enumerate(dict.fromkeys(load.buffer for load in nest.loads))}
-    return _text(program, [nest], dict.fromkeys(names, "in"), names, {})
+    return _nameless(program, [nest], dict.fromkeys(names, "in"), names, {})
 
 
 def _elements(buffer: Buffer) -> int:
