@@ -15,8 +15,9 @@ from dojoir.ir.nodes import Kernel
 from dojoir.ir.traced import Traced, last_kernel
 from dojoir.proof.proved import ensure_proved
 from dojoir.runtime.build import llvm_engine
+from dojoir.runtime.build.blocks import symbols_of
 from dojoir.runtime.build.host import check_machine
-from dojoir.runtime.build.pool import parallel_for, thread_count
+from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.build.printed import printed
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.call.versioned import Versioned, VersionedCall
@@ -135,9 +136,8 @@ def load_llvm(
 ) -> Compiled:
     """The callable for `kernel` that an LLVM module for a processor holds. `checks` are those of its program."""
     kernel = in_bytes(kernel)
-    symbols = {"dojo_parallel_for": parallel_for(threads)} if "@dojo_parallel_for" in text else {}
     name = symbol(kernel.name)
-    library = llvm_engine.build(text, [name], symbols, Cache.default(), cpu)
+    library = llvm_engine.build(text, [name], symbols_of(text, threads), Cache.default(), cpu)
     load = llvm_engine.load_entry
     return Compiled(kernel, "llvm", threads, text, library.addresses[name], library, checks, load=load)
 

@@ -24,8 +24,8 @@ from dojoir.errors import ToolchainError
 from dojoir.ir.affine import Affine, FloorDiv, Mod
 from dojoir.ir.nodes import Guard, Kernel, Node, Scope, Statement
 from dojoir.runtime.build import llvm_engine
+from dojoir.runtime.build.blocks import symbols_of
 from dojoir.runtime.build.llvm_passes import Processor, compiled_here
-from dojoir.runtime.build.pool import parallel_for
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.support.frozen import dataclass
 from dojoir.types.in_bytes import in_bytes
@@ -146,8 +146,7 @@ def _through_llvm(kernel: Kernel, threads: int, cpu: str | None, source: Source,
     processor = Processor(here.triple, here.cpu, here.features)
     quick = not full and in_lanes(kernel)
     machine_code = compiled_here(text, processor, LEFT_OUT, LEVEL) if quick else compiled_here(text, processor)
-    symbols = {"dojo_parallel_for": parallel_for(threads)} if "@dojo_parallel_for" in text else {}
     name = symbol(kernel.name)
-    library = llvm_engine.load_object(machine_code, [name], symbols)
+    library = llvm_engine.load_object(machine_code, [name], symbols_of(text, threads))
     compiled = Compiled(in_bytes(kernel), "llvm", threads, text, library.addresses[name], library, source.checks)
     return Built(compiled, hashlib.sha256(machine_code).hexdigest())

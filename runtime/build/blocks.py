@@ -1,0 +1,49 @@
+"""Memory for the temporaries of kernels, kept from one call to the next.
+
+A kernel allocates its `heap` temporaries at each call and frees them at its end. What is large goes back to the
+system then, and the next call asks for it again, a page at a time: each costs a fault and 4 KB of zeros, which can
+take longer than all that the kernel computes. Kernels that LLVM compiles in this process have a `malloc` and a
+`free` of their own, in LLVM IR: the blocks that were given back last stay in some slots, and the next call of any
+kernel that asks for about as much takes one. No lock is held, so that threads and forks need no care. Code that is
+emitted as text calls those of the system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from string import Template
+
+from dojoir.runtime.build.llvm_engine import Library, build
+from dojoir.runtime.build.pool import parallel_for
+from dojoir.support.cache import Cache
+
+SLOTS = 16
+"""How many blocks are kept."""
+
+LEAST = 1 << 16
+"""The bytes of the smallest block that is kept: a system keeps smaller ones itself."""
+
+MOST = 1 << 28
+"""How many bytes all blocks that are kept have at most."""
+
+
+def symbols_of(text: str, threads: int) -> Mapping[str, int]:
+    """The addresses of what the LLVM module of a kernel calls, but for functions of the process: what shares its
+    loops out to so many `threads`, and what gives it memory."""
+    found = {"dojo_parallel_for": parallel_for(threads)} if "@dojo_parallel_for" in text else {}
+    return {**found, **memory()} if "@malloc(" in text else found
+
+
+def memory() -> Mapping[str, int]:
+    """The addresses of `malloc` and `free`."""
+    addresses = _library().addresses
+    return {"malloc": addresses["dojo_allocate"], "free": addresses["dojo_free"]}
+
+
+@cache
+def _library() -> Library:
+    source = files(__package__).joinpath("blocks.ll").read_text(encoding="utf-8")
+    text = Template(source).substitute(SLOTS=SLOTS, LEAST=LEAST, MOST=MOST)
+    return build(text, ["dojo_allocate", "dojo_free"], {}, Cache.default())
