@@ -19,8 +19,9 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     For a CPU structures then come by their roles (`cpu/structures.py`), each on the kernel that those before it
     made:
 
-    - *skew*: a nest with a condition on a rest becomes one for each residue, and where something is clamped
-      along a row, or a condition is on its ends, these are cut off. Then sweeps over rows that are made again
+    - *skew*: what a window adds at shifted places is summed up at each place, a nest with a condition on a rest
+      becomes one for each residue, and where something is clamped along a row, or a condition is on its ends, these
+      are cut off. Then sweeps over rows that are made again
       and again, as of a stencil over time, go through the rows together, unless a core's caches hold the
       arrays, or rows are independent and there are several cores. Rows whose elements wait for the one before
       and for the row before come into flight together.

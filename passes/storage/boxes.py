@@ -70,14 +70,25 @@ def _most(extent: Affine, ends: dict[int, Affine]) -> Affine:
     )
 
 
-def base_of(name: str, dim: int, found: list[Access], depth: int) -> Affine:
+def base_of(name: str, dim: int, found: list[Access], depth: int, around: Sequence[Mapping[int, Affine]]) -> Affine:
     """Where the accesses begin in a dimension: the part of the index that is fixed while the node runs, which must
-    be the same for all, and the smallest number that is added to it."""
+    be the same for all, and the smallest number that is added to it. `around` is how far the iterators of the node
+    around each go: a window of so many elements may be gone through backwards."""
     bases = {_fixed_part(name, dim, access, depth) for access in found}
     if len(bases) > 1:
         raise Refusal("different-parts", f"accesses of `{name}` begin at different places in dimension {dim}")
-    indices = (access.indices[dim] for access in found)
-    return bases.pop() + min(index.offset for index in indices if isinstance(index, Affine))
+    least = (
+        index.offset + sum(_falls(atom, coefficient, extents) for atom, coefficient in index.terms)
+        for access, extents in zip(found, around, strict=True)
+        if isinstance(index := access.indices[dim], Affine)
+    )
+    return bases.pop() + min(least)
+
+
+def _falls(atom: object, coefficient: int, extents: Mapping[int, Affine]) -> int:
+    """By how much an iterator of a known number of iterations makes an index smaller at most."""
+    extent = extents.get(atom.depth) if isinstance(atom, Iter) and coefficient < 0 else None
+    return coefficient * (extent.offset - 1) if extent is not None and extent.is_constant else 0
 
 
 def _fixed_part(name: str, dim: int, access: Access, depth: int) -> Affine:
@@ -114,9 +125,9 @@ def reach_of(
         for atom, coefficient in local.terms:
             assert isinstance(atom, Iter)
             extent = extents[atom.depth]
-            if coefficient < 0 or any(d >= outer for d in extent.iterators):
+            if any(d >= outer for d in extent.iterators) or (coefficient < 0 and not extent.is_constant):
                 raise Refusal("not-linear", f"how far `{name}` is used in dimension {dim} is not plain")
-            reach = reach + (extent - 1) * coefficient
+            reach = reach + (extent - 1) * max(coefficient, 0)
         reaches.add(reach)
     largest = [r for r in reaches if all(_never_negative(r - other) for other in reaches)]
     if not largest:

@@ -106,7 +106,7 @@ class Stage(AboutNode):
         check_new_name(kernel, self.copy)
         found, numbers = self._found(at), range(len(buffer.dims))
         ranges = self._copied_of(inner_extents(buffer.name, node, depth))
-        bases = [base_of(buffer.name, d, found, depth) for d in numbers]
+        bases = [base_of(buffer.name, d, found, depth, ranges) for d in numbers]
         steps = [common_step(d, found, bases[d], depth) for d in numbers]
         local = [redirected_access(a, self.copy, bases, steps) for a in found]
         origin = Affine.constant(0)

@@ -191,7 +191,7 @@ def _part(at: Here[Node], buffer: Buffer, name: str) -> _Part:
     if writer is not None:
         raise Refusal("written-there", f"`{format_statement(writer.statement)}` is a part of it", writer.path)
     ranges = inner_extents(buffer.name, at.node, depth)
-    bases = [base_of(buffer.name, d, found, depth) for d in numbers]
+    bases = [base_of(buffer.name, d, found, depth, ranges) for d in numbers]
     reach = [reach_of(buffer.name, d, found, bases[d], ranges, depth) for d in numbers]
     most = [
         its.extent - base if mine.iterators else mine

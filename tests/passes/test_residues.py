@@ -214,6 +214,31 @@ def test_what_is_summed_over_does_not_follow_from_a_rest_that_is_still_to_be_spl
     assert dojoir.verify(trace.kernel, against=dojoir.parse(IN_THREE), seeds=1).ok
 
 
+IN_TURN = """kernel in_turn(C, H, W)
+in  x: f32[C, H, W]
+in  f: f32[C, 3, 3]
+out y: f32[2*H + 1, 2*W + 1]
+
+2*H + 1 @i
+| 2*W + 1 @j
+| | y[{i}, {j}] = 0
+| | C @c
+| | | 3 @p
+| | | | if ({i} - {p}) % 2 == 0 and {i} >= {p} and {i} - {p} < 2*H
+| | | | | 3 @q
+| | | | | | if ({j} - {q}) % 2 == 0 and {j} >= {q} and {j} - {q} < 2*W
+| | | | | | | y[{i}, {j}] += x[{c}, ({i} - {p}) // 2, ({j} - {q}) // 2] * f[{c}, {p}, {q}]
+"""
+
+
+def test_conditions_around_one_another_are_split_together() -> None:
+    """A window between two conditions is no scope over residues, and is not written out."""
+    trace = by_rule(IN_TURN)
+    assert "%" not in dojoir.to_text(trace.kernel), "no condition on a rest is left"
+    assert dojoir.certify(trace)
+    assert dojoir.verify(trace.kernel, against=dojoir.parse(IN_TURN), seeds=1).ok
+
+
 def test_a_condition_on_the_result_alone_is_written_out() -> None:
     trace = by_rule(EVERY_THIRD)
     written = dojoir.to_text(trace.kernel)

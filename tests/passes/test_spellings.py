@@ -137,3 +137,69 @@ def test_a_function_that_two_loops_of_a_row_ask_is_asked_once() -> None:
     cheap = Trace(dojoir.parse(str(text_of("rows__plain")).replace("exp(", "(")))
     keep_repeated(cheap)
     assert not cheap.moves
+
+
+JOINED = """kernel f(N, M, K)
+in a: f32[N, 8, K]
+in b: f32[K, M]
+out c: f32[N, 8, M]
+8*N @r
+| M @j
+| | c[{r} // 8, {r} % 8, {j}] = 0
+| | K @k
+| | | c[{r} // 8, {r} % 8, {j}] += a[{r} // 8, {r} % 8, {k}] * b[{k}, {j}]
+"""
+COPIED = """kernel f(N, M, K)
+in a: f32[N, K]
+in b: f32[K, M]
+out c: f32[N, M]
+tmp t: f32[M, K]
+M @p
+| K @q
+| | t[{p}, {q}] = b[{q}, {p}]
+N @i
+| M @j
+| | c[{i}, {j}] = 0
+| | K @k
+| | | c[{i}, {j}] += a[{i}, {k}] * t[{j}, {k}]
+"""
+ITSELF = """kernel f(N, K)
+in x: f32[N, K]
+out y: f32[N, N]
+N @i
+| N @j
+| | y[{i}, {j}] = 0
+| | K @k
+| | | y[{i}, {j}] += x[{i}, {k}] * x[{j}, {k}]
+"""
+CLAMPED = """kernel f(N, M)
+where M >= 5
+in x: f32[N, M]
+out y: f32[N, M]
+tmp s: f32
+N @i
+| M @j
+| | s = 0
+| | 5 @p
+| | | s += x[{i}, clamp({j} + {p} - 2, 0, M - 1)]
+| | y[{i}, {j}] = s / 5
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (JOINED, "_tile[0, {"),  # rows of both are one another's neighbours
+        (COPIED, "= b[{"),  # the panel is copied from the argument
+        (ITSELF, "x_panel"),  # of the columns alone
+        (CLAMPED, " : v\n| | | s3 = 0"),  # columns are in lanes, and not the elements of a window
+    ],
+    ids=["joined", "copied", "itself", "clamped"],
+)
+def test_what_a_text_says_otherwise_has_the_tile(text: str, said: str) -> None:
+    kernel = dojoir.parse(text)
+    trace = by_default(kernel, "avx2")
+    assert said in dojoir.to_text(trace.kernel), str(trace.kernel)
+    assert dojoir.certify(trace)
+    report = dojoir.verify(trace.kernel, kernel, seeds=[1])
+    assert report.ok, str(report)

@@ -1,4 +1,4 @@
-"""`stage` of some of the accesses of an array."""
+"""`stage` of some of the accesses of an array, and of windows that are gone through backwards."""
 
 import pytest
 
@@ -71,3 +71,40 @@ def test_accesses_in_scopes_of_other_extents_share_a_copy() -> None:
     assert dojoir.certify(trace)
     trace.undo()
     assert trace.kernel == kernel
+
+
+BACKWARDS = """kernel backwards(N, C)
+in  x: f32[N + 2]
+in  f: f32[C, 3]
+out y: f32[N]
+N @i
+| y[{i}] = 0
+| C @c
+| | 3 @p
+| | | y[{i}] += x[{i} - {p} + 2] * f[{c}, 2 - {p}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("move", "copied"),
+    [
+        ("stage(@i, f, t, in)", "t[{0}, {1}] = f[{0}, {1}]"),
+        ("stage(@c, f, t, in)", "t[{1}, {2}] = f[{1}, {2}]"),
+        ("stage(@c, x, t, in)", "t[{1}] = x[{0} + {1}]"),
+        ("stage(@i, x, t, in)", "t[{0}] = x[{0}]"),
+    ],
+)
+def test_a_window_that_is_gone_through_backwards_is_copied(move: str, copied: str) -> None:
+    kernel = dojoir.parse(BACKWARDS)
+    trace = dojoir.Trace(kernel)
+    trace.apply(move)
+    assert copied in dojoir.to_text(trace.kernel), str(trace.kernel)
+    assert dojoir.certify(trace)
+    assert dojoir.verify(trace.kernel, against=kernel, sizes={"N": 9, "C": 2}).ok
+    trace.undo()
+    assert trace.kernel == kernel
+
+
+def test_how_far_an_open_scope_goes_back_is_not_plain() -> None:
+    text = "kernel f(N)\nin  x: f32[N]\nout y: f32[N]\nN @i\n| y[{i}] = x[N - 1 - {i}]\n"
+    assert dojoir.check(dojoir.parse(text), "stage(@i, x, t, in)").code == "not-linear"

@@ -42,6 +42,7 @@ from dojoir.passes.schedule.forms.borders import cut_borders
 from dojoir.passes.schedule.forms.bounds import conditions_to_bounds
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums, take_units_away
 from dojoir.passes.schedule.forms.counted_from_columns import count_from_zero
+from dojoir.passes.schedule.forms.gathered import gather_scattered
 from dojoir.passes.schedule.forms.invariants import hoist_factors
 from dojoir.passes.schedule.forms.parting import part_products
 from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
@@ -149,8 +150,9 @@ def name_of(structure: Structure) -> str:
 
 # -- the table ---------------------------------------------------------------------------------------------
 def _borders(trace: Trace, sizes: Sizes) -> None:
-    """A nest for each residue that a condition asks for, and the ends of rows cut off where something is
-    clamped."""
+    """Sums that windows scatter gathered, a nest for each residue that a condition asks for, and the ends of rows
+    cut off where something is clamped."""
+    gather_scattered(trace)
     if split_residues(trace):
         remove_guards(trace)
     cut_borders(trace, sizes)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dojoir.ir.nodes import Guard, Node, Path, Scope, Statement
+from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, Statement
 from dojoir.passes.schedule.facts.strides import is_leaf
 
 
 def children(node: Scope | Guard, path: Path) -> list[Path]:
     """The paths of what is right inside of a node."""
     return [(*path, i) for i in range(len(node.body))]
+
+
+def plain_scopes(kernel: Kernel) -> Iterator[tuple[Path, Scope]]:
+    """The scopes with one bound, without marks and hints, in the order of the text."""
+    for path, node in kernel.walk():
+        if isinstance(node, Scope) and not node.marks and not node.hints and len(node.extent.bounds) == 1:
+            yield path, node
 
 
 def is_marked(node: Node) -> bool:

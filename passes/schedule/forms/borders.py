@@ -3,7 +3,8 @@
 Without, each element would be a gather: what is next to it in memory is not known to be the next one. What is
 between the edges of a blur reads its neighbours as vectors, as one without edges does. The same is done where a
 condition asks for neighbours at an edge, along memory, or along the rows of a product whose columns it does not ask
-about: between the edges lanes have no mask, and a tile no condition for each row.
+about: between the edges lanes have no mask, and a tile no condition for each row. Where tiles are large, as on a
+GPU, whole ones are cut off the rows of a product: those in the middle have no condition in their innermost loop.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from dojoir.support.frozen import dataclass
 WIDE = 32
 """Of a scope that is known to run less often nothing is cut off."""
 
+FEWEST = 4
+"""How many tiles a row has at least of which whole ones are cut off."""
+
 BLOCK = 256
 """A scope may be shorter than its border at the end. Of blocks of so many iterations each has a border cut off, all
 of them at the end: where there is no block, there is nothing between the borders."""
@@ -39,20 +43,24 @@ of them at the end: where there is no block, there is nothing between the border
 
 @dataclass(frozen=True)
 class Border:
-    """A scope, and how many of its iterations, at the beginning and at the end, something is clamped in."""
+    """A scope, and how many of its iterations, at the beginning and at the end, something is clamped in, with those
+    that fill a whole tile of so many."""
 
     scope: Path
     first: int
     last: int
+    tile: int = 1
 
 
-def cut_borders(trace: Trace, sizes: Sizes = MappingProxyType({})) -> None:
+def cut_borders(trace: Trace, sizes: Sizes = MappingProxyType({}), tile: int = 1) -> bool:
     """Cuts the borders off each scope along which indices of neighbours in memory are clamped, and takes the clamps
     away between them. A border of more than one iteration at the end needs a fact, such as `N >= 4`. Without one it
     is cut off where blocks of many iterations end, if some are known to. A scope for which a move is refused stays
-    as it was."""
+    as it was. With a `tile` of more than one column those of products are cut alone, a whole tile or more of rows
+    that are known to have many. Returns whether something was cut off."""
     left: set[Scope] = set()
-    while (border := next(_borders(trace.kernel, sizes, left), None)) is not None:
+    before = len(trace.steps)
+    while (border := next(_borders(trace.kernel, sizes, left, tile), None)) is not None:
         scope = trace.kernel.at(border.scope)
         assert isinstance(scope, Scope)
         left.add(scope)
@@ -60,37 +68,43 @@ def cut_borders(trace: Trace, sizes: Sizes = MappingProxyType({})) -> None:
             continue
         if border.last < BLOCK // WIDE and (count_of(scope.extent, sizes) or 0) >= 4 * BLOCK:
             tried(trace, partial(_cut, border=border, left=left, block=BLOCK))
+    return len(trace.steps) > before
 
 
-def _borders(kernel: Kernel, sizes: Sizes, left: set[Scope]) -> Iterator[Border]:
+def _borders(kernel: Kernel, sizes: Sizes, left: set[Scope], tile: int) -> Iterator[Border]:
     for site in kernel.sites:
         for depth, scope in enumerate(site.scopes):
             bound = scope.extent.bounds[0]
             open_still = not (scope.marks or scope.hints or scope in left or len(scope.extent.bounds) > 1)
-            if open_still and not is_short(scope.extent, sizes, WIDE) and depends(site.statement.target, depth):
+            long = not is_short(scope.extent, sizes, WIDE if tile == 1 else FEWEST * tile)
+            known = tile == 1 or count_of(scope.extent, sizes) is not None
+            if open_still and long and known and depends(site.statement.target, depth):
                 path = site.scope_paths[depth]
                 inside = [other for other in kernel.sites if is_inside(other.path, path)]
-                ends = [end for other in inside for end in _ends(kernel, other, depth, bound)]
+                ends = [end for other in inside for end in _ends(kernel, other, depth, bound, tile)]
                 if ends:
                     first, last = (max(way) for way in zip(*ends, strict=True))
-                    yield Border(path, first, last)
+                    yield Border(path, first, max(last, int(tile > 1)), tile)  # a last tile that is not whole, too
 
 
-def _ends(kernel: Kernel, site: Site, depth: int, bound: Affine) -> Iterator[tuple[int, int]]:
+def _ends(kernel: Kernel, site: Site, depth: int, bound: Affine, tile: int) -> Iterator[tuple[int, int]]:
     """For each two of which the smaller or the larger is an index in the last dimension in memory: how many
     iterations from the beginning, or from the end, lie beyond where they change places."""
-    for index in _clamped(kernel, site, depth):
+    for index in _clamped(kernel, site, depth) if tile == 1 else ():
         for difference in _differences(index):
             yield from _turn(difference, site.scopes, depth, bound)
-    if _asks_along(kernel, site, depth):
+    if _asks_along(kernel, site, depth, tile):
         for condition in _conditions(site, depth):
             yield from _turn(_least(condition), site.scopes, depth, bound)
 
 
-def _asks_along(kernel: Kernel, site: Site, depth: int) -> bool:
+def _asks_along(kernel: Kernel, site: Site, depth: int, tile: int) -> bool:
     """Whether conditions on an iteration of a scope are asked for each element of a vector of neighbours, or for
-    each row of a tile. Not where other elements of what is written are read, as a recurrence does."""
+    each row of a tile; of a tile of many columns, for each of these. Not where other elements of what is written
+    are read, as a recurrence does."""
     target = site.statement.target
+    if tile > 1:
+        return is_contraction(site) and step_of(kernel, target, depth) == 1
     inside = sites_in(kernel, site.scope_paths[depth])
     if any(a.buffer == target.buffer and a != s.statement.target for s in inside for a in s.statement.reads):
         return False
@@ -186,17 +200,21 @@ def _choose(trace: Trace, path: Path) -> None:
 def _cut(trace: Trace, border: Border, left: set[Scope], block: int = 0) -> None:
     """Cuts as much off the end as the border has, or for each `block`. Raises IllegalMove where a move is refused,
     ArgumentError where something is clamped still."""
-    scope = spot(trace, border.scope)
+    scope, tile = spot(trace, border.scope), border.tile
     depth = scope.depth
     if border.last:
         bound = scope.scope.extent.bounds[0]
-        at = (bound // block) * (block - border.last) if block else bound - border.last
+        at = (bound // block) * (block - border.last) if block else (bound - border.last) // tile * tile
         scope, _ = in_two(trace, Cut, scope, at)
     if border.first:
-        first, scope = in_two(trace, Cut, scope, Affine.constant(border.first))
+        first, scope = in_two(trace, Cut, scope, Affine.constant(-(-border.first // tile) * tile))
         left.add(first.scope)
     if border.last:
         left.add(scope.beside(1).scope)
+    for beside in [1] * bool(border.last and tile > 1) + [-1] * bool(border.first and tile > 1):
+        end = scope.beside(beside)
+        settle_guards(trace, end.path)
+        left.add(end.scope)
     path = scope.path
     for site in trace.kernel.sites:
         if is_inside(site.path, path):
@@ -206,7 +224,7 @@ def _cut(trace: Trace, border: Border, left: set[Scope], block: int = 0) -> None
     if block:  # what scopes of blocks decide is asked of the checker
         _choose(trace, path)
     for site in [site for site in trace.kernel.sites if is_inside(site.path, path)]:
-        asks = _asks_along(trace.kernel, site, depth) and any(_conditions(site, depth))
+        asks = _asks_along(trace.kernel, site, depth, tile) and any(_conditions(site, depth))
         if asks or any(_clamped(trace.kernel, site, depth)):
             raise ArgumentError("an index is clamped between the borders", "bad-arguments")
     left.add(scope.scope)

@@ -75,11 +75,13 @@ def _join_guards(trace: Trace, path: Path) -> None:
 
 # -- digits -------------------------------------------------------------------------------------------------------
 def split_digits(trace: Trace) -> None:
-    """Makes two scopes of one of constant extent that is counted by its digits, `{u} // 3` and `{u} % 3`."""
+    """Makes two scopes of one that is counted by its digits, `{u} // 3` and `{u} % 3`, and whose extent is a
+    multiple of the base."""
     for path, node in reversed(list(trace.kernel.walk())):
-        if isinstance(node, Scope) and not node.marks and node.extent.constant:
+        if isinstance(node, Scope) and not node.marks and len(node.extent.bounds) == 1:
             base = _base_of(trace.kernel, path, node)
-            if base is not None and node.extent.constant % base == 0:
+            (bound,) = node.extent.bounds
+            if base is not None and not any(n % base for n in (bound.offset, *(n for _, n in bound.terms))):
                 _ = tried(trace, Split(place_of(path), base))
 
 

@@ -9,7 +9,7 @@ form.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from math import gcd, prod
 
@@ -27,8 +27,9 @@ from dojoir.passes.loops.once import RemoveScope
 from dojoir.passes.loops.peeling import Peel
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.facts.strides import depends
+from dojoir.passes.schedule.forms.plain import guards_inside
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import act, spot
+from dojoir.passes.schedule.steps.spots import Spot, act, spot
 from dojoir.sets.ranges import without_divisions
 from dojoir.support.frozen import dataclass
 
@@ -52,6 +53,9 @@ def split_residues(trace: Trace) -> bool:
     """Gives each nest with a condition `(e) % s == 0` one nest for each residue of the scopes that `e` depends on,
     as long as they are few. Conditions that always hold then, and nodes that never run, go. Returns whether there
     was one."""
+    if next(_rests(trace.kernel), None) is None:
+        return False
+    guards_inside(trace)  # so that one guard has the conditions on all scopes
     before = len(trace.moves)
     for _ in range(len(trace.kernel.sites)):
         rest = next(_rests(trace.kernel), None)
@@ -101,21 +105,31 @@ def _split(trace: Trace, rest: Rest) -> None:
     follow from them, and writes out those that a condition still depends on. Raises DojoError where a move is
     refused."""
     number = next(n for n, site in enumerate(trace.kernel.sites) if is_inside(site.path, rest.guard))
-    for depth, count in reversed(rest.scopes):
-        act(trace, SplitCyclic, spot(trace, trace.kernel.sites[number].scope_paths[depth]), count)
-    for outer, (depth, _) in enumerate(rest.scopes):  # each of these has put one more scope outside of the next
-        path = trace.kernel.sites[number].scope_paths[depth + outer]
-        while _is_alone(trace.kernel, path) and tried(trace, SwapScopes(place_of(path[:-1]))):
-            path = path[:-1]
+    split_outermost(trace, number, rest.scopes)
     while fixed := _first_fixed(trace.kernel):
         site, path, value = fixed
         residues = _residue_in(site, value)
         if residues is None:
             _fix(trace, path, value)
         else:
-            _write_out(trace, residues)
+            write_out(trace, residues)
     while (left := _to_write_out(trace.kernel)) is not None:
-        _write_out(trace, left)
+        write_out(trace, left)
+
+
+def split_outermost(trace: Trace, number: int, scopes: Sequence[tuple[int, int]]) -> list[Path]:
+    """Splits the scopes around a statement, by depth, into so many residues each, and brings these as far out as
+    they may stand. Returns where they are, the first in the text first. Raises DojoError where a split is
+    refused."""
+    found: list[Spot] = []
+    for depth, count in reversed(scopes):
+        act(trace, SplitCyclic, spot(trace, trace.kernel.sites[number].scope_paths[depth]), count)
+    for outer, (depth, _) in enumerate(scopes):  # each of these has put one more scope outside of the next
+        path = trace.kernel.sites[number].scope_paths[depth + outer]
+        while _is_alone(trace.kernel, path) and tried(trace, SwapScopes(place_of(path[:-1]))):
+            path = path[:-1]
+        found.append(spot(trace, path))
+    return sorted(residue.path for residue in found)
 
 
 def _first_fixed(kernel: Kernel) -> tuple[Site, Path, Affine] | None:
@@ -197,7 +211,12 @@ def _to_write_out(kernel: Kernel) -> Path | None:
 def write_out_extents(trace: Trace) -> None:
     """Writes the scopes over residues out that the extent of a scope inside depends on."""
     while (path := _bounding(trace.kernel)) is not None:
-        _write_out(trace, path)
+        write_out(trace, path)
+    settle_extents(trace)
+
+
+def settle_extents(trace: Trace) -> None:
+    """Writes the least of several numbers that are the bounds of a scope in their place."""
     scopes = [(path, node) for path, node in trace.kernel.walk() if isinstance(node, Scope)]
     for path, scope in scopes:
         if len(scope.extent.bounds) > 1 and all(bound.is_constant for bound in scope.extent.bounds):
@@ -215,7 +234,7 @@ def _bounding(kernel: Kernel) -> Path | None:
     return None
 
 
-def _write_out(trace: Trace, path: Path) -> None:
+def write_out(trace: Trace, path: Path) -> None:
     """Writes the iterations of a scope out, one after the other, without what never runs in each."""
     rest = spot(trace, path)
     count, width = rest.scope.extent.constant or 1, len(rest.body)

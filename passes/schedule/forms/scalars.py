@@ -11,7 +11,7 @@ import itertools
 from functools import partial
 
 from dojoir.costs.launches import share_at, temporary_share
-from dojoir.ir.nodes import Kernel, Path, Site
+from dojoir.ir.nodes import Buffer, Kernel, Path, Site
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import BufferName, Move, fresh_name
 from dojoir.passes.engine.trace import Trace, take_over
@@ -45,9 +45,8 @@ def expand_temporaries(trace: Trace) -> bool:
     around all of its uses. Returns whether more statements are contractions then: where the sum of a product is a
     scalar, none of its statements is one."""
     before = _contractions(trace)
-    for buffer in trace.kernel.buffers:
-        if buffer.role == "tmp" and buffer.storage == "heap":
-            _ = tried(trace, partial(_expanded, name=buffer.name))
+    for buffer in _on_heap(trace.kernel):
+        _ = tried(trace, partial(_expanded, name=buffer.name))
     return _contractions(trace) > before
 
 
@@ -55,14 +54,16 @@ def expand_sums(trace: Trace, sizes: Sizes) -> None:
     """Expands the scalars and rows in which contractions accumulate, and no others: each becomes an array of
     results. Rows stay what they are where their arrays would take much more memory than the arguments do, at given
     sizes, or where those that are not given are large."""
-    for buffer in trace.kernel.buffers:
-        if buffer.role == "tmp" and buffer.storage == "heap":
-            other = trace.copy()
-            if not tried(other, partial(_expanded, name=buffer.name)):
-                continue
-            shows = _contractions(other) > _contractions(trace)
-            if shows and (not buffer.dims or _memory_fits(trace, other, sizes)):
-                take_over(trace, other)
+    for buffer in _on_heap(trace.kernel):
+        other = trace.copy()
+        shows = tried(other, partial(_expanded, name=buffer.name)) and _contractions(other) > _contractions(trace)
+        if shows and (not buffer.dims or _memory_fits(trace, other, sizes)):
+            take_over(trace, other)
+
+
+def _on_heap(kernel: Kernel) -> list[Buffer]:
+    """The temporaries that have no other place."""
+    return [buffer for buffer in kernel.buffers if buffer.role == "tmp" and buffer.storage == "heap"]
 
 
 def _memory_fits(before: Trace, after: Trace, sizes: Sizes) -> bool:
@@ -74,10 +75,9 @@ def _memory_fits(before: Trace, after: Trace, sizes: Sizes) -> bool:
 def expand_shared(trace: Trace, sizes: Sizes) -> None:
     """Expands the scalars that the scopes which are to be parted (`part_products`) share, in as much memory."""
     shared = shared_scopes(trace.kernel)
-    for buffer in trace.kernel.buffers:
+    for buffer in _on_heap(trace.kernel):
         uses = [site.path for site in trace.kernel.sites if buffer.name in site.statement.buffers]
-        inside = any(is_inside(path, around) for path in uses for around in shared)
-        if buffer.role == "tmp" and not buffer.dims and buffer.storage == "heap" and inside:
+        if not buffer.dims and any(is_inside(path, around) for path in uses for around in shared):
             other = trace.copy()
             if tried(other, partial(_expanded, name=buffer.name)) and _memory_fits(trace, other, sizes):
                 take_over(trace, other)
@@ -90,8 +90,8 @@ def _contractions(trace: Trace) -> int:
 def keep_scalars(trace: Trace) -> None:
     """Puts each scalar that a nest computes and uses by itself into a register, so that no iteration of it waits
     for another."""
-    for buffer in trace.kernel.buffers:
-        if buffer.role == "tmp" and not buffer.dims and buffer.storage == "heap":
+    for buffer in _on_heap(trace.kernel):
+        if not buffer.dims:
             sites = [site for site in trace.kernel.sites if buffer.name in site.statement.buffers]
             if sites and _around_all(trace.kernel, sites):
                 _ = tried(trace, move(PlaceBuffer, buffer.name, "reg"))

@@ -14,6 +14,7 @@ from dojoir.ir.text import format_access
 from dojoir.passes.base.move import BufferName, Formula, Move, fresh_name, place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.facts.strides import depends, step_of
+from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.steps.combinators import first, repeat, tried
 from dojoir.passes.schedule.steps.simplify import delete_dead
 from dojoir.passes.schedule.steps.spots import act, spot
@@ -27,7 +28,8 @@ DEAR = 16
 # -- read once ----------------------------------------------------------------------------------------------------
 def inline_once(trace: Trace) -> None:
     """Writes into its reader each value of a temporary that one statement writes and one reads, both along memory,
-    and an element at most once. All that it is for is a pass over it."""
+    and an element at most once. All that it is for is a pass over it. A copy of an argument that only contractions
+    read, as one that is turned, goes too: a tile packs what it reads by itself."""
     repeat(first(_read_once))(trace)
     delete_dead(trace)
 
@@ -38,9 +40,16 @@ def _read_once(kernel: Kernel) -> Iterator[Move]:
             continue
         writers = [site for site in kernel.sites if site.statement.target.buffer == buffer.name]
         reads = [(site, a) for site in kernel.sites for a in _read_by(site) if a.buffer == buffer.name]
-        if len(writers) != 1 or len(reads) != 1 or writers[0].statement.accumulation is not None:
+        if len(writers) != 1 or not reads or writers[0].statement.accumulation is not None:
             continue
-        (writer,), ((reader, read),) = writers, reads
+        (writer,), ((reader, read), *others) = writers, reads
+        copied = writer.statement.value
+        argument = isinstance(copied, Access) and kernel.buffer(copied.buffer).role == "in"
+        if argument and all(is_contraction(site) for site, _ in reads):
+            yield Inline(place_of(reader.path), BufferName(buffer.name))
+            continue
+        if others:
+            continue
         inner, own = len(reader.scopes) - 1, len(writer.scopes) - 1
         each = all(depends(read, depth) for depth in range(len(reader.scopes)))
         if each and step_of(kernel, read, inner) == 1 == step_of(kernel, writer.statement.target, own):

@@ -26,9 +26,10 @@ from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path, parse_p
 from dojoir.passes.engine.supposing import proved, supposing
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.cpu.structures import schedule_nests
+from dojoir.passes.schedule.forms.borders import cut_borders
 from dojoir.passes.schedule.forms.bounds import conditions_to_bounds
 from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums
-from dojoir.passes.schedule.forms.ends import cut_ends
+from dojoir.passes.schedule.forms.gathered import gather_scattered
 from dojoir.passes.schedule.forms.invariants import hoist_factors
 from dojoir.passes.schedule.forms.nests import distribute
 from dojoir.passes.schedule.forms.packed import pack_factors
@@ -90,6 +91,9 @@ SOME_CORES = 4
 
 USUAL, TEXT = "default_schedule", "the text as it stands"
 """The names of two plans for a CPU."""
+
+TILE = 128
+"""How many columns the largest tile has: where the middle of rows begins and ends."""
 
 MOST_PARTS = 6
 """How often a nest becomes several, one inside of the other's planning, at most."""
@@ -249,7 +253,7 @@ class Planner:
         all is made again with each move proved at once."""
         if self.supposed is not None:
             noted = len(self.tried)
-            with suppress(Exception):
+            with suppress(DojoError):
                 best, *others = self._each_form(trace)
                 return [replace(best, trace=best.proved(), sure=None), *others]
             del self.tried[noted:]
@@ -433,14 +437,15 @@ def _sunk(trace: Trace) -> None:
 
 
 def _residues(trace: Trace) -> None:
-    if not split_residues(trace):
-        raise ArgumentError("no condition asks for a rest", "bad-arguments")
+    if not gather_scattered(trace) + split_residues(trace):
+        raise ArgumentError("no condition asks for a rest, and no window scatters", "bad-arguments")
     write_out_extents(trace)
     _products(trace)
 
 
 def _ends(trace: Trace) -> None:
-    cut_ends(trace)
+    if not cut_borders(trace, tile=TILE):
+        raise ArgumentError("no contraction with a condition on its columns", "bad-arguments")
     _products(trace)
 
 

@@ -7,7 +7,8 @@ each part gets a guard in place of its extent.
 from __future__ import annotations
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Path
+from dojoir.ir.nodes import Kernel, Path
+from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import Formula, Quoted, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
@@ -20,33 +21,36 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Multiple:
-    """That `number` divides a formula in the sizes."""
+class Property:
+    """A property of sizes, of a `formula` in them and a `number`: its `text`, how its `other` is said, that it does
+    not hold, and the `excess`, a formula that is 0 where it holds, else more."""
 
     formula: str
     number: int
 
     @property
     def text(self) -> str:
-        return f"({self.formula}) % {self.number} == 0"
+        return f"{self.excess} == 0"
 
     @property
     def other(self) -> str:
-        """That it does not hold."""
-        return f"({self.formula}) % {self.number} >= 1"
+        return f"{self.excess} >= 1"
 
     @property
     def excess(self) -> str:
-        """A formula that is 0 where it holds, else more."""
+        raise NotImplementedError
+
+
+class Multiple(Property):
+    """That `number` divides a formula in the sizes."""
+
+    @property
+    def excess(self) -> str:
         return f"({self.formula}) % {self.number}"
 
 
-@dataclass(frozen=True)
-class AtMost:
+class AtMost(Property):
     """That a formula in the sizes, at least 1, is not more than `number`."""
-
-    formula: str
-    number: int
 
     @property
     def text(self) -> str:
@@ -54,41 +58,26 @@ class AtMost:
 
     @property
     def other(self) -> str:
-        """That it does not hold."""
         return f"{self.formula} > {self.number}"
 
     @property
     def excess(self) -> str:
-        """A formula that is 0 where it holds, else more."""
         return f"({self.formula} - 1) // {self.number}"
 
 
-@dataclass(frozen=True)
-class Exactly:
-    """That a size is `number`."""
-
-    formula: str
-    number: int
+class Exactly(Property):
+    """That a size is `number`. A size is q * number + r with r in 1 to `number`, and the excess is q + number - r:
+    its two terms are at least 0, and both are only for q = 0, r = `number`."""
 
     @property
     def text(self) -> str:
         return f"{self.formula} == {self.number}"
 
     @property
-    def other(self) -> str:
-        """That it does not hold."""
-        return f"{self.excess} >= 1"
-
-    @property
     def excess(self) -> str:
-        """A formula that is 0 where it holds, else more. A size is q * number + r with r in 1 to `number`, and the
-        formula is q + number - r: its two terms are at least 0, and both are only for q = 0, r = `number`."""
         if self.number == 1:
             return f"{self.formula} - 1"
         return f"{self.number + 1} * (({self.formula} - 1) // {self.number}) + {self.number} - {self.formula}"
-
-
-Property = Multiple | AtMost | Exactly
 
 
 def split_versions(trace: Trace, path: Path, *properties: Property) -> tuple[Path, Path]:
@@ -119,15 +108,19 @@ def split_in_place(trace: Trace, path: Path, *properties: Property) -> tuple[Pat
 def own_temporaries(trace: Trace, first: Path, second: Path) -> None:
     """Gives each of two nodes temporaries of its own, of those that nothing else uses."""
     for buffer in [buffer for buffer in trace.kernel.buffers if buffer.role == "tmp"]:
-        here: list[int] = []
-        count, others = 0, 0
-        for site in trace.kernel.sites:
-            uses = sum(access.buffer == buffer.name for access in site.statement.accesses)
-            if site.path[: len(second)] == second:
-                here += range(count, count + uses)
-            elif site.path[: len(first)] != first:
-                others += uses
-            count += uses
-        if here and not others and len(here) < count:
+        (here, beside), count = uses_in(trace.kernel, buffer.name, second, first)
+        if here and len(here) < len(here) + len(beside) == count:
             name = fresh_name(trace.kernel, f"{buffer.name}_2")
             act(trace, UnshareBuffer, buffer.name, name, len(trace.kernel.buffers), here)
+
+
+def uses_in(kernel: Kernel, name: str, *paths: Path) -> tuple[list[list[int]], int]:
+    """The numbers of the uses of a buffer in each of some nodes, and how many there are in all."""
+    found: list[list[int]] = [[] for _ in paths]
+    count = 0
+    for site in kernel.sites:
+        uses = sum(access.buffer == name for access in site.statement.accesses)
+        for path, here in zip(paths, found, strict=True):
+            here += range(count, count + uses) if is_inside(site.path, path) else ()
+        count += uses
+    return found, count

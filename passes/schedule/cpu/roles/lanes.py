@@ -82,10 +82,15 @@ def _is_better_around(kernel: Kernel, node: Scope, path: Path) -> bool:
 
 
 def _reduces(kernel: Kernel, path: Path, leaf: Path) -> bool:
-    """Whether a scope inside the one at `path` accumulates into one element, and that one into its neighbours."""
+    """Whether a scope inside the one at `path` accumulates into one element, and that one into its neighbours, or
+    into a register of each iteration."""
     outer, inner = kernel.depth_of(path), kernel.depth_of(leaf)
     sums = [site.statement.target for site in sites_in(kernel, leaf) if site.statement.accumulation]
-    return any(step_of(kernel, a, inner) == 0 and step_of(kernel, a, outer) == 1 for a in sums)
+    return any(
+        step_of(kernel, a, inner) == 0
+        and (step_of(kernel, a, outer) == 1 or (kernel.buffer(a.buffer).storage == "reg" and not depends(a, outer)))
+        for a in sums
+    )
 
 
 def _leaf_in_lanes(trace: Trace, path: Path) -> None:

@@ -24,6 +24,7 @@ from dojoir.passes.schedule.cpu.rows.streams import stream_if_large
 from dojoir.passes.schedule.facts.short_rows import are_short_rows
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import depends, follows, sites_in
+from dojoir.passes.schedule.facts.tree import plain_scopes
 from dojoir.passes.schedule.forms.carried import carry, recurs
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
@@ -67,9 +68,7 @@ def rows_abreast(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit
 
 def _found(kernel: Kernel) -> Iterator[Rows]:
     """In the order of the text."""
-    for path, node in kernel.walk():
-        if not isinstance(node, Scope) or node.marks or node.hints or len(node.extent.bounds) != 1:
-            continue
+    for path, node in plain_scopes(kernel):
         inner = [n for n, child in enumerate(node.body) if not isinstance(child, Statement)]
         if len(inner) != 1 or not inner[0]:
             continue

@@ -20,6 +20,7 @@ from dojoir.passes.hardware.marks import Vectorize
 from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import strided
+from dojoir.passes.schedule.facts.tree import plain_scopes
 from dojoir.passes.schedule.steps.dims import add_dim
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, in_two, spot
@@ -40,9 +41,7 @@ def blocks_apart(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit
 
 def _found(kernel: Kernel) -> Iterator[tuple[Path, tuple[int, int]]]:
     """Scopes over blocks, with where the part in the middle begins and ends."""
-    for path, node in kernel.walk():
-        if not isinstance(node, Scope) or node.marks or node.hints or len(node.extent.bounds) != 1:
-            continue
+    for path, node in plain_scopes(kernel):
         if len(path) < 2 or any(affine.iterators for affine in node.extent.bounds):
             continue
         inner = [n for n, child in enumerate(node.body) if isinstance(child, Scope)]

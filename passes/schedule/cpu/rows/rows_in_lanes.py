@@ -14,16 +14,17 @@ from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Kernel, Op, Path, Scope, Statement
-from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import BufferName, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Vectorize
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import follows, sites_in
+from dojoir.passes.schedule.facts.tree import plain_scopes
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
-from dojoir.passes.schedule.steps.spots import act, spot
+from dojoir.passes.schedule.steps.spots import act, move, spot
+from dojoir.passes.schedule.steps.versions import uses_in
 from dojoir.passes.storage.layout import ReuseDims
 from dojoir.passes.storage.sharing import UnshareBuffer
 
@@ -43,9 +44,7 @@ def rows_in_lanes(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fi
 
 def _found(kernel: Kernel) -> Iterator[Path]:
     """Scopes over rows, in the order of the text."""
-    for path, node in kernel.walk():
-        if not isinstance(node, Scope) or node.marks or node.hints or len(node.extent.bounds) != 1:
-            continue
+    for path, node in plain_scopes(kernel):
         leaves = [n for n, child in enumerate(node.body) if isinstance(child, Scope)]
         if leaves and any(_waits(kernel, (*path, n)) for n in leaves):
             yield path
@@ -110,24 +109,13 @@ def _own_temporaries(trace: Trace, path: Path) -> list[str]:
     """Gives a scope temporaries of its own, as far as nothing else takes values from it by them; their names."""
     own = []
     for buffer in [buffer for buffer in trace.kernel.buffers if buffer.role == "tmp"]:
-        here: list[int] = []
-        count = 0
-        for site in trace.kernel.sites:
-            uses = sum(access.buffer == buffer.name for access in site.statement.accesses)
-            if is_inside(site.path, path):
-                here += range(count, count + uses)
-            count += uses
-        if not here:
-            continue
         name = buffer.name
-        if len(here) < count:
-            name = fresh_name(trace.kernel, f"{buffer.name}_own")
-            parted = UnshareBuffer(
-                BufferName(buffer.name), BufferName(name), len(trace.kernel.buffers), tuple(here)
-            )
-            if not tried(trace, parted):
+        (here,), count = uses_in(trace.kernel, name, path)
+        if here and len(here) < count:
+            name = fresh_name(trace.kernel, f"{name}_own")
+            if not tried(trace, move(UnshareBuffer, buffer.name, name, len(trace.kernel.buffers), here)):
                 continue
-        own.append(name)
+        own += [name] if here else []
     return own
 
 

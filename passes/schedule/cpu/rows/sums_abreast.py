@@ -24,6 +24,7 @@ from dojoir.passes.schedule.cpu.rows.abreast import cut_rows, dims_of_rows
 from dojoir.passes.schedule.facts.short_rows import are_short_rows
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
 from dojoir.passes.schedule.facts.strides import depends, scattered, strided
+from dojoir.passes.schedule.facts.tree import plain_scopes
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.support.frozen import dataclass
@@ -52,9 +53,7 @@ def sums_abreast(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit
 
 def _found(kernel: Kernel) -> Iterator[Sums]:
     """In the order of the text."""
-    for path, node in kernel.walk():
-        if not isinstance(node, Scope) or node.marks or node.hints or len(node.extent.bounds) != 1:
-            continue
+    for path, node in plain_scopes(kernel):
         numbers = tuple(n for n, child in enumerate(node.body) if not isinstance(child, Statement))
         if numbers and all(_shares(kernel, (*path, n)) for n in numbers):
             yield Sums(path, numbers)

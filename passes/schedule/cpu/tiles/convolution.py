@@ -35,9 +35,10 @@ from dojoir.passes.schedule.facts.strides import depends, sites_in
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.fusing import fuse
+from dojoir.passes.schedule.steps.keeping import keep_results
 from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, move, spot, stand_alone
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.layout import PlaceBuffer, ReorderDims
+from dojoir.passes.storage.layout import ReorderDims
 from dojoir.passes.storage.staging import Stage
 
 ASKED = 260
@@ -81,10 +82,9 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
     act(trace, Split, outer.child(*(0,) * (levels + 1)), columns)
     act(trace, SinkScope, outer.child(0), levels)
     block = outer.child(*(0,) * levels)
-    tile = fresh_name(trace.kernel, f"{target}_tile")
-    act(trace, Stage, block.child(0), target, tile, "out")
-    act(trace, PlaceBuffer, tile, "reg")
-    nest = stand_alone(trace, first_nest(block.child(0, 0)), 2)
+    rows = block.child(0)
+    tile = keep_results(trace, rows, target)
+    nest = stand_alone(trace, first_nest(rows.child(0)), 2)
     if across:
         rows = nest
         nest = rows.child(0)

@@ -34,9 +34,11 @@ from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.fusing import fuse
-from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, move, spot, stand_alone
+from dojoir.passes.schedule.steps.keeping import keep_results
+from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, spot, stand_alone
+from dojoir.passes.storage.boxes import accesses_to
 from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.layout import PlaceBuffer, ReorderDims
+from dojoir.passes.storage.layout import ReorderDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.types.quads import multiplies_bytes
 
@@ -106,11 +108,7 @@ def tile_registers(
             around = block if by_rows else _around_panel(trace.kernel, block, mine)
             tried(trace, partial(_pack, block=block, around=around, product=mine, machine=machine, columns=columns))
     target = product.site.statement.target.buffer
-    tile = fresh_name(trace.kernel, f"{target}_tile")
-    given = any(gives(site.statement, target) for site in sites_in(trace.kernel, row.path))
-    if not given or not tried(trace, move(Stage, row, target, tile, "out")):  # it adds to what is there
-        act(trace, Stage, row, target, tile, "inout")
-    act(trace, PlaceBuffer, tile, "reg")
+    keep_results(trace, row, target)
     nest = stand_alone(trace, first_nest(row.child(0)), 2)
     if (
         multiplies_bytes(product.site.statement, trace.kernel.buffer)
@@ -125,11 +123,6 @@ def tile_registers(
         act(trace, SinkScope, nest.child(0), product.sums + product.guards)
         act(trace, SinkScope, nest, product.sums + product.guards)
     _mark(trace, block, rows)
-
-
-def gives(statement: Statement, buffer: str) -> bool:
-    """Whether a statement gives an element of a buffer a value that it did not have before."""
-    return statement.target.buffer == buffer and statement.accumulation is None
 
 
 def _goes_by_rows(trace: Trace, product: Product, machine: Machine, sizes: Sizes) -> bool:
@@ -223,7 +216,12 @@ def _pack(trace: Trace, block: Spot, around: Spot | None, product: Product, mach
     """Copies the panel that all blocks of rows share, its columns side by side: through squares, where they do not
     lie so; and all of it once before the scope `around`, where there is one."""
     name = fresh_name(trace.kernel, f"{product.panel}_panel")
-    act(trace, Stage, around or block, product.panel, name, "in")
+    node, row = around or block, block.depth
+    used = accesses_to(node.node, {product.panel})
+    shared = [
+        n for n, access in enumerate(used) if not depends(access, row)
+    ]  # a matrix by itself has rows of it too
+    act(trace, Stage, node, product.panel, name, "in", shared if len(shared) < len(used) else [])
     last, column = len(trace.kernel.buffer(name).dims) - 1, product.column_dim
     if around is not None:
         act(trace, SplitDim, name, column, columns)

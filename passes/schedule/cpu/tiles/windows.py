@@ -29,8 +29,8 @@ from dojoir.passes.schedule.facts.strides import NEAR, depends, step_of
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.fusing import fuse
+from dojoir.passes.schedule.steps.keeping import keep_results
 from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, spot, stand_alone
-from dojoir.passes.storage.layout import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
 
@@ -115,9 +115,7 @@ def tile_window(trace: Trace, window: Window, machine: Machine, sizes: Sizes = M
     act(trace, Split, block, beside)
     lanes = block.child(0)
     if not window.rows or few is not None:
-        tile = fresh_name(trace.kernel, f"{target}_tile")
-        act(trace, Stage, lanes, target, tile, "out")
-        act(trace, PlaceBuffer, tile, "reg")
+        keep_results(trace, lanes, target)
     nest = stand_alone(trace, first_nest(lanes), 1)
     levels = levels_outside(trace.kernel, nest.path, frozenset({trace.kernel.depth_of(nest.path)}))
     act(trace, SinkScope, nest, levels)
