@@ -146,8 +146,9 @@ class Counted:
         step = 0
         for d, index in enumerate(access.indices):
             if isinstance(index, Access):
-                return None
-            if depth in index.iterators and not buffer.dims[d].collapsed:
+                if self.buffers[index.buffer].role == "tmp" or self.step(index, depth) != 0:
+                    return None
+            elif depth in index.iterators and not buffer.dims[d].collapsed:
                 whole = index.coefficient(Iter(depth))
                 step += (whole or 1) * strides[d]
         return step

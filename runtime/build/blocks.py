@@ -1,11 +1,12 @@
 """Memory for the temporaries of kernels, kept from one call to the next.
 
-A kernel allocates its `heap` temporaries at each call and frees them at its end. What is large goes back to the
-system then, and the next call asks for it again, a page at a time: each costs a fault and 4 KB of zeros, which can
-take longer than all that the kernel computes. Kernels that LLVM compiles in this process have a `malloc` and a
-`free` of their own, in LLVM IR: the blocks that were given back last stay in some slots, and the next call of any
-kernel that asks for about as much takes one. No lock is held, so that threads and forks need no care. Code that is
-emitted as text calls those of the system.
+A kernel allocates its `heap` temporaries at each call and frees them at its end. Large ones go back to the system
+then, and the next call gets them a page at a time. Each page costs a fault and 4 KB of zeros, which can take longer
+than all that the kernel computes.
+
+Kernels that LLVM compiles in this process have a `malloc` and a `free` of their own, in LLVM IR. Blocks that were
+given back last stay in some slots. The next call of any kernel that asks for about as much takes one. No lock is
+held, so that threads and forks need no care. Code that is emitted as text calls those of the system.
 """
 
 from __future__ import annotations

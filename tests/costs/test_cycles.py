@@ -32,3 +32,22 @@ def test_rows_that_share_a_set_do_not_stay(columns: int, times: int) -> None:
 def test_few_elements_far_apart_are_few_lines() -> None:
     near = "kernel f(N)\nout y: f32[N]\n4096\n| 4\n| | y[{0} + 4096*{1}] = 0\n"
     assert brought(near, N=1 << 14) == 4 << 14
+
+
+GATHERED = """kernel f(N, D)
+in  r: i32[N]
+in  x: f32[N, D]
+out y: f32[N, D]
+N @z
+| D @d
+| | y[{z}, {d}] = x[r[{z}], {d}]
+"""
+
+
+def test_a_row_that_data_lead_to_is_gone_through_as_any_other() -> None:
+    counted = counted_at(dojoir.parse(GATHERED), {"N": 8, "D": 64}, dojoir.machine_for("avx2"))
+    read = next(access for access in counted.kernel.sites[0].statement.reads if access.buffer == "x")
+    assert (counted.step(read, 0), counted.step(read, 1)) == (None, 1)
+    kernel, sizes = dojoir.parse(GATHERED), {"N": 512, "D": 64}
+    in_lanes = dojoir.search.estimate(dojoir.apply(kernel, "vectorize(@d)"), sizes, threads=1)
+    assert in_lanes < 1.3 * dojoir.search.estimate(kernel, sizes, threads=1)

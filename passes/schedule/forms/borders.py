@@ -3,7 +3,7 @@
 Without, each element would be a gather: what is next to it in memory is not known to be the next one. What is
 between the edges of a blur reads its neighbours as vectors, as one without edges does. The same is done where a
 condition asks for neighbours at an edge, along memory, or along the rows of a product whose columns it does not ask
-about: between the edges lanes have no mask, and a tile no condition for each row. Where tiles are large, as on a
+about. Between the edges lanes have no mask, and a tile no condition for each row. Where tiles are large, as on a
 GPU, whole ones are cut off the rows of a product: those in the middle have no condition in their innermost loop.
 """
 

@@ -87,7 +87,7 @@ def _scatters(kernel: Kernel) -> Iterator[Scatter]:
 
 
 def _scatter(site: Site, number: int, dim: int) -> Scatter | None:
-    """What a statement adds to in a dimension, where that is the place of one scope, shifted by windows."""
+    """The places that a statement adds to in a dimension: those of one scope, shifted by windows."""
     index = site.statement.target.indices[dim]
     if not isinstance(index, Affine) or index.divided:
         return None
