@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 import dojoir
+from dojoir.backends.host import machine_named
+from dojoir.ir.nodes import Path
 from dojoir.passes.engine.supposing import proved, supposing
+from dojoir.passes.schedule.plan.planner import STRUCTURES, Planner
 from dojoir.support.memo import Tables
 
 RUNNING = """kernel running(N = 64)
@@ -49,3 +52,20 @@ def test_marks_are_asked_all_the_same() -> None:
     with supposing(kernel, Tables(0)), pytest.raises(dojoir.IllegalMove):
         trace.apply("parallelize(1)")
     assert trace.moves == ()
+
+
+def test_a_plan_hides_refusals_of_what_is_supposed_and_nothing_else() -> None:
+    """An error of a structure is one of dojoir's: to make the plan again with each move proved would hide it."""
+    machine, trace = machine_named("cuda"), dojoir.Trace(dojoir.kernels.load("relu", N=4096))
+    asked = []
+
+    def wrong_at_first(trace: dojoir.Trace, path: Path, machine: dojoir.Machine) -> None:
+        asked.append(path)
+        if len(asked) == 1:
+            raise ValueError("a bug")
+        raise dojoir.ArgumentError("not of this form", "bad-arguments")
+
+    structures = (wrong_at_first, *STRUCTURES)
+    with pytest.raises(ValueError, match="a bug"):
+        Planner(machine, {}, structures=structures).plans(trace)
+    assert Planner(machine, {}, structures=structures).plans(trace)
