@@ -12,7 +12,7 @@ from dojoir.costs.features import SLOW
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Kernel, Op, Path, Scope, Statement
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
-from dojoir.passes.schedule.facts.strides import depends, sites_in
+from dojoir.passes.schedule.facts.strides import depends, sites_in, widest
 
 PLAIN, COSTLY = 4, 2
 """The largest part of a vector that a row may fill for lanes to go over rows: a fourth, or a half where it is
@@ -28,8 +28,7 @@ def are_short_rows(kernel: Kernel, path: Path, machine: Machine, sizes: Sizes) -
     scope, sites = kernel.at(path), sites_in(kernel, path)
     if not isinstance(scope, Scope) or not sizes:
         return False
-    widest = max(kernel.buffer(a.buffer).dtype.itemsize for site in sites for a in site.statement.accesses)
-    lanes, depth = machine.vector_bytes // widest, kernel.depth_of(path)
+    lanes, depth = machine.vector_bytes // widest(kernel, path), kernel.depth_of(path)
     costly = any(is_costly(site.statement) for site in sites)
     most = lanes // COSTLY if costly else lanes // PLAIN - 1
     inside = [inner for site in sites for inner in site.scopes[depth + 1 :]]

@@ -15,6 +15,12 @@ def sites_in(kernel: Kernel, path: Path) -> list[Site]:
     return sites_inside(kernel, path)
 
 
+def widest(kernel: Kernel, path: Path) -> int:
+    """The bytes of the widest element that is used below a node."""
+    sites = sites_in(kernel, path)
+    return max(kernel.buffer(a.buffer).dtype.itemsize for site in sites for a in site.statement.accesses)
+
+
 def is_leaf(node: Node) -> bool:
     """Whether no scope is inside a node."""
     return isinstance(node, Statement) or all(not isinstance(n, Scope) and is_leaf(n) for n in node.body)

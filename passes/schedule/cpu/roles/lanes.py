@@ -17,7 +17,7 @@ from dojoir.passes.schedule.facts.gathers import sums_gathered
 from dojoir.passes.schedule.facts.narrow import divides_long, is_interleaved, is_narrow
 from dojoir.passes.schedule.facts.short_rows import are_short_rows
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
-from dojoir.passes.schedule.facts.strides import depends, is_leaf, scattered, sites_in, step_of, strided
+from dojoir.passes.schedule.facts.strides import depends, is_leaf, scattered, sites_in, step_of, strided, widest
 from dojoir.passes.schedule.facts.tree import children, innermost, is_marked
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
@@ -67,8 +67,7 @@ def _is_corner(kernel: Kernel, node: Scope, path: Path, machine: Machine) -> boo
     is left of a block."""
     around, depth, sites = scopes_around(kernel, path), kernel.depth_of(path), sites_in(kernel, path)
     ends = [around[d].extent.constant for d in range(depth) if Affine.iterator(d) in node.extent.bounds]
-    widest = max(kernel.buffer(a.buffer).dtype.itemsize for site in sites for a in site.statement.accesses)
-    short = any(end is not None and end * widest <= machine.vector_bytes for end in ends)
+    short = any(end is not None and end * widest(kernel, path) <= machine.vector_bytes for end in ends)
     return short and not any(depends(site.statement.target, depth) for site in sites)
 
 
@@ -117,11 +116,7 @@ def _pairs_in_lanes(trace: Trace, path: Path) -> None:
 
 def _nest_in_lanes(trace: Trace, path: Path, machine: Machine) -> None:
     """Runs a scope with scopes inside it in lanes: two vectors of its widest type."""
-    kernel = trace.kernel
-    widest = max(
-        kernel.buffer(a.buffer).dtype.itemsize for site in sites_in(kernel, path) for a in site.statement.accesses
-    )
-    _split_in_lanes(trace, path, 2 * machine.vector_bytes // widest)
+    _split_in_lanes(trace, path, 2 * machine.vector_bytes // widest(trace.kernel, path))
 
 
 def _split_in_lanes(trace: Trace, path: Path, size: int) -> None:

@@ -19,7 +19,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Vectorize
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.facts.sizes import Sizes, is_short
-from dojoir.passes.schedule.facts.strides import follows, sites_in
+from dojoir.passes.schedule.facts.strides import follows, sites_in, widest
 from dojoir.passes.schedule.facts.tree import plain_scopes
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
@@ -36,7 +36,7 @@ def rows_in_lanes(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fi
     """Runs a vector of rows at a time wherever an element of a row waits for a long operation on the one before,
     unless rows are known to be fewer."""
     for path in _found(kernel):
-        lanes = machine.vector_bytes // _widest(kernel, path)
+        lanes = machine.vector_bytes // widest(kernel, path)
         scope = kernel.at(path)
         if isinstance(scope, Scope) and lanes > 1 and not is_short(scope.extent, sizes, lanes):
             yield Fit(path, partial(_in_lanes, path=path, lanes=lanes))
@@ -79,11 +79,6 @@ def _is_before(read: object, target: Access, depth: int) -> bool:
     return len(apart) == 1 and all(
         isinstance(i, Affine) and isinstance(j, Affine) and i + 1 == j and depth in j.iterators for i, j in apart
     )
-
-
-def _widest(kernel: Kernel, path: Path) -> int:
-    accesses = (access for site in sites_in(kernel, path) for access in site.statement.accesses)
-    return max(kernel.buffer(access.buffer).dtype.itemsize for access in accesses)
 
 
 def _in_lanes(trace: Trace, path: Path, lanes: int) -> None:
