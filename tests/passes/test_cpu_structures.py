@@ -13,7 +13,7 @@ from drawing.settings import FEW_SIZES, few_inputs
 
 import dojoir
 from dojoir.ir.text import canonical_text
-from dojoir.passes.schedule.cpu.structures import CPU_STRUCTURES, ROLES, name_of, schedule_nests
+from dojoir.passes.schedule.cpu.structures import CPU_STRUCTURES, ROLES, name_of, schedule_nests, use
 from dojoir.passes.schedule.forms.settling import settle
 from dojoir.search.actions import WITHOUT
 
@@ -172,3 +172,34 @@ M @j
     trace = dojoir.PASSES["default_schedule"].for_machine(machine).for_sizes({"N": 1000, "M": 1000}).on(kernel)
     assert "min(4, N - 4*{1}) : u" in canonical_text(trace.kernel)
     assert dojoir.verify(trace.kernel, kernel, sizes=[{"N": n, "M": m} for n in (1, 3, 4, 9) for m in (1, 70)]).ok
+
+
+def test_a_place_that_a_schedule_of_another_moves_is_found_again() -> None:
+    """The copy of the second one's filters stands before the scope that both are in."""
+    kernel = dojoir.parse("""kernel two()
+in x: f32[2, 16, 6, 8]
+in w: f32[32, 16]
+in v: f32[24, 16]
+in z: f32[2, 16, 6, 8]
+out a: f32[2, 32, 6, 8]
+out c: f32[2, 24, 6, 8]
+
+2 @i
+| 32 @j
+| | 6 @k
+| | | 8 @l
+| | | | a[{i}, {j}, {k}, {l}] = 0
+| | | | 16 @m
+| | | | | a[{i}, {j}, {k}, {l}] += x[{i}, {m}, {k}, {l}] * w[{j}, {m}]
+| 24 @j
+| | 6 @k
+| | | 8 @l
+| | | | c[{i}, {j}, {k}, {l}] = 0
+| | | | 16 @m
+| | | | | c[{i}, {j}, {k}, {l}] += z[{i}, {m}, {k}, {l}] * v[{j}, {m}]
+""")
+    trace = dojoir.Trace(kernel)
+    found = use(trace, "channel_tiles", dojoir.machine_for("llvm", "znver3"), {})
+    assert [one.refusal for one in found] == [None, None]
+    assert {"a_tile", "c_tile", "w_packed", "v_packed"} <= {buffer.name for buffer in trace.kernel.buffers}
+    assert dojoir.verify(trace).ok

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from dojoir.backends.machine import Machine
-from dojoir.errors import DojoError
-from dojoir.ir.nodes import Path
+from dojoir.errors import ArgumentError, DojoError
+from dojoir.ir.nodes import Kernel, Path
 from dojoir.passes.base.move import Move
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.cpu.roles.cores import cores
@@ -54,6 +54,7 @@ from dojoir.passes.schedule.forms.turning import sums_along_rows
 from dojoir.passes.schedule.steps.combinators import make, tried
 from dojoir.passes.schedule.steps.fit import Structure
 from dojoir.passes.schedule.steps.simplify import delete_dead
+from dojoir.passes.schedule.steps.spots import Spot, spot
 from dojoir.support.frozen import dataclass
 
 Form = Callable[[Trace, Sizes], object]
@@ -119,28 +120,46 @@ def use(
     cost: Cost | None = None,
 ) -> list[Fitted]:
     """Schedules the places that a structure fits, but where it is skipped, the last of the text first: so the
-    places of others stay as they are. Of several fits at one place the last that is legal is made. Raises KeyError
-    for an unknown name."""
+    places of others mostly stay as they are. Where they do not (a copy for one may stand before a scope that others
+    are in), the structure is asked again. Of several fits at one place the last that is legal is made. Raises
+    KeyError for an unknown name."""
     found: list[Fitted] = []
-    done: set[Path] = set()
     role, structure = CPU_STRUCTURES[name]
-    for fit in reversed(list(structure(trace.kernel, machine, sizes))):
-        if fit.path in done or skips(name, fit.path):
-            continue
-        before, refusal = trace.copy(), None
-        if isinstance(fit.step, Move):
-            tried(trace, fit.step)  # of a move alone nobody asks why it is refused, which takes long to say
-        else:
-            try:
-                make(trace, fit.step)
-            except DojoError as error:
-                take_over(trace, before)
-                refusal = error
-        seconds = cost(trace) if cost is not None and role.optional and refusal is None else None
-        found.append(Fitted(role, name, fit.path, len(trace.steps) - len(before.steps), refusal, seconds))
-        if fit.path and refusal is None:  # without a path a fit is about one buffer, and others are about others
-            done.add(fit.path)
+    fits = list(structure(trace.kernel, machine, sizes))
+    made: list[Spot] = []
+    for _ in range(len(fits)):  # as often as there are fits at most: what is asked again finds no more
+        moved = False
+        done = {place.path for place in made if place.is_there}
+        while fits and not moved:
+            fit = fits.pop()
+            if fit.path in done or skips(name, fit.path):
+                continue
+            before, refusal, place = trace.copy(), None, spot(trace, fit.path) if fit.path else None
+            if isinstance(fit.step, Move):
+                tried(trace, fit.step)  # of a move alone nobody asks why it is refused, which takes long to say
+            else:
+                try:
+                    make(trace, fit.step)
+                except DojoError as error:
+                    take_over(trace, before)
+                    refusal = error
+            seconds = cost(trace) if cost is not None and role.optional and refusal is None else None
+            found.append(Fitted(role, name, fit.path, len(trace.steps) - len(before.steps), refusal, seconds))
+            if place is not None and refusal is None:  # without a path it is about one buffer, others about others
+                done.add(fit.path)
+                made.append(place)
+                moved = any(not _is_as_before(before.kernel, trace.kernel, other.path) for other in fits)
+        if moved:
+            fits = list(structure(trace.kernel, machine, sizes))
     return found
+
+
+def _is_as_before(before: Kernel, now: Kernel, path: Path) -> bool:
+    """Whether the same node stands at a place."""
+    try:
+        return now.at(path) == before.at(path)
+    except ArgumentError:
+        return False
 
 
 def name_of(structure: Structure) -> str:

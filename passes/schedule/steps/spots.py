@@ -35,6 +35,14 @@ class Spot:
         return parse_path(self.trace.follow(self.place, self.since))
 
     @property
+    def is_there(self) -> bool:
+        """Whether it still is one node."""
+        try:
+            return bool(self.path)
+        except ArgumentError:
+            return False
+
+    @property
     def node(self) -> Node:
         """The node as it is now."""
         return self.trace.kernel.at(self.path)
