@@ -143,3 +143,26 @@ def test_strict_sums_keep_their_order() -> None:
     trace = dojoir.PASSES["default_schedule"].given("avx2").on(kernel)
     assert dojoir.certify(trace)
     assert dojoir.verify(trace.kernel, against=kernel, seeds=1).ok
+
+
+JOINED = """kernel joined()
+in x: f32[4, 32, 16]
+in w: f32[16, 64]
+inout y: f32[128, 64]
+
+4 @b
+| 32 @i
+| | 64 @j
+| | | y[32*{b} + {i}, {j}] = 0
+| | | 16 @k
+| | | | y[32*{b} + {i}, {j}] += x[{b}, {i}, {k}] * w[{k}, {j}]
+"""
+
+
+@pytest.mark.parametrize("factor", [32, 40])
+def test_rows_of_a_joined_dimension_are_none_that_are_scattered(factor: int) -> None:
+    """A batch is as short as a window, but none of its rows adds to those of another."""
+    kernel = dojoir.parse(JOINED.replace("32*{b}", f"{factor}*{{b}}").replace("y: f32[128", f"y: f32[{4 * factor}"))
+    trace = dojoir.PASSES["default_schedule"].given("avx2").on(kernel)
+    assert not any(str(move).startswith("shift(") for move in trace.moves)
+    assert "y_tile" in {buffer.name for buffer in trace.kernel.buffers}

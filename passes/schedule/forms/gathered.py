@@ -100,6 +100,9 @@ def _scatter(site: Site, number: int, dim: int) -> Scatter | None:
     long = [depth for depth in factors if depth not in windows]
     if len(long) != 1 or not windows or not constant or factors[long[0]] < 1:
         return None
+    count = site.scopes[long[0]].extent.constant
+    if count is not None and any(abs(f) >= factors[long[0]] * count for f in windows.values()):
+        return None  # rows of a joined dimension, `[8 * b + i]` for i below 8: none adds to another's results
     return Scatter(number, dim, long[0], factors[long[0]], tuple(sorted(windows.items())), rest)
 
 
