@@ -259,27 +259,27 @@ def _means(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
-    """The rows as a page, the slow ones first."""
+    """The rows as a page, the slow ones first. What was not measured is left out."""
     what = "a forward and a backward pass, in training mode" if options.training else "a forward pass"
+    flags = " --training" * options.training + " --alone" * options.alone
     lines = [
         "# Models beside PyTorch", "",
-        f'By `torch.compile(model, backend="dojoir")` on {processor()}, {options.threads} thread(s): `python '
-        f"benchmarks/models.py{' --training' * options.training}`. A step is {what}, in ms. Compiles are in "
-        "seconds of CPU, with empty caches; *again* is the next process. A ratio above 1 says "
-        "that dojoir is faster.", "",
+        f'By `torch.compile(model, backend="dojoir")` on {processor()}, {options.threads} thread(s): '
+        f"`python benchmarks/models.py{flags}`. A step is {what}, in ms. Compiles are in seconds of CPU, with "
+        "empty caches; *again* is the next process. A ratio above 1 says that dojoir is faster.", "",
         "; ".join(_means(rows)) + ".", "",
-        "| model | compile | again | inductor's | a step | eager | inductor |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "| model | kernels | compile | again | inductor's | a step | eager | inductor |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
     for row in sorted(rows, key=lambda r: r["eager"] / r["dojoir"] if "error" not in r else 0.0):
         if "error" in row:
-            lines.append(f"| {row['name']}: {row['error']} | | | | | | |")
+            lines.append(f"| {row['name']}: {row['error']} | | | | | | | |")
             continue
-        lines.append(
-            f"| {row['name']} | {row['compile']:.1f} | {row['again']:.1f} | {row['inductor compile']:.1f} | "
-            f"{row['dojoir'] * 1e3:.2f} | {row['eager'] / row['dojoir']:.2f} | "
-            f"{row['inductor'] / row['dojoir']:.2f} |"
-        )
+        cells = [row["name"], row["kernels"], f"{row['compile']:.1f}"]
+        cells += [f"{row[key]:.1f}" if key in row else "" for key in ("again", "inductor compile")]
+        cells += [f"{row['dojoir'] * 1e3:.2f}"]
+        cells += [f"{row[key] / row['dojoir']:.2f}" if key in row else "" for key in ("eager", "inductor")]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 
 

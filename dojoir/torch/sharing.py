@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -22,6 +22,9 @@ MOST_NESTS = 24
 
 LEAST_SAVED = 12
 """How many nests must be there already for a repetition to be worth cuts of its own."""
+
+LEAST_PERIOD = MOST_NESTS // 2
+"""How many nests repeat at least: a kernel for each step of a chain could join none of them."""
 
 AN_OPEN_SIZE = 64
 """The extent that an open size is assumed to be where buffers are compared."""
@@ -72,7 +75,7 @@ def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | Non
         later = {b for nest in program.nests[group.stop :] for b in read(nest) | written(nest)}
         roles = _roles(nests, before, later | results)
         before |= {b for nest in nests for b in written(nest)}
-        names = _names(nests) if group.repeats else {buffer: buffer for buffer in roles}
+        names = _names(nests, lowered.sizes) if group.repeats else {buffer: buffer for buffer in roles}
         text = _nameless(program, nests, roles, names, facts)
         arguments = _arguments(text, names)
         if text in there:
@@ -108,14 +111,16 @@ def _nameless(
     return kernel_text("nameless", Program(buffers), nests, {names[b]: role for b, role in roles.items()}, facts)
 
 
-def _names(nests: Sequence[Node]) -> dict[str, str]:
+def _names(nests: Sequence[Node], sizes: Container[str]) -> dict[str, str]:
     """Names that follow from the order in which buffers come, and from their own without numbers: those of one
-    layer are those of the next."""
+    layer are those of the next, and none is that of a size."""
     found: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for buffer in dict.fromkeys(load.buffer for nest in nests for load in nest.loads):
         stem = re.sub(r"\d+$", "", re.sub(r"_\d+(?=_|$)", "", buffer)).rstrip("_")
         counts[stem] += 1
+        while f"{stem}_{counts[stem]}" in sizes:
+            counts[stem] += 1
         found[buffer] = f"{stem}_{counts[stem]}"
     return found
 
@@ -218,12 +223,12 @@ def _elements(buffer: Buffer) -> int:
 def _shared(cuts: _Cuts, start: int, stop: int) -> Iterator[Group]:
     """Kernels of the nests from `start` to `stop`: those of what repeats, and of what stands before and behind."""
     found = _repetition(cuts, start, stop)
-    if found is None:
+    bounds = [] if found is None else _pieces(cuts, *found)
+    if found is None or any(b - a > MOST_NESTS for a, b in pairwise(bounds)):
         yield from _longest(cuts, start, stop)
         return
     begin, period, times = found
     yield from _shared(cuts, start, begin)
-    bounds = _pieces(cuts, begin, begin + period)
     for number in range(times):
         for a, b in pairwise(bounds):
             yield Group(a + number * period, b + number * period, repeats=True)
@@ -235,7 +240,7 @@ def _repetition(cuts: _Cuts, start: int, stop: int) -> tuple[int, int, int] | No
     begins where least passes from one kernel to the next."""
     best: tuple[int, int, int] | None = None
     saved = LEAST_SAVED - 1
-    for period in range(1, (stop - start) // 2 + 1):
+    for period in range(LEAST_PERIOD, (stop - start) // 2 + 1):  # of a shorter one a multiple
         run = 0
         for number in range(start, stop - period):
             run = run + 1 if cuts.kinds[number] == cuts.kinds[number + period] else 0
@@ -259,16 +264,18 @@ def _repetition(cuts: _Cuts, start: int, stop: int) -> tuple[int, int, int] | No
     return first, period, -less
 
 
-def _pieces(cuts: _Cuts, start: int, stop: int) -> list[int]:
-    """Bounds of kernels of at most MOST_NESTS nests, of like lengths, where least passes from one to the next."""
-    count = -(-(stop - start) // MOST_NESTS)
+def _pieces(cuts: _Cuts, start: int, period: int, times: int) -> list[int]:
+    """Bounds of the kernels of the first period, each of at most MOST_NESTS nests where all periods may be cut
+    there: where least passes from one to the next."""
+    stop = start + period
+    count = -(-period // MOST_NESTS)
     bounds = [start]
     for number in range(1, count):
         least = max(stop - (count - number) * MOST_NESTS, bounds[-1] + 1)
         most = min(bounds[-1] + MOST_NESTS, stop - (count - number))
-        places = [place for place in range(least, most + 1) if cuts.may[place]]
-        if places:
-            bounds.append(min(places, key=lambda place: cuts.crossing[place]))
+        shared = [p for p in range(least, most + 1) if all(cuts.may[p + n * period] for n in range(times))]
+        if shared:
+            bounds.append(min(shared, key=lambda place: cuts.crossing[place]))
     return [*bounds, stop]
 
 

@@ -1,7 +1,7 @@
 ; malloc and free for the temporaries of kernels: what they mean is told in blocks.py. $$NAME is filled in when it is
 ; compiled. A block begins with its bytes, 16 before what the caller has.
 @slots = internal global [$SLOTS x ptr] zeroinitializer, align 128
-@next = internal global i64 0, align 128        ; how many blocks were given back
+@next = internal global i64 0, align 128        ; how many blocks took the place of another one
 @held = internal global i64 0, align 128        ; the bytes of the blocks in the slots
 
 declare noalias ptr @malloc(i64)
@@ -80,14 +80,33 @@ block:
 release:
   call void @free(ptr %own)
   br label %end
-keep:                                           ; in the place of the one that was given back longest ago
-  %count = atomicrmw add ptr @next, i64 1 monotonic, align 8
+keep:
   %held.before = atomicrmw add ptr @held, i64 %size monotonic, align 8
+  br label %slot
+slot:
+  %i = phi i64 [ 0, %keep ], [ %i.next, %taken ]
+  %at = getelementptr ptr, ptr @slots, i64 %i
+  %seen = load atomic ptr, ptr %at monotonic, align 8
+  %empty = icmp eq ptr %seen, null
+  br i1 %empty, label %try, label %taken
+try:
+  %put = cmpxchg ptr %at, ptr null, ptr %own acq_rel monotonic, align 8
+  %done = extractvalue { ptr, i1 } %put, 1
+  br i1 %done, label %kept, label %taken
+taken:
+  %i.next = add i64 %i, 1
+  %more = icmp ult i64 %i.next, $SLOTS
+  br i1 %more, label %slot, label %full
+full:                                           ; in the place of another one, of each in turn
+  %count = atomicrmw add ptr @next, i64 1 monotonic, align 8
   %number = urem i64 %count, $SLOTS
-  %at = getelementptr ptr, ptr @slots, i64 %number
-  %old = atomicrmw xchg ptr %at, ptr %own acq_rel, align 8
+  %turn = getelementptr ptr, ptr @slots, i64 %number
+  %old = atomicrmw xchg ptr %turn, ptr %own acq_rel, align 8
   call void @let_go(ptr %old)
-  call void @let_go_of_others(i64 %count, i64 1, i64 $MOST)
+  br label %kept
+kept:
+  %mine = phi i64 [ %i, %try ], [ %number, %full ]
+  call void @let_go_of_others(i64 %mine, i64 1, i64 $MOST)
   br label %end
 end:
   ret void

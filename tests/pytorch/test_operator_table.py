@@ -53,7 +53,7 @@ def test_the_gradients_of_a_row_are_as_right_as_those_of_pytorch(row: str) -> No
 
 
 MADE = {
-    "add", "sub", "rsub", "mul", "div", "pow", "clamp_min", "clamp_max", "hardtanh", "gelu", "silu",
+    "add", "sub", "rsub", "mul", "div", "pow", "clamp_min", "clamp_max", "hardtanh", "gelu", "silu", "mish",
     "masked_fill", "where", "_to_copy", "convert_element_type", "to", "full", "full_like", "fill", "zeros",
     "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "empty_strided", "new_empty_strided",
     "new_empty", "empty", "empty_like", "new_full", "arange", "iota", "scalar_tensor", "copy", "alias",

@@ -62,7 +62,21 @@ def test_a_kernel_that_repeats_is_replaced_in_all_layers() -> None:
     torch.testing.assert_close(imported(x), module(x), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(40))
+def test_a_size_has_the_name_that_a_buffer_would_get() -> None:
+    module, x = layers(3).eval(), torch.randn(2, 6, 8)
+    names = {b.name for k in dojoir.torch.from_module(module, (x,), optimize=False).kernels for b in k.buffers}
+    size = next(name for name in sorted(names) if name.startswith("add_"))
+    chain = torch.nn.Sequential(
+        *(torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Softmax(-1)) for _ in range(8))
+    )
+    batch = torch.export.Dim(size, min=2, max=64)
+    imported = dojoir.torch.from_module(chain, (torch.randn(4, 8),), dynamic=({0: batch},), optimize=False)
+    assert not imported.left
+    y = torch.randn(7, 8)
+    torch.testing.assert_close(imported(y), chain(y), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", [*range(40), 94, 155])
 def test_all_nests_are_in_one_kernel_each(seed: int) -> None:
     """Kernels are cut where no buffer is written on both sides, and have no more nests than they may."""
     draw = random.Random(seed)

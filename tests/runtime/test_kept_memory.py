@@ -67,6 +67,16 @@ def test_two_never_have_one_block() -> None:
         release(block)
 
 
+def test_a_block_stays_while_others_come_and_go() -> None:
+    """A layer runs many times with a small temporary, and then the head with a large one."""
+    large = allocate(64 * LEAST)
+    release(large)
+    for _ in range(3 * SLOTS):
+        release(allocate(LEAST))
+    assert allocate(64 * LEAST) == large
+    release(large)
+
+
 def test_no_more_is_kept_than_is_said() -> None:
     part = MOST // 4
     before = _resident()

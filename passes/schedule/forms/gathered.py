@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from math import gcd
+from math import gcd, prod
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Condition, Kernel, Site
@@ -110,7 +110,9 @@ def _gather(trace: Trace, scatter: Scatter) -> None:
     """Splits the windows into residues where one more element of them is no whole number of steps, else shifts the
     scope over results by them. Raises DojoError where a move is refused."""
     if scatter.apart:
-        known(all(count <= MOST_RESIDUES for _, count in scatter.apart), "of few residues")
+        found = [one for one in _scatters(trace.kernel) if one.number == scatter.number]
+        nests = prod(count for one in found for _, count in one.apart)
+        known(nests <= MOST_RESIDUES, "of few residues")
         for path in reversed(split_outermost(trace, scatter.number, scatter.apart)):
             write_out(trace, path)
         settle_extents(trace)
