@@ -166,3 +166,44 @@ def test_rows_of_a_joined_dimension_are_none_that_are_scattered(factor: int) -> 
     trace = dojoir.PASSES["default_schedule"].given("avx2").on(kernel)
     assert not any(str(move).startswith("shift(") for move in trace.moves)
     assert "y_tile" in {buffer.name for buffer in trace.kernel.buffers}
+
+
+CHANNELS = """kernel channels()
+in  x: f32[16, 18, 18]
+in  f: f32[16, 16, 3, 3]
+out y: f32[16, 36, 36]
+
+16 @o
+| 36 @i
+| | 36 @j
+| | | y[{o}, {i}, {j}] = 0
+16 @c
+| 18 @h
+| | 18 @w
+| | | 16 @k
+| | | | 3 @p
+| | | | | 3 @q
+| | | | | | if 2*{h} + {p} >= 1 and 2*{h} + {p} <= 36 and 2*{w} + {q} >= 1 and 2*{w} + {q} <= 36
+| | | | | | | y[{k}, 2*{h} + {p} - 1, 2*{w} + {q} - 1] += x[{c}, {h}, {w}] * f[{c}, {k}, {p}, {q}]
+"""
+
+
+def test_channels_as_few_as_a_window_go_around_rows() -> None:
+    """The nest of each residue has a tile then. Inside of the columns they join the nests, and none has one."""
+    trace = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.parse(CHANNELS))
+    tiles = {buffer.name for buffer in trace.kernel.buffers if buffer.name.startswith("y_tile")}
+    assert len(tiles) >= 4, str(trace.kernel)
+
+
+@pytest.mark.parametrize(
+    ("rows", "shifted"), [("N @i", "{i} + {p}"), ("N @k | {k} + 1 @i", "{i}")], ids=["diagonal", "triangle"]
+)
+def test_what_would_only_be_guarded_is_left(rows: str, shifted: str) -> None:
+    scopes = "".join("| " * depth + line + "\n" for depth, line in enumerate(rows.split(" | ")))
+    bars = "| " * (rows.count(" | ") + 1)
+    kernel = dojoir.parse(
+        "kernel left(N)\nin x: f32[N]\nin f: f32[3]\ninout y: f32[N + 2, N + 2]\n\n"
+        f"{scopes}{bars}3 @p\n{bars}| y[{shifted}, {{i}} + {{p}}] += x[{{i}}] * f[{{p}}]\n"
+    )
+    trace = dojoir.PASSES["default_schedule"].given("avx2").on(kernel)
+    assert not any(str(move).startswith("shift(") for move in trace.moves), str(trace.kernel)

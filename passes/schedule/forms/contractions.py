@@ -62,9 +62,9 @@ def _levels_to_sink(kernel: Kernel, site: Site) -> tuple[Path, int] | None:
     return (path, kept[-1] - outside[-1]) if perfect and alone else None
 
 
-def is_window(scope: Scope) -> bool:
+def is_window(scope: Scope, most: int = WINDOW) -> bool:
     """Whether a scope goes over few elements, a number that is no size."""
-    return any(bound.is_constant and bound.offset <= WINDOW for bound in scope.extent.bounds)
+    return any(bound.is_constant and bound.offset <= most for bound in scope.extent.bounds)
 
 
 def _belongs_inside(kernel: Kernel, site: Site, summed: int, last: int) -> bool:

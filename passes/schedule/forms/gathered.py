@@ -32,8 +32,8 @@ from dojoir.passes.loops.sinking import LiftScope, SinkScope
 from dojoir.passes.schedule.facts.strides import follows
 from dojoir.passes.schedule.forms.contractions import is_window, sink_sums
 from dojoir.passes.schedule.forms.nests import known
-from dojoir.passes.schedule.forms.plain import guards_inside, rows_outside
-from dojoir.passes.schedule.forms.residues import MOST_RESIDUES, settle_extents, split_outermost, write_out
+from dojoir.passes.schedule.forms.plain import MOST_RESIDUES, guards_inside, rows_outside
+from dojoir.passes.schedule.forms.residues import settle_extents, split_outermost, write_out
 from dojoir.passes.schedule.forms.settling import settle_guards
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, in_two, spot
@@ -81,7 +81,10 @@ def _scatters(kernel: Kernel) -> Iterator[Scatter]:
         if site.statement.accumulation is None or own or any(s.marks or s.hints for s in site.scopes):
             continue
         found = [_scatter(site, number, dim) for dim in range(len(target.indices))]
-        shifted = {depth for one in found if one is not None for depth, _ in one.windows}
+        windows = [depth for one in found if one is not None for depth, _ in one.windows]
+        shifted = set(windows)
+        if len(shifted) < len(windows):  # what one dimension shifts, the other would guard
+            continue
         alone = {d for d in shifted for n, one in enumerate(found) if one is None and follows(target, n, d)}
         yield from (one for one in found if one is not None and not any(d in alone for d, _ in one.windows))
 
@@ -100,6 +103,8 @@ def _scatter(site: Site, number: int, dim: int) -> Scatter | None:
     long = [depth for depth in factors if depth not in windows]
     if len(long) != 1 or not windows or not constant or factors[long[0]] < 1:
         return None
+    if any(bound.iterators for bound in site.scopes[long[0]].extent.bounds):
+        return None  # of rows of unequal length each place would ask for its own
     count = site.scopes[long[0]].extent.constant
     if count is not None and any(abs(f) >= factors[long[0]] * count for f in windows.values()):
         return None  # rows of a joined dimension, `[8 * b + i]` for i below 8: none adds to another's results

@@ -112,6 +112,9 @@ def untile(trace: Trace) -> None:
             return
 
 
+MOST_RESIDUES = 4
+"""Into how many residues a scope is split at most: each is a copy of the nest."""
+
 MOST_TILES = 8
 """How many scopes of a kernel may be tiled by hand."""
 
@@ -181,7 +184,7 @@ def _turned(kernel: Kernel, tiled: bool) -> Iterator[Move]:
         inner = node.body[0] if isinstance(node, Scope) and len(node.body) == 1 else None
         if not isinstance(node, Scope) or not isinstance(inner, Scope) or node.marks or inner.marks:
             continue
-        if is_window(node) or is_window(inner):  # a residue, or a copy of the nest
+        if any(is_window(scope, MOST_RESIDUES) for scope in (node, inner)):  # a residue, or a copy of the nest
             continue
         sites, depth = sites_in(kernel, path), kernel.depth_of(path)
         targets = [site.statement.target for site in sites]

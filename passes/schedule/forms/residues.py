@@ -27,14 +27,11 @@ from dojoir.passes.loops.once import RemoveScope
 from dojoir.passes.loops.peeling import Peel
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.facts.strides import depends
-from dojoir.passes.schedule.forms.plain import guards_inside
+from dojoir.passes.schedule.forms.plain import MOST_RESIDUES, guards_inside
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
 from dojoir.sets.ranges import without_divisions
 from dojoir.support.frozen import dataclass
-
-MOST_RESIDUES = 4
-"""Into how many residues a scope is split at most: each is a copy of the nest."""
 
 MOST_NESTS = 16
 """How many nests one may become."""
