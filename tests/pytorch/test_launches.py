@@ -107,6 +107,19 @@ def test_a_module_is_its_launches_on_new_memory(places: FakePlaces) -> None:
     assert {launch[3] for launch in places.driver.launches} == {STREAM}
 
 
+def test_layers_that_are_one_kernel_are_launched_each_with_its_own(places: FakePlaces) -> None:
+    torch.manual_seed(0)
+    blocks = (nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6), nn.Softmax(-1)) for _ in range(8))
+    module = moved(places, nn.Sequential(*blocks))
+    with torch.no_grad():
+        imported = dojoir.torch.from_module(module, (torch.randn(4, 6),))
+        kernels = imported.kernels_for("cuda")
+        assert len({*kernels}) < len(kernels)
+        for _ in range(2):
+            x = there(places, torch.randn(4, 6))
+            assert torch.allclose(imported(x), module(x), atol=1e-5)
+
+
 def test_a_layout_that_kernels_do_not_take_is_copied(places: FakePlaces, monkeypatch: pytest.MonkeyPatch) -> None:
     module = nn.Softmax(-1)
     imported = dojoir.torch.from_module(module, (torch.randn(4, 6),))
