@@ -124,3 +124,25 @@ def test_what_residual_layers_ask_of_one_another_grows_slowly(monkeypatch: pytes
     layers = (torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True) for _ in range(3))
     dojoir.torch.from_module(torch.nn.Sequential(*layers), (torch.randn(2, 6, 8),), optimize=False)
     assert 0 < asked < 2000
+
+
+def test_sizes_stay_open_where_the_order_in_memory_is_asked() -> None:
+    """PyTorch fixes a size that it compares with a number, and all graphs that are read after that have it."""
+    torch.manual_seed(0)
+    module = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).eval()
+    batch = torch.export.Dim("batch", min=2, max=64)
+    imported = dojoir.torch.from_module(module, (torch.randn(3, 6, 8),), dynamic=({0: batch},), optimize=False)
+    with torch.no_grad():
+        for count in (3, 5):
+            x = torch.randn(count, 6, 8)
+            torch.testing.assert_close(imported(x), module(x), atol=1e-5, rtol=1e-5)
+
+
+def test_a_turned_result_of_open_sizes_is_one_graph() -> None:
+    module, backend = Calls(lambda x: (x * 2).transpose(0, 1)), Backend(optimize=False)
+    compiled = torch.compile(module, backend=backend, dynamic=True)
+    for count in (3, 5, 7):
+        x = torch.randn(count, 6)
+        assert torch.equal(compiled(x), module(x))
+        assert compiled(x).stride() == module(x).stride()
+    assert backend.report.graphs == 1

@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 import dojoir
 from dojoir.torch.importer.builder import Builder, Tensor, Unsupported
 from dojoir.torch.importer.in_place import write_in_place
-from dojoir.torch.importer.index import Index
+from dojoir.torch.importer.index import Index, as_index
 from dojoir.torch.importer.merging import drop_ones, flatten, merge_loops, part, part_products
 from dojoir.torch.importer.narrow import widen
 from dojoir.torch.importer.nests import Program, read, split_loops, written
@@ -153,7 +153,7 @@ class _Reader:
             self.inputs.append(Input(name, None, None))
             self.values[node] = Tensor(shape, dtype, _nothing)
             return
-        buffer = self.builder.declare(shape, dtype, name, _order(value))
+        buffer = self.builder.declare(shape, dtype, name, self._order(value))
         self.inputs.append(Input(name, buffer.name, None))
         self.values[node] = self.builder.tensor(buffer, shape)
 
@@ -238,9 +238,24 @@ class _Reader:
 
     def _laid_out(self, node: Any, value: Tensor) -> None:
         """Has a result lie in memory as PyTorch's own does."""
-        buffer, order = self.builder.program.buffers[value.buffer or ""], _order(node.meta["val"])
+        buffer, order = self.builder.program.buffers[value.buffer or ""], self._order(node.meta["val"])
         if order is not None and buffer.shape == value.shape:
             self.builder.program.buffers[buffer.name] = replace(buffer, order=order)
+
+    def _order(self, value: Any) -> tuple[int, ...] | None:
+        """The dimensions from outermost to innermost in memory, of a tensor that is dense in another order. Sizes
+        of the example only say which order to try: PyTorch fixes a size that it compares with a number."""
+        steps = value.stride()
+        if not all(isinstance(step, int) or step.node.has_hint() for step in steps):
+            return None
+        try:
+            shape, strides = self.builder.shape(value), [self.builder.size(step) for step in steps]
+        except Unsupported:  # a stride that is no sum of products of sizes
+            return None
+        hints = [step if isinstance(step, int) else step.node.hint for step in steps]
+        order = sorted(range(len(shape)), key=lambda d: (-hints[d], d))
+        is_plain = _is_dense(shape, strides, range(len(shape)))
+        return tuple(order) if not is_plain and _is_dense(shape, strides, order) else None
 
     def _is_input(self, buffer: str) -> bool:
         return buffer in self.constants or any(one.buffer == buffer for one in self.inputs)
@@ -319,14 +334,12 @@ def _prune(program: Program, results: Sequence[Result]) -> None:
     program.nests = list(reversed(kept))
 
 
-def _order(value: Any) -> tuple[int, ...] | None:
-    """The dimensions from outermost to innermost in memory, of a tensor that is dense in another order."""
-    strides = value.stride()
-    try:
-        if value.is_contiguous() or value.dim() < 2:
-            return None
-        order = sorted(range(value.dim()), key=lambda d: (-int(strides[d]), d))
-        is_dense = value.permute(order).is_contiguous()
-    except Exception:  # a stride that is an expression of sizes, or a size of data: PyTorch says it has no number
-        return None
-    return tuple(order) if is_dense and order != sorted(order) else None
+def _is_dense(shape: Sequence[Index], strides: Sequence[Index], order: Sequence[int]) -> bool:
+    """Whether dimensions lie inside of each other in an order, the last one innermost."""
+    step = as_index(1)
+    for d in reversed(order):
+        if shape[d] != as_index(1):
+            if strides[d] != step:
+                return False
+            step = step * shape[d]
+    return True
