@@ -60,6 +60,7 @@ _KERNELS = {
     "rows: norms, softmax, sums": "softmax log_softmax cross_entropy layernorm rmsnorm residual_rmsnorm groupnorm "
     "batchnorm_inference batchnorm_training reduce_max reduce_mean_0 reduce_mean_1 argmax cumsum dot",
     "products of matrices": "matmul matmul_nt matmul_tn matmul_int8 bmm gemv attention",
+    "sparse matrices": "csr ell bsr",
     "images and stencils": "conv2d depthwise_conv2d grouped_conv2d avgpool2d maxpool2d jacobi2d heat3d",
     "moving data": "transpose embedding",
 }

@@ -29,22 +29,28 @@ LEAST = 1 << 16
 MOST = 1 << 28
 """How many bytes all blocks that are kept have at most."""
 
+ALLOCATE, FREE = "dojo_allocate", "dojo_free"
+"""The functions of blocks.ll."""
+
 
 def symbols_of(text: str, threads: int) -> Mapping[str, int]:
     """The addresses of what the LLVM module of a kernel calls, but for functions of the process: what shares its
     loops out to so many `threads`, and what gives it memory."""
     found = {"dojo_parallel_for": parallel_for(threads)} if "@dojo_parallel_for" in text else {}
-    return {**found, **memory()} if "@malloc(" in text else found
-
-
-def memory() -> Mapping[str, int]:
-    """The addresses of `malloc` and `free`."""
-    addresses = _library().addresses
-    return {"malloc": addresses["dojo_allocate"], "free": addresses["dojo_free"]}
+    if "@malloc(" in text:
+        addresses = _shared().addresses
+        found = {**found, "malloc": addresses[ALLOCATE], "free": addresses[FREE]}
+    return found
 
 
 @cache
-def _library() -> Library:
+def _shared() -> Library:
+    """What all kernels of this process share."""
+    return memory()
+
+
+def memory() -> Library:
+    """Another pair of functions ALLOCATE and FREE, which keep blocks in slots of their own."""
     source = files(__package__).joinpath("blocks.ll").read_text(encoding="utf-8")
     text = Template(source).substitute(SLOTS=SLOTS, LEAST=LEAST, MOST=MOST)
-    return build(text, ["dojo_allocate", "dojo_free"], {}, Cache.default())
+    return build(text, [ALLOCATE, FREE], {}, Cache.default())

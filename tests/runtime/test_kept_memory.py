@@ -6,14 +6,13 @@ import ctypes
 import os
 import resource
 import sys
-from collections.abc import Callable
 from threading import Thread
 
 import numpy as np
 import pytest
 
 import dojoir
-from dojoir.runtime.build.blocks import LEAST, MOST, SLOTS, memory
+from dojoir.runtime.build.blocks import ALLOCATE, FREE, LEAST, MOST, SLOTS, memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are counted as Linux does")
 
@@ -29,67 +28,76 @@ N @j
 """
 
 
-def allocate(size: int) -> int | None:
-    return _function("malloc", ctypes.c_void_p, ctypes.c_size_t)(size)
+class Memory:
+    """A `malloc` and a `free` whose slots no kernel has used."""
+
+    def __init__(self) -> None:
+        library = memory()
+        self.library = library  # keeps the machine code
+        self._malloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(library.addresses[ALLOCATE])
+        self._free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.addresses[FREE])
+
+    def allocate(self, size: int) -> int | None:
+        block: int | None = self._malloc(size)
+        return block
+
+    def release(self, block: int | None) -> None:
+        self._free(block)
 
 
-def release(block: int | None) -> None:
-    _function("free", None, ctypes.c_void_p)(block)
+@pytest.fixture
+def own() -> Memory:
+    return Memory()
 
 
-def _function(name: str, result: type | None, argument: type) -> Callable[..., int | None]:
-    found: Callable[..., int | None] = ctypes.CFUNCTYPE(result, argument)(memory()[name])
-    return found
-
-
-def test_a_block_is_given_again_to_who_asks_for_about_as_much() -> None:
-    first = allocate(3 * LEAST)
+def test_a_block_is_given_again_to_who_asks_for_about_as_much(own: Memory) -> None:
+    first = own.allocate(3 * LEAST)
     assert first is not None and first % 16 == 0
     ctypes.memset(first, 1, 3 * LEAST)
-    release(first)
-    assert allocate(3 * LEAST - 100) == first, "no more than twice what is asked for"
-    release(first)
-    other = allocate(LEAST)
+    own.release(first)
+    assert own.allocate(3 * LEAST - 100) == first, "no more than twice what is asked for"
+    own.release(first)
+    other = own.allocate(LEAST)
     assert other != first, "it is too large for that"
-    release(other)
-    assert allocate(2 * LEAST) == first
-    release(first)
+    own.release(other)
+    assert own.allocate(2 * LEAST) == first
+    own.release(first)
 
 
-def test_two_never_have_one_block() -> None:
-    blocks = [allocate(LEAST + n) for n in range(3 * SLOTS)]
+def test_two_never_have_one_block(own: Memory) -> None:
+    blocks = [own.allocate(LEAST + n) for n in range(3 * SLOTS)]
     assert len({*blocks}) == len(blocks) and None not in blocks
     for block in blocks:
-        release(block)
-    again = [allocate(LEAST + n) for n in range(3 * SLOTS)]
+        own.release(block)
+    again = [own.allocate(LEAST + n) for n in range(3 * SLOTS)]
     assert len({*again}) == len(again)
     for block in again:
-        release(block)
+        own.release(block)
 
 
-def test_a_block_stays_while_others_come_and_go() -> None:
+def test_a_block_stays_while_others_come_and_go(own: Memory) -> None:
     """A layer runs many times with a small temporary, and then the head with a large one."""
-    large = allocate(64 * LEAST)
-    release(large)
+    large = own.allocate(64 * LEAST)
+    own.release(large)
     for _ in range(3 * SLOTS):
-        release(allocate(LEAST))
-    assert allocate(64 * LEAST) == large
-    release(large)
+        own.release(own.allocate(LEAST))
+    assert own.allocate(64 * LEAST) == large
+    own.release(large)
 
 
-def test_no_more_is_kept_than_is_said() -> None:
+def test_no_more_is_kept_than_is_said(own: Memory) -> None:
     part = MOST // 4
     before = _resident()
-    blocks = [allocate(part) for _ in range(8)]
+    blocks = [own.allocate(part) for _ in range(8)]
     for block in blocks:
         assert block is not None
         ctypes.memset(block, 1, part)
     for block in blocks:
-        release(block)
+        own.release(block)
     assert _resident() - before < MOST + part
-    whole = allocate(MOST + 1)
+    whole = own.allocate(MOST + 1)
     assert whole is not None
-    release(whole)  # goes back at once
+    own.release(whole)  # goes back at once
 
 
 def _resident() -> int:
@@ -97,25 +105,25 @@ def _resident() -> int:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-def test_what_is_kept_goes_back_where_the_system_has_no_more() -> None:
+def test_what_is_kept_goes_back_where_the_system_has_no_more(own: Memory) -> None:
     """Under a limit that lets the process have the blocks once."""
     child = os.fork()
     if not child:
-        blocks = [allocate(MOST // 2 - LEAST) for _ in range(2)]
+        blocks = [own.allocate(MOST // 2 - LEAST) for _ in range(2)]
         for block in blocks:
-            release(block)
+            own.release(block)
         with open("/proc/self/statm", encoding="ascii") as file:
             pages = int(file.read().split()[0])
         limit = pages * resource.getpagesize() + MOST // 2
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        os._exit(0 if allocate(MOST - LEAST) is not None else 1)
+        os._exit(0 if own.allocate(MOST - LEAST) is not None else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("size", [2**64 - 1, 2**63, 2**62])
-def test_what_no_machine_has_is_refused(size: int) -> None:
-    assert allocate(size) is None
-    release(None)
+def test_what_no_machine_has_is_refused(own: Memory, size: int) -> None:
+    assert own.allocate(size) is None
+    own.release(None)
 
 
 def test_a_call_takes_no_pages_from_the_system() -> None:
