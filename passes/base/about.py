@@ -169,6 +169,20 @@ class About(Move, Generic[T]):
         """The one that an argument names. Raises Refusal where something else is there, ArgumentError where nothing
         is."""
 
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        return self.rewritten(self.found(kernel))
+
+    def rewritten(self, at: T) -> Rewrite:
+        """The kernel after the move, which is about this. Raises Refusal as `rewrite` does."""
+        raise NotImplementedError
+
+    def inverse(self, before: Kernel) -> Move:
+        return self.back(self.found(before))
+
+    def back(self, at: T) -> Move:
+        """The `inverse` of the move, in terms of what it is about before it."""
+        raise NotImplementedError
+
     @classmethod
     def listed(cls, at: T) -> Arguments:
         """The arguments of the `candidates` here. Unless a family says more, none."""

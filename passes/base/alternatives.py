@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from dojoir.ir.nodes import Kernel, Path, Scope, format_path
 from dojoir.ir.paths import is_inside, next_sibling
-from dojoir.ir.places import siblings
-from dojoir.passes.base.nests import inner_scope
+from dojoir.ir.places import inner_scope, siblings
 
 
 class Alternative(NamedTuple):

@@ -26,10 +26,9 @@ from dojoir.ir.nodes import (
     given_kernel,
     substitute_iterators,
 )
-from dojoir.ir.places import numbers_inside
+from dojoir.ir.places import inner_scope, numbers_inside
 from dojoir.passes.base.alternatives import Alternative, after_joins
 from dojoir.passes.base.forward import forward
-from dojoir.passes.base.nests import inner_scope
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.base.space import worth_trying
 from dojoir.proof.check import InstanceMap, Origin, identity
@@ -158,9 +157,12 @@ class Move(ABC):
     """The part of a kernel that decides whether such a move is legal: the whole kernel, unless a family claims
     less."""
 
-    def __init_subclass__(cls) -> None:
-        """Whatever a family does with a kernel begins with the question whether it is one."""
+    def __init_subclass__(cls, **said: object) -> None:
+        """Takes what the line of a class says of the family, `class Split(AboutScope, name="split", reach=…)`, for
+        its attributes. Whatever a family does with a kernel begins with the question whether it is one."""
         super().__init_subclass__()
+        for name, value in said.items():
+            setattr(cls, name, value)
         for name in ("rewrite", "inverse", "candidates", "with_numbers", "further", "alternatives"):
             if name in vars(cls):
                 setattr(cls, name, _of_a_kernel(vars(cls)[name]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import get_args, get_origin
 
 from dojoir.errors import ArgumentError, Diagnostic, ParseError, did_you_mean
@@ -21,10 +20,8 @@ from dojoir.passes.loops import (
     extents,
     guards,
     joining,
-    labels,
     once,
     peeling,
-    reversal,
     shifting,
     siblings,
     sinking,
@@ -33,13 +30,7 @@ from dojoir.passes.loops import (
     swapping,
     tiling,
 )
-from dojoir.passes.storage import (
-    dead,
-    dims,
-    layout,
-    sharing,
-    staging,
-)
+from dojoir.passes.storage import dead, dims, layout, sharing, staging
 from dojoir.passes.values import (
     fma,
     hoisting,
@@ -53,23 +44,24 @@ from dojoir.passes.values import (
 )
 from dojoir.support.public import public
 
-
-def _moves_of(file: ModuleType) -> tuple[type[Move], ...]:
-    """The names that a file exports to the catalogue."""
-    found: tuple[type[Move], ...] = file.MOVES
-    return found
-
-
-_FILES = (
-    joining, splitting, swapping, siblings, collapsing, cutting, shifting, tiling, reversal, cyclic,
-    sinking, skewing, peeling, extents, once, guards, deletion, layout, dims, staging, recomputing,
-    reductions, inlining, subexpressions, hoisting, fma, indexing, last_writers, rule, dead, sharing, marks,
-    prefetch, stream, instructions, labels,
+MOVES: tuple[type[Move], ...] = (
+    joining.JoinScopes, joining.SplitScopes, splitting.Split, splitting.Unsplit, swapping.SwapScopes,
+    siblings.SwapSiblings, collapsing.Collapse, collapsing.Uncollapse, cutting.Cut, cutting.JoinRanges,
+    shifting.Shift, tiling.Tile, tiling.Untile, swapping.ReverseScope, cyclic.SplitCyclic, cyclic.UnsplitCyclic,
+    sinking.SinkScope, sinking.LiftScope, skewing.Skew, skewing.Unskew, peeling.Peel, peeling.Unpeel,
+    extents.SetExtent, once.RemoveScope, once.AddScope, guards.RemoveGuard, guards.AddGuard, guards.DropCondition,
+    guards.AddCondition, guards.ComputePadding, guards.SkipPadding, deletion.DeleteNode, deletion.RestoreNode,
+    layout.ReuseDims, layout.MaterializeDims, layout.PlaceBuffer, layout.ReorderDims, layout.PadDims,
+    layout.Swizzle, dims.SplitDim, dims.JoinDims, dims.DropDim, dims.AddDim, staging.Stage, staging.Unstage,
+    recomputing.Recompute, recomputing.Unrecompute, reductions.SplitReduction, reductions.MergeReduction,
+    inlining.Inline, inlining.Extract, subexpressions.ExtractSubexpression, subexpressions.InlineSubexpression,
+    hoisting.Hoist, hoisting.Unhoist, fma.ToFma, fma.FromFma, indexing.SetIndex, last_writers.KeepLastWriter,
+    last_writers.DropLastWriter, rule.UseRule, rule.UndoRule, dead.DeleteTemporary, dead.RestoreTemporary,
+    sharing.ShareBuffer, sharing.UnshareBuffer, marks.Unroll, marks.Vectorize, marks.Parallelize, marks.Bind,
+    marks.Unmark, prefetch.Prefetch, prefetch.Unprefetch, stream.Stream, stream.StreamLarge, stream.Unstream,
+    instructions.UseInstr, instructions.UnuseInstr, extents.Label, extents.Unlabel,
 )  # fmt: skip
-"""The files of moves, in the order in which their families are listed. Each exports its moves as `MOVES`."""
-
-MOVES: tuple[type[Move], ...] = tuple(move for file in _FILES for move in _moves_of(file))
-
+"""The families of moves, in the order in which they are listed."""
 
 _NAMES = {kind.name: kind for kind in MOVES}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from dojoir.errors import DojoError
 from dojoir.grammar.instructions import find_instruction, instruction_names
@@ -13,14 +12,14 @@ from dojoir.ir.paths import is_inside
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, whole_blocks
 from dojoir.passes.base.move import Move, Rewrite, Word, place_of, scopes
-from dojoir.passes.hardware.hinting import hint_of, hinted, without_hint
+from dojoir.passes.hardware.marks import hint_of, hinted, without_hint
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 from dojoir.types.recognise import Fit, recognise
 
 
 @dataclass(frozen=True)
-class UseInstr(AboutScope):
+class UseInstr(AboutScope, name="use_instr"):
     """Has a scope spelled as an instruction (hint `use`) by targets that have it; `dojoir.instructions.names()`
     lists them. Legal where the scope does just what the text of the instruction does: the same statements on the
     same types, as often, on elements as far apart, and nothing that is written is used twice. The text of the scope
@@ -47,11 +46,9 @@ class UseInstr(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "use_instr"
     instruction: Word
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
         try:
             hint = Use(find_instruction(self.instruction))
         except DojoError as error:
@@ -61,8 +58,8 @@ class UseInstr(AboutScope):
             raise at.refusal("no-change", message, f"unuse_instr({self.scope})")
         return hinted(at, hint)
 
-    def inverse(self, before: Kernel) -> Move:
-        return UnuseInstr(self.found(before).place)
+    def back(self, at: Here[Scope]) -> Move:
+        return UnuseInstr(at.place)
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         """A scope that runs as often as the instruction: one over blocks of so many, or one inside."""
@@ -111,7 +108,7 @@ def _looks_like(scope: Scope, instruction: Instruction) -> bool:
 
 
 @dataclass(frozen=True)
-class UnuseInstr(AboutScope):
+class UnuseInstr(AboutScope, name="unuse_instr"):
     """Has a scope lowered as any other again. The inverse of `use_instr`.
 
     >>> import dojoir
@@ -131,22 +128,15 @@ class UnuseInstr(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "unuse_instr"
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
         return without_hint(at, self._hint(at))
 
     def _hint(self, at: Here[Scope]) -> Use:
         return hint_of(at, Use, "use", f"{self.scope} is no instruction")
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Scope]) -> Move:
         return UseInstr(at.place, Word(self._hint(at).instruction.name))
 
     @classmethod
     def listed(cls, at: Here[Scope]) -> Arguments:
         return [()] if any(isinstance(hint, Use) for hint in at.node.hints) else []
-
-
-MOVES = (UseInstr, UnuseInstr)

@@ -1,10 +1,14 @@
-"""Moves that say how the hardware runs a scope: in lanes, on cores, unrolled, on a GPU."""
+"""Moves that say how the hardware runs a scope: in lanes, on cores, unrolled, on a GPU. And hints put on scopes and
+taken off them, which changes no result."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import ClassVar
+from dataclasses import replace
+from typing import ClassVar, TypeVar
 
+from dojoir.ir.hints import Hint
 from dojoir.ir.nodes import MARKS as ALL_MARKS
 from dojoir.ir.nodes import Kernel, Path, Scope
 from dojoir.ir.places import ancestors
@@ -14,22 +18,22 @@ from dojoir.passes.base.alternatives import Alternative
 from dojoir.passes.base.move import Move, Rewrite, Word
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.hardware.marking import to_mark
+from dojoir.proof.core.hint_rules import hint_error
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class _Mark(AboutScope):
+class _Mark(AboutScope, reach=Reach.NODE):
     """Adds a mark to a scope."""
 
-    reach: ClassVar[Reach] = Reach.NODE
     mark: ClassVar[str]
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        return _marked(self.found(kernel), self.mark, self.scope)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
+        return _marked(at, self.mark, self.scope)
 
-    def inverse(self, before: Kernel) -> Move:
-        return Unmark(self.found(before).place, Word(self.mark))
+    def back(self, at: Here[Scope]) -> Move:
+        return Unmark(at.place, Word(self.mark))
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         return to_mark(kernel, self.scope, self.name, verdict)
@@ -46,7 +50,7 @@ def _marked(at: Here[Scope], mark: str, named: str) -> Rewrite:
     return at.changed(marks=(*at.node.marks, str(mark)))
 
 
-class Vectorize(_Mark):
+class Vectorize(_Mark, name="vectorize", mark="v"):
     """Runs the iterations of a scope in vector lanes (mark `v`).
 
     Legal where no iteration needs what another does; accumulations into an element that all lanes share are
@@ -72,11 +76,8 @@ class Vectorize(_Mark):
     <BLANKLINE>
     """
 
-    name = "vectorize"
-    mark = "v"
 
-
-class Parallelize(_Mark):
+class Parallelize(_Mark, name="parallelize", mark="p"):
     """Shares the iterations of a scope out over the cores (mark `p`).
 
     Legal where no iteration touches what another writes. A temporary whose every use is inside the scope is
@@ -99,11 +100,8 @@ class Parallelize(_Mark):
     <BLANKLINE>
     """
 
-    name = "parallelize"
-    mark = "p"
 
-
-class Unroll(_Mark):
+class Unroll(_Mark, name="unroll", mark="u"):
     """Writes out the iterations of a scope of constant extent one after the other (mark `u`). The inverse is
     `unmark`.
 
@@ -124,16 +122,13 @@ class Unroll(_Mark):
     <BLANKLINE>
     """
 
-    name = "unroll"
-    mark = "u"
-
 
 MARKS: dict[str, type[_Mark]] = {kind.mark: kind for kind in (Vectorize, Parallelize, Unroll)}
 """The moves that add a mark, by the mark."""
 
 
 @dataclass(frozen=True)
-class Bind(AboutScope):
+class Bind(AboutScope, name="bind", reach=Reach.NODE, targets=frozenset({"cuda", "hip"})):
     """Runs the iterations of a scope on a part of a GPU: on blocks of a grid (marks `gx gy gz`), threads of a block
     (`bx by bz`) or lanes of a warp (`lane`).
 
@@ -158,19 +153,15 @@ class Bind(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "bind"
-    reach: ClassVar[Reach] = Reach.NODE
-    targets: ClassVar[frozenset[str] | None] = frozenset({"cuda", "hip"})
     mark: Word
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
         if self.mark not in LEVELS:
             raise at.refusal("unknown-mark", f"'{self.mark}' is none of the marks {', '.join(LEVELS)}")
         return _marked(at, self.mark, self.scope)
 
-    def inverse(self, before: Kernel) -> Move:
-        return Unmark(self.found(before).place, self.mark)
+    def back(self, at: Here[Scope]) -> Move:
+        return Unmark(at.place, self.mark)
 
     @classmethod
     def listed(cls, at: Here[Scope]) -> Arguments:
@@ -203,7 +194,7 @@ def _bindings(kernel: Kernel, path: Path, scope: Scope) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Unmark(AboutScope):
+class Unmark(AboutScope, name="unmark", reach=Reach.NODE):
     """Takes a mark off a scope, the last first: it runs in order again. The inverse of `parallelize`, `vectorize`,
     `unroll` and `bind`.
 
@@ -224,12 +215,9 @@ class Unmark(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "unmark"
-    reach: ClassVar[Reach] = Reach.NODE
     mark: Word
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
         mark, marks = self.mark, at.node.marks
         if mark not in ALL_MARKS:
             raise at.refusal("unknown-mark", f"'{mark}' is none of the marks {', '.join(ALL_MARKS)}")
@@ -238,13 +226,35 @@ class Unmark(AboutScope):
             raise at.refusal("not-marked", f"{self.scope} cannot lose the mark `{mark}`: {last}")
         return at.changed(marks=marks[:-1])
 
-    def inverse(self, before: Kernel) -> Move:
-        place = self.found(before).place
-        return Bind(place, self.mark) if self.mark in LEVELS else MARKS[self.mark](place)
+    def back(self, at: Here[Scope]) -> Move:
+        return Bind(at.place, self.mark) if self.mark in LEVELS else MARKS[self.mark](at.place)
 
     @classmethod
     def listed(cls, at: Here[Scope]) -> Arguments:
         return ((Word(mark),) for mark in at.node.marks[-1:])
 
 
-MOVES = (Unroll, Vectorize, Parallelize, Bind, Unmark)
+H = TypeVar("H", bound=Hint)
+
+
+def hinted(at: Here[Scope], hint: Hint) -> Rewrite:
+    """The scope with one hint more. Raises Refusal where that does not fit it."""
+    used = replace(at.node, hints=(*at.node.hints, hint))
+    done = at.unmoved(used)
+    wrong = hint_error(done.kernel, at.path, used)
+    if wrong is not None:
+        raise at.refusal(wrong.code, re.split("[:;] take (?:one|it) ", wrong.message)[0])
+    return done
+
+
+def hint_of(at: Here[Scope], kind: type[H], about: str, absent: str) -> H:
+    """The hint of a scope on a subject. Raises Refusal, with what is said of a scope that has none."""
+    for hint in at.node.hints:
+        if isinstance(hint, kind) and hint.about == about:
+            return hint
+    raise at.refusal("no-hint", absent)
+
+
+def without_hint(at: Here[Scope], gone: Hint) -> Rewrite:
+    """The scope without one of its hints."""
+    return at.changed(hints=tuple(hint for hint in at.node.hints if hint != gone))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.hints import Prefetch as Hint
-from dojoir.ir.nodes import Kernel, Scope, accesses_in
+from dojoir.ir.nodes import Scope, accesses_in
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.move import BufferName, Move, Rewrite
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.hardware.hinting import hint_of, hinted, without_hint
+from dojoir.passes.hardware.marks import hint_of, hinted, without_hint
 from dojoir.proof.core.hint_rules import moves_along
 from dojoir.support.frozen import dataclass
 
@@ -24,7 +23,7 @@ LINE = 64
 
 
 @dataclass(frozen=True)
-class Prefetch(AboutScope):
+class Prefetch(AboutScope, name="prefetch", reach=Reach.NODE):
     """Fetches into cache, in each iteration of a scope, what its accesses to `buffer` touch `distance` iterations
     later (hint `prefetch`). It changes no result: any is legal where the scope uses the buffer. The inverse is
     `unprefetch`.
@@ -46,17 +45,14 @@ class Prefetch(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "prefetch"
-    reach: ClassVar[Reach] = Reach.NODE
     buffer: BufferName
     distance: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
-        return hinted(at, Hint(kernel.buffer(self.buffer).name, self.distance))
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
+        return hinted(at, Hint(at.kernel.buffer(self.buffer).name, self.distance))
 
-    def inverse(self, before: Kernel) -> Move:
-        return Unprefetch(self.found(before).place, self.buffer)
+    def back(self, at: Here[Scope]) -> Move:
+        return Unprefetch(at.place, self.buffer)
 
     @classmethod
     def listed(cls, at: Here[Scope]) -> Arguments:
@@ -86,7 +82,7 @@ def _streams_of(at: Here[Scope], anywhere: bool = False) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Unprefetch(AboutScope):
+class Unprefetch(AboutScope, name="unprefetch"):
     """Takes the hint to fetch `buffer` ahead off a scope. The inverse of `prefetch`.
 
     >>> import dojoir
@@ -106,24 +102,18 @@ class Unprefetch(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "unprefetch"
     buffer: BufferName
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
         return without_hint(at, self._hint(at))
 
     def _hint(self, at: Here[Scope]) -> Hint:
         absent = f"{self.scope} does not fetch `{self.buffer}` ahead"
         return hint_of(at, Hint, Hint(self.buffer, 1).about, absent)
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Scope]) -> Move:
         return Prefetch(at.place, self.buffer, self._hint(at).distance)
 
     @classmethod
     def listed(cls, at: Here[Scope]) -> Arguments:
         return ((BufferName(hint.buffer),) for hint in at.node.hints if isinstance(hint, Hint))
-
-
-MOVES = (Prefetch, Unprefetch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.buffer_rules import stream_error
@@ -21,15 +20,15 @@ LARGE = 1 << 25
 class _Streaming(AboutBuffer):
     """A move on the attribute `stream` of a buffer."""
 
-    def inverse(self, before: Kernel) -> Move:
-        bytes_ = before.buffer(self.buffer).stream
+    def back(self, at: Declared) -> Move:
+        bytes_ = at.buffer.stream
         if not bytes_:
             return Unstream(self.buffer)
         return Stream(self.buffer) if bytes_ == 1 else StreamLarge(self.buffer, bytes_)
 
 
 @dataclass(frozen=True)
-class Stream(_Streaming):
+class Stream(_Streaming, name="stream"):
     """Stores to `buffer` bypass the caches (attribute `stream`): for what is written once and not read soon.
 
     It changes no result. Contiguous vectors are streamed; the lowering brings the loop to their alignment. The
@@ -52,10 +51,8 @@ class Stream(_Streaming):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "stream"
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        return _streamed(self.found(kernel), 1)
+    def rewritten(self, at: Declared) -> Rewrite:
+        return _streamed(at, 1)
 
     @classmethod
     def listed(cls, at: Declared) -> Arguments:
@@ -63,7 +60,7 @@ class Stream(_Streaming):
 
 
 @dataclass(frozen=True)
-class StreamLarge(_Streaming):
+class StreamLarge(_Streaming, name="stream_large"):
     """Stores to `buffer` bypass the caches where it has at least so many `bytes` (attribute `stream`): for sizes
     that the kernel does not know. Each loop that writes it is there twice, and asks which to run.
 
@@ -86,7 +83,6 @@ class StreamLarge(_Streaming):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "stream_large"
     bytes: int
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
@@ -110,7 +106,7 @@ class StreamLarge(_Streaming):
 
 
 @dataclass(frozen=True)
-class Unstream(_Streaming):
+class Unstream(_Streaming, name="unstream"):
     """Stores to `buffer` go through the caches again. The inverse of `stream`.
 
     >>> import dojoir
@@ -130,10 +126,7 @@ class Unstream(_Streaming):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "unstream"
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Declared) -> Rewrite:
         if not at.buffer.stream:
             raise Refusal("no-change", f"the stores to `{at.buffer.name}` do not bypass the caches")
         return at.replaced(replace(at.buffer, stream=0))
@@ -160,6 +153,3 @@ def _is_worth_it(at: Declared, bytes_: int) -> bool:
     if at.buffer.role not in {"out", "inout"} or not at.buffer.dims or at.buffer.stream == bytes_:
         return False
     return not any(access.buffer == at.place for site in at.kernel.sites for access in site.statement.reads)
-
-
-MOVES = (Stream, StreamLarge, Unstream)

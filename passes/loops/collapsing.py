@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.ir.affine import Affine, Iter, Mod
 from dojoir.ir.nodes import Extent, Kernel, Scope, format_path, substitute
-from dojoir.ir.places import sites_inside
+from dojoir.ir.places import inner_scope, sites_inside
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, to_nest, whole_blocks
 from dojoir.passes.base.indices import deeper, map_indices, shallower, without_divisions
 from dojoir.passes.base.move import Move, Rewrite, Undoing, reversible
-from dojoir.passes.base.nests import inner_scope
 from dojoir.passes.base.reach import Reach
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Collapse(AboutScope):
+class Collapse(AboutScope, name="collapse", reach=Reach.NODE | Reach.PANE):
     """Makes one scope of a scope and its only child, whose extent must be constant. The label of the outer scope
     stays. The inverse is `uncollapse`; what `split` gave is for `unsplit`.
 
@@ -42,11 +40,7 @@ class Collapse(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "collapse"
-    reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
         scope, child, own = at.node, at.only_child, at.own
         inner = child.extent.constant
         if inner is None or inner < 1:
@@ -57,10 +51,9 @@ class Collapse(AboutScope):
         new = shallower(at.depth, {at.depth: own // inner, at.depth + 1: own % inner})
         extent = Extent(tuple(bound * inner for bound in scope.extent.bounds))
         body = tuple(substitute(node, new) for node in child.body)
-        return reversible(self, kernel, at.renamed(new, replace(scope, extent=extent, body=body)))
+        return reversible(self, at.kernel, at.renamed(new, replace(scope, extent=extent, body=body)))
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Scope]) -> Move:
         inner = at.only_child.extent.constant
         assert inner is not None
         return Uncollapse(at.place, inner)
@@ -89,7 +82,7 @@ class Collapse(AboutScope):
 
 
 @dataclass(frozen=True)
-class Uncollapse(Undoing, AboutScope):
+class Uncollapse(Undoing, AboutScope, name="uncollapse", reach=Reach.PANE):
     """Makes two scopes again of a scope that stands for a nest with an inner extent of `inner`. The inverse of
     `collapse`: it is for a body that uses {i} // `inner` and {i} % `inner`; for others `split` is. The label
     stays on the outer scope.
@@ -112,8 +105,6 @@ class Uncollapse(Undoing, AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "uncollapse"
-    reach: ClassVar[Reach] = Reach.PANE
     inner: int
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
@@ -146,6 +137,3 @@ class Uncollapse(Undoing, AboutScope):
         }
         bounds = at.node.extent.bounds
         return ((n,) for n in sorted(divisors) if all(bound % n == Affine.constant(0) for bound in bounds))
-
-
-MOVES = (Collapse, Uncollapse)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
@@ -22,7 +21,7 @@ BLOCKS = (4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
-class Cut(AboutScope):
+class Cut(AboutScope, name="cut", reach=Reach.NODE | Reach.PANE):
     """Cuts the range of a scope in two: iterations below `at`, and the rest in a scope of its own after it.
 
     `at` is affine in the sizes and the iterators around the scope. The first extent is `at` where that is known
@@ -48,13 +47,11 @@ class Cut(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "cut"
-    reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
     at: Formula
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        here = self.found(kernel)
-        at, bounds = self.at.affine(kernel, here.depth), here.node.extent.bounds
+    def rewritten(self, here: Here[Scope]) -> Rewrite:
+        kernel, bounds = here.kernel, here.node.extent.bounds
+        at = self.at.affine(kernel, here.depth)
         inside = sets_of(kernel).holds_around(here.path, [Condition(at, "<=", bound) for bound in bounds])
         first = replace(here.node, extent=Extent((at,) if inside else (*bounds, at)))
         later = substitute_iterators({here.depth: at + here.own})
@@ -66,8 +63,7 @@ class Cut(AboutScope):
         origins = (*origins[:end], *moved(kernel, mine, later), *origins[end:])
         return Rewrite(here.replaced(first, second), InstanceMap(origins))
 
-    def inverse(self, before: Kernel) -> Move:
-        here = self.found(before)
+    def back(self, here: Here[Scope]) -> Move:
         return JoinRanges(here.place, here.beside(), self.at)
 
     @classmethod
@@ -104,7 +100,7 @@ class Cut(AboutScope):
 
 
 @dataclass(frozen=True)
-class JoinRanges(Undoing, AboutPair):
+class JoinRanges(Undoing, AboutPair, name="join_ranges"):
     """Makes one scope of a scope and the next one, which runs on from iteration `at` with the same body. The
     inverse of `cut`. The label of the first stays.
 
@@ -127,7 +123,6 @@ class JoinRanges(Undoing, AboutPair):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "join_ranges"
     at: Formula
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
@@ -141,6 +136,3 @@ class JoinRanges(Undoing, AboutPair):
         following = cls.following(at)
         if following is not None and len(following.body) == len(at.node.body):
             yield at.beside(), Formula(str(at.node.extent.bounds[-1]))
-
-
-MOVES = (Cut, JoinRanges)

@@ -11,21 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import ClassVar
 
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Extent, Guard, Kernel, Node, Path, Scope, Statement, accesses_in, substitute
+from dojoir.ir.places import inner_scope
 from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.indices import deeper, merged
 from dojoir.passes.base.move import Formula, Move, Rewrite, Undoing, fresh_label, reversible
-from dojoir.passes.base.nests import inner_scope
 from dojoir.passes.base.reach import Reach
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class SplitCyclic(AboutScope):
+class SplitCyclic(AboutScope, name="split_cyclic", reach=Reach.NODE | Reach.PANE):
     """Splits a scope by the rest that its iterator leaves: an outer scope over the `factor` residues, an inner one
     over the iterations of each, in rising order.
 
@@ -51,12 +50,10 @@ class SplitCyclic(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "split_cyclic"
-    reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
     factor: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at, factor = self.found(kernel), self.factor
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
+        factor = self.factor
         if factor < 1:
             raise at.refusal("bad-factor", f"the factor must be at least 1, not {factor}")
         at.unmarked(self.scope)
@@ -68,12 +65,11 @@ class SplitCyclic(AboutScope):
             tuple(substitute(child, new) for child in scope.body),
             label=scope.label,
         )
-        label = fresh_label(kernel, f"{scope.label}_of") if scope.label else None
+        label = fresh_label(at.kernel, f"{scope.label}_of") if scope.label else None
         outer = Scope(Extent((Affine.constant(factor),)), (inner,), label=label)
-        return reversible(self, kernel, at.renamed(new, outer))
+        return reversible(self, at.kernel, at.renamed(new, outer))
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Scope]) -> Move:
         return UnsplitCyclic(at.place, Formula(format_extent(at.node.extent)))
 
     @classmethod
@@ -88,7 +84,7 @@ class SplitCyclic(AboutScope):
 
 
 @dataclass(frozen=True)
-class UnsplitCyclic(Undoing, AboutScope):
+class UnsplitCyclic(Undoing, AboutScope, name="unsplit_cyclic", reach=Reach.PANE):
     """Makes one scope of `extent` again of one over residues and its only child. The inverse of `split_cyclic`; the
     label of the inner scope stays.
 
@@ -110,8 +106,6 @@ class UnsplitCyclic(Undoing, AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "unsplit_cyclic"
-    reach: ClassVar[Reach] = Reach.PANE
     extent: Formula
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
@@ -187,6 +181,3 @@ def _affines(nodes: tuple[Node, ...]) -> Iterator[Affine]:
                 yield from _affines(body)
             case Scope(_, body):
                 yield from _affines(body)
-
-
-MOVES = (SplitCyclic, UnsplitCyclic)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from dojoir.ir.nodes import Kernel, Node, Path, Statement, format_path, parse_path
 from dojoir.passes.base.about import AboutNode, Arguments, Here
 from dojoir.passes.base.move import Move, Place, Quoted, Rewrite, Undoing, place_of
@@ -15,7 +13,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class DeleteNode(AboutNode):
+class DeleteNode(AboutNode, name="delete_node"):
     """Deletes a node, and all that is in it, that has no effect: a guard that never holds, a scope that never runs,
     a statement the value of which nothing uses.
 
@@ -41,23 +39,19 @@ class DeleteNode(AboutNode):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "delete_node"
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Node]) -> Rewrite:
         if len(at.siblings) == 1:
             if len(at.path) == 1:
-                raise at.refusal("nothing-left", "nothing of the kernel would be left")
+                raise at.refusal("nothing-left", "nothing of the at.kernel would be left")
             around = format_path(at.path[:-1])
             message = f"nothing would be left in the node around it, at {around}"
             raise at.refusal("nothing-left", message, f"delete_node({around}) deletes both")
         gone = at.numbers
-        kept = tuple(origin for k, origin in enumerate(identity(kernel).origins) if k not in gone)
+        kept = tuple(origin for k, origin in enumerate(identity(at.kernel).origins) if k not in gone)
         return Rewrite(at.replaced(), InstanceMap(kept))
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
-        return RestoreNode(at.place, Quoted(node_text(before, at.path)))
+    def back(self, at: Here[Node]) -> Move:
+        return RestoreNode(at.place, Quoted(node_text(at.kernel, at.path)))
 
     @classmethod
     def listed(cls, at: Here[Node]) -> Arguments:
@@ -72,7 +66,7 @@ def never_runs(kernel: Kernel, path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class RestoreNode(Undoing):
+class RestoreNode(Undoing, name="restore_node"):
     """Puts in a node that has no effect. The inverse of `delete_node`.
 
     `at` is the path that the new node has afterwards, and `text` its lines, in quotes, with `;` between them.
@@ -96,7 +90,6 @@ class RestoreNode(Undoing):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "restore_node"
     at: Place
     text: Quoted
 
@@ -104,6 +97,3 @@ class RestoreNode(Undoing):
         path = parse_path(self.at)
         node = node_of(kernel, path[:-1], self.text.text)
         return kernel.evolve(body=inserted(kernel.body, path, node)), DeleteNode(place_of(path))
-
-
-MOVES = (DeleteNode, RestoreNode)

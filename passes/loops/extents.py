@@ -1,14 +1,13 @@
-"""A move that writes an extent in another way."""
+"""Moves on how a scope is written: its extent, and its name, which the canonical text has not."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from dojoir.backends.machine import Machine
-from dojoir.ir.nodes import Extent, Kernel, Scope
+from dojoir.ir.names import is_label
+from dojoir.ir.nodes import Extent, Scope
 from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutScope, Arguments, Here
-from dojoir.passes.base.move import Formula, Move, Rewrite, scopes
+from dojoir.passes.base.move import Formula, Move, Rewrite, Word, scopes
 from dojoir.passes.base.properties import is_host_code
 from dojoir.passes.base.reach import Reach
 from dojoir.support.frozen import dataclass
@@ -18,7 +17,7 @@ BLOCK_THREADS = (32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True)
-class SetExtent(AboutScope):
+class SetExtent(AboutScope, name="set_extent", reach=Reach.PANE):
     """Writes the extent of a scope as `extent`. Legal where the two are equal, by the facts of the kernel or for
     every iteration around. The inverse is the same move, with what was written before.
 
@@ -41,19 +40,15 @@ class SetExtent(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "set_extent"
-    reach: ClassVar[Reach] = Reach.PANE
     extent: Formula
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
-        extent = self.extent.extent(kernel, at.depth)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
+        extent = self.extent.extent(at.kernel, at.depth)
         if extent == at.node.extent:
             raise at.refusal("no-change", f"the extent of {self.scope} is written so already")
         return at.changed(extent=extent)
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Scope]) -> Move:
         return SetExtent(at.place, Formula(format_extent(at.node.extent)))
 
     @classmethod
@@ -82,4 +77,69 @@ class SetExtent(AboutScope):
                 yield (Formula(format_extent(extent)),)
 
 
-MOVES = (SetExtent,)
+@dataclass(frozen=True)
+class Label(AboutScope, name="label"):
+    """Labels the scope at `scope`: `@label` is its place from then on. None are listed, for names have no end. The
+    inverse is `unlabel`, or the same move with the label that was there.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N
+    ... | y[{0}] = 2 * x[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "label(0, i)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N @i
+    | y[{i}] = 2 * x[{i}]
+    <BLANKLINE>
+    """
+
+    label: Word
+
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
+        label = self.label
+        if not is_label(label):
+            raise at.refusal("bad-name", f"'{label}' is no label: write letters, digits and '_'")
+        if at.node.label == label:
+            raise at.refusal("no-change", f"{self.scope} is labelled so already")
+        if any(other.label == label for _, other in scopes(at.kernel)):
+            raise at.refusal("name-taken", f"@{label} is the label of another scope")
+        return at.changed(label=label)
+
+    def back(self, at: Here[Scope]) -> Move:
+        return Label(at.place, Word(at.node.label)) if at.node.label else Unlabel(at.place)
+
+
+@dataclass(frozen=True)
+class Unlabel(AboutScope, name="unlabel"):
+    """Takes the label off the scope at `scope`. None are listed. The inverse is `label`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N @i
+    ... | y[{0}] = 2 * x[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "unlabel(@i)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
+    """
+
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
+        if at.node.label is None:
+            raise at.refusal("no-change", f"{self.scope} has no label")
+        return at.changed(label=None)
+
+    def back(self, at: Here[Scope]) -> Move:
+        return Label(at.place, Word(at.node.label or ""))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Guard, Kernel, Node
@@ -20,7 +19,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class AddGuard(AboutNode):
+class AddGuard(AboutNode, name="add_guard"):
     """Puts the node at `node` and those after it, `count` in all, under a guard with `conditions`.
 
     Legal where they hold whenever what is guarded runs, as the extent of a scope around does: then
@@ -45,15 +44,14 @@ class AddGuard(AboutNode):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "add_guard"
     count: int
     conditions: Quoted
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        return _guarded(self.found(kernel), self.count, self.conditions, self.node)
+    def rewritten(self, at: Here[Node]) -> Rewrite:
+        return _guarded(at, self.count, self.conditions, self.node)
 
-    def inverse(self, before: Kernel) -> Move:
-        return RemoveGuard(self.found(before).place)
+    def back(self, at: Here[Node]) -> Move:
+        return RemoveGuard(at.place)
 
     @classmethod
     def more(cls, at: Here[Node], machine: Machine) -> Arguments:
@@ -64,7 +62,7 @@ class AddGuard(AboutNode):
 
 
 @dataclass(frozen=True)
-class RemoveGuard(AboutGuard):
+class RemoveGuard(AboutGuard, name="remove_guard"):
     """Takes away a guard: what it guards stands in its place.
 
     Legal where its conditions hold whenever it is reached, or other guards inside it say as much. The inverse is
@@ -88,14 +86,10 @@ class RemoveGuard(AboutGuard):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "remove_guard"
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Guard]) -> Rewrite:
         return at.unmoved(*at.node.body)
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Guard]) -> Move:
         return AddGuard(at.place, *_held(at.node))
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
@@ -108,7 +102,7 @@ class RemoveGuard(AboutGuard):
 
 
 @dataclass(frozen=True)
-class DropCondition(AboutGuard):
+class DropCondition(AboutGuard, name="drop_condition"):
     """Takes the condition number `number`, from 0, of several out of a guard.
 
     Legal where the others imply it, or it holds whenever the guard is reached. A guard with one condition is for
@@ -135,11 +129,9 @@ class DropCondition(AboutGuard):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "drop_condition"
     number: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Guard]) -> Rewrite:
         left = list(at.node.conditions)
         if len(left) == 1:
             raise at.refusal("only-condition", "it is the only condition", f"remove_guard({self.guard})")
@@ -149,8 +141,7 @@ class DropCondition(AboutGuard):
         del left[self.number]
         return at.changed(conditions=tuple(left))
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Guard]) -> Move:
         return AddCondition(at.place, self.number, Quoted(format_condition(at.node.conditions[self.number])))
 
     @classmethod
@@ -160,7 +151,7 @@ class DropCondition(AboutGuard):
 
 
 @dataclass(frozen=True)
-class AddCondition(AboutGuard):
+class AddCondition(AboutGuard, name="add_condition"):
     """Puts a condition into a guard, which is its number `number` then, from 0.
 
     Legal where it holds whenever the others do. None are listed. The inverse is `drop_condition`.
@@ -186,24 +177,22 @@ class AddCondition(AboutGuard):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "add_condition"
     number: int
     condition: Quoted
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
-        added, all_ = conditions_of(self.condition, kernel, at.depth), list(at.node.conditions)
+    def rewritten(self, at: Here[Guard]) -> Rewrite:
+        added, all_ = conditions_of(self.condition, at.kernel, at.depth), list(at.node.conditions)
         if len(added) != 1 or not 0 <= self.number <= len(all_):
             raise at.refusal("bad-count", f"it puts one condition among {len(all_)}, at a number up to that")
         all_.insert(self.number, *added)
         return at.changed(conditions=tuple(all_))
 
-    def inverse(self, before: Kernel) -> Move:
-        return DropCondition(self.found(before).place, self.number)
+    def back(self, at: Here[Guard]) -> Move:
+        return DropCondition(at.place, self.number)
 
 
 @dataclass(frozen=True)
-class ComputePadding(AboutGuard):
+class ComputePadding(AboutGuard, name="compute_padding"):
     """Takes away a guard that holds something back which has no effect: that runs on the padding as well.
 
     Legal where that stays in bounds and cannot fail, and where nothing uses what it gives, or it adds products of
@@ -244,15 +233,11 @@ class ComputePadding(AboutGuard):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "compute_padding"
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Guard]) -> Rewrite:
         done = at.unmoved(*at.node.body)
         return replace(done, instances=replace(done.instances, beyond=True))
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Guard]) -> Move:
         return SkipPadding(at.place, *_held(at.node))
 
     @classmethod
@@ -262,7 +247,7 @@ class ComputePadding(AboutGuard):
 
 
 @dataclass(frozen=True)
-class SkipPadding(Undoing, AboutNode):
+class SkipPadding(Undoing, AboutNode, name="skip_padding"):
     """Puts the node at `node` and those after it, `count` in all, under a guard with `conditions`: what that holds
     back had no effect. The inverse of `compute_padding`.
 
@@ -292,7 +277,6 @@ class SkipPadding(Undoing, AboutNode):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "skip_padding"
     count: int
     conditions: Quoted
 
@@ -314,6 +298,3 @@ def _guarded(at: Here[Node], count: int, text: Quoted, named: Place) -> Rewrite:
 def _held(guard: Guard) -> tuple[int, Quoted]:
     """How many nodes a guard is around, and its conditions as text."""
     return len(guard.body), Quoted(" and ".join(map(format_condition, guard.conditions)))
-
-
-MOVES = (RemoveGuard, AddGuard, DropCondition, AddCondition, ComputePadding, SkipPadding)

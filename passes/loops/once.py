@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Extent, Kernel, Node, Scope, Statement, substitute
@@ -19,7 +17,7 @@ ONCE = Extent((Affine.constant(1),))
 
 
 @dataclass(frozen=True)
-class RemoveScope(AboutScope):
+class RemoveScope(AboutScope, name="remove_scope", reach=Reach.PANE):
     """Takes away a scope of extent 1: what it runs stands in its place, its iterator being 0.
 
     Marks must be taken off first. The label goes; the labels inside stay. The inverse is `add_scope`.
@@ -42,11 +40,7 @@ class RemoveScope(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "remove_scope"
-    reach: ClassVar[Reach] = Reach.PANE
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
         if at.node.extent != ONCE:
             message = f"the extent is {format_extent(at.node.extent)}, not 1"
             raise at.refusal("runs-more", message, "set_extent writes an extent that is always 1 so")
@@ -54,10 +48,9 @@ class RemoveScope(AboutScope):
         at.unhinted()
         new = shallower(at.depth, {at.depth: Affine.constant(0)})
         done = at.renamed(new, *(substitute(node, new) for node in at.node.body))
-        return reversible(self, kernel, well_typed(done))
+        return reversible(self, at.kernel, well_typed(done))
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Scope]) -> Move:
         slots = [slot for slot, _ in slots_of(at.node.body, at.depth + 1)]
         numbers = tuple(number for number, slot in enumerate(slots) if at.depth in slot.iterators)
         return AddScope(at.place, len(at.node.body), numbers, tuple(Formula(str(slots[n])) for n in numbers))
@@ -68,7 +61,7 @@ class RemoveScope(AboutScope):
 
 
 @dataclass(frozen=True)
-class AddScope(Undoing, AboutNode):
+class AddScope(Undoing, AboutNode, name="add_scope", reach=Reach.PANE):
     """Puts the node at `node` and those after it, `count` in all, into a scope of extent 1, without a label. The
     inverse of `remove_scope`; those that are listed make all siblings of a scope scopes too.
 
@@ -102,8 +95,6 @@ class AddScope(Undoing, AboutNode):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "add_scope"
-    reach: ClassVar[Reach] = Reach.PANE
     count: int
     slots: tuple[int, ...] = ()
     forms: tuple[Formula, ...] = ()
@@ -146,6 +137,3 @@ class AddScope(Undoing, AboutNode):
     def more(cls, at: Here[Node], machine: Machine) -> Arguments:
         """Any node of host code by itself: a launch of one block, or one to be made in versions."""
         return [(1,)] if machine.kind == "gpu" and is_host_code(at.kernel, at.path) else []
-
-
-MOVES = (RemoveScope, AddScope)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.ir.affine import Affine, FloorDiv
 from dojoir.ir.nodes import Condition, Extent, Kernel, Node, Scope, Statement, substitute, substitute_iterators
@@ -20,7 +19,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Peel(AboutScope):
+class Peel(AboutScope, name="peel", reach=Reach.NODE | Reach.PANE):
     """Writes out the first iteration of a scope before it; the scope runs the others. The label stays on it.
 
     The scope must run at least once, whatever the sizes. `cut` at 1 does the same for one that may not. The inverse
@@ -44,13 +43,9 @@ class Peel(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "peel"
-    reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
         scope, one = at.node, Affine.constant(1)
-        if not sets_of(kernel).holds_around(at.path, [Condition(b, ">=", one) for b in scope.extent.bounds]):
+        if not sets_of(at.kernel).holds_around(at.path, [Condition(b, ">=", one) for b in scope.extent.bounds]):
             raise at.refusal(
                 "may-not-run",
                 f"the extent {format_extent(scope.extent)} may be 0, and then no iteration is the first",
@@ -66,14 +61,13 @@ class Peel(AboutScope):
             extent=Extent(tuple(bound - 1 for bound in scope.extent.bounds)),
             body=tuple(substitute(node, later) for node in scope.body),
         )
-        origins, mine = identity(kernel).origins, at.numbers
+        origins, mine = identity(at.kernel).origins, at.numbers
         begin, end = (mine[0], mine[-1] + 1) if mine else (0, 0)
-        new = (*origins[:begin], *moved(kernel, mine, first), *moved(kernel, mine, later), *origins[end:])
+        new = (*origins[:begin], *moved(at.kernel, mine, first), *moved(at.kernel, mine, later), *origins[end:])
         done = Rewrite(at.replaced(*peeled, rest), InstanceMap(new))
-        return reversible(self, kernel, well_typed(done))
+        return reversible(self, at.kernel, well_typed(done))
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Scope]) -> Move:
         return Unpeel(at.beside(len(at.node.body)))
 
     @classmethod
@@ -102,7 +96,7 @@ def _gathered(affine: Affine) -> Affine:
 
 
 @dataclass(frozen=True)
-class Unpeel(Undoing, AboutScope):
+class Unpeel(Undoing, AboutScope, name="unpeel"):
     """Makes what stands before a scope its first iteration again. The inverse of `peel`.
 
     >>> import dojoir
@@ -122,8 +116,6 @@ class Unpeel(Undoing, AboutScope):
     | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
-
-    name: ClassVar[str] = "unpeel"
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
         at = self.found(kernel)
@@ -146,6 +138,3 @@ class Unpeel(Undoing, AboutScope):
     @classmethod
     def listed(cls, at: Here[Scope]) -> Arguments:
         return [()] if at.path[-1] >= len(at.node.body) > 0 else []
-
-
-MOVES = (Peel, Unpeel)

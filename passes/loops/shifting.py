@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Extent, Guard, Kernel, Scope, substitute, substitute_iterators
+from dojoir.ir.nodes import Condition, Extent, Guard, Scope, substitute, substitute_iterators
 from dojoir.ir.text import format_condition
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.move import Formula, Move, Rewrite
@@ -17,7 +16,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Shift(AboutScope):
+class Shift(AboutScope, name="shift", reach=Reach.NODE | Reach.PANE):
     """Runs each iteration of a scope `by` later: what ran at i runs at i + `by`, under a guard.
 
     `by` is affine in the sizes and the iterators around the scope, and not negative there: with an iterator it
@@ -42,18 +41,15 @@ class Shift(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "shift"
-    reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
     by: Formula
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
-        scope, by = at.node, self.by.affine(kernel, at.depth)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
+        scope, by = at.node, self.by.affine(at.kernel, at.depth)
         if by == Affine.constant(0):
             raise at.refusal("no-change", "a shift by 0 changes nothing")
         moved, back = (substitute_iterators({at.depth: value}) for value in (at.own - by, at.own + by))
         body = shifted = tuple(substitute(node, moved) for node in scope.body)
-        if sets_of(kernel).holds_around(at.path, [Condition(by, "<=", Affine.constant(0))]):
+        if sets_of(at.kernel).holds_around(at.path, [Condition(by, "<=", Affine.constant(0))]):
             begin = Condition(at.own, ">=", -by)
             match scope.body, shifted:
                 case [Guard(conditions=(guard,))], [Guard(body=inner)] if guard == begin:
@@ -68,9 +64,8 @@ class Shift(AboutScope):
         extent = Extent(tuple(bound + by for bound in scope.extent.bounds))
         return at.renamed(moved, replace(scope, extent=extent, body=body))
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
-        return Shift(at.place, Formula(str(-self.by.affine(before, at.depth))))
+    def back(self, at: Here[Scope]) -> Move:
+        return Shift(at.place, Formula(str(-self.by.affine(at.kernel, at.depth))))
 
     @classmethod
     def listed(cls, at: Here[Scope]) -> Arguments:
@@ -81,6 +76,3 @@ class Shift(AboutScope):
     @classmethod
     def numbered(cls, at: Here[Scope], numbers: Sequence[int]) -> Arguments:
         return ((Formula(str(n)),) for n in numbers if n)
-
-
-MOVES = (Shift,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from dojoir.ir.nodes import Kernel, Node, format_path
 from dojoir.ir.paths import next_sibling
@@ -18,7 +17,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class SwapSiblings(AboutNode):
+class SwapSiblings(AboutNode, name="swap_siblings", reach=Reach.PANE):
     """Exchanges a node with the one after it in the same scope. The inverse is the same move.
 
     >>> import dojoir
@@ -42,26 +41,22 @@ class SwapSiblings(AboutNode):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "swap_siblings"
-    reach: ClassVar[Reach] = Reach.PANE
-
     def followers(self) -> int:
         return 1
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Node]) -> Rewrite:
         first, *following = at.siblings[at.path[-1] :]
         if not following:
             raise at.refusal("not-adjacent", f"nothing follows {self.node} in the same scope")
-        mine, other = at.numbers, numbers_inside(kernel, next_sibling(at.path))
-        order = [k for k in range(len(kernel.sites)) if k not in (*mine, *other)]
+        mine, other = at.numbers, numbers_inside(at.kernel, next_sibling(at.path))
+        order = [k for k in range(len(at.kernel.sites)) if k not in (*mine, *other)]
         begin = min((*mine, *other), default=0)
         order[begin:begin] = [*other, *mine]
-        instances = InstanceMap(tuple(identity(kernel).origins[k] for k in order))
+        instances = InstanceMap(tuple(identity(at.kernel).origins[k] for k in order))
         return Rewrite(at.replaced(following[0], first, count=2), instances)
 
-    def inverse(self, before: Kernel) -> Move:
-        return SwapSiblings(self.found(before).place)
+    def back(self, at: Here[Node]) -> Move:
+        return SwapSiblings(at.place)
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         """The node exchanged with the one before it, or all around it with what comes next."""
@@ -74,6 +69,3 @@ class SwapSiblings(AboutNode):
     @classmethod
     def listed(cls, at: Here[Node]) -> Arguments:
         return [()] if at.path[-1] + 1 < len(at.siblings) else []
-
-
-MOVES = (SwapSiblings,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope
@@ -19,7 +19,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class SinkScope(AboutScope):
+class SinkScope(AboutScope, name="sink_scope", reach=Reach.PANE):
     """Carries a scope inside `levels` scopes and guards, each the only child of the one before: `swap_scopes` as
     often, and past guards, which must not depend on the iterator of the scope. Labels and marks go with their
     scope. The inverse is `lift_scope`.
@@ -45,15 +45,12 @@ class SinkScope(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "sink_scope"
-    reach: ClassVar[Reach] = Reach.PANE
     levels: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
         if self.levels < 1:
             raise at.refusal("bad-count", f"a scope sinks by at least 1 level, not {self.levels}")
-        return _carried(kernel, _sunk, (at.path + (0,) * level for level in range(self.levels)))
+        return _carried(at.kernel, _sunk, (at.path + (0,) * level for level in range(self.levels)))
 
     def inverse(self, before: Kernel) -> Move:
         return LiftScope(place_of(before.path(self.scope) + (0,) * self.levels), self.levels)
@@ -70,7 +67,7 @@ class SinkScope(AboutScope):
 
 
 @dataclass(frozen=True)
-class LiftScope(AboutScope):
+class LiftScope(AboutScope, name="lift_scope", reach=Reach.PANE):
     """Carries a scope out of `levels` scopes and guards, each of which has nothing else in it. The inverse of
     `sink_scope`.
 
@@ -95,16 +92,13 @@ class LiftScope(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "lift_scope"
-    reach: ClassVar[Reach] = Reach.PANE
     levels: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
         most = len(at.path) - 1
         if not 1 <= self.levels <= most:
             raise at.refusal("bad-count", f"{self.scope} can be lifted by 1 to {most} levels")
-        return _carried(kernel, _lifted, (at.path[: most - level] for level in range(self.levels)))
+        return _carried(at.kernel, _lifted, (at.path[: most - level] for level in range(self.levels)))
 
     def inverse(self, before: Kernel) -> Move:
         return SinkScope(place_of(before.path(self.scope)[: -self.levels]), self.levels)
@@ -165,6 +159,3 @@ def _alone(at: Here[Scope]) -> int:
     """How many scopes and guards around a scope have nothing else in them."""
     around = ancestors(at.kernel, at.path)
     return next((levels for levels, node in enumerate(reversed(around)) if len(node.body) != 1), len(around))
-
-
-MOVES = (SinkScope, LiftScope)

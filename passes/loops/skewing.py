@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Condition, Extent, Guard, Kernel, Path, Scope, substitute, substitute_iterators
-from dojoir.ir.places import sites_inside
+from dojoir.ir.places import inner_scope, sites_inside
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.indices import largest
 from dojoir.passes.base.move import Move, Rewrite, Undoing, reversible
-from dojoir.passes.base.nests import inner_scope
 from dojoir.passes.base.reach import Reach
 from dojoir.support.frozen import dataclass
 
@@ -21,7 +19,7 @@ FACTORS = (1, 2)
 
 
 @dataclass(frozen=True)
-class Skew(AboutScope):
+class Skew(AboutScope, name="skew", reach=Reach.NODE | Reach.PANE):
     """Runs the iterations of the only child of a scope `factor` later in each iteration of the scope: what ran at i
     in iteration t runs at i + `factor`*t.
 
@@ -49,12 +47,9 @@ class Skew(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "skew"
-    reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
     factor: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
         inner = at.only_child
         at.unhinted(inner)
         if self.factor < 1:
@@ -70,10 +65,10 @@ class Skew(AboutScope):
             message = f"the extent of the inner scope depends on {{{depth}}} in a division"
             raise at.refusal("not-linear", message)
         skewed = replace(inner, extent=Extent(tuple(filter(None, most))), body=body)
-        return reversible(self, kernel, at.renamed(moved, replace(at.node, body=(skewed,))))
+        return reversible(self, at.kernel, at.renamed(moved, replace(at.node, body=(skewed,))))
 
-    def inverse(self, before: Kernel) -> Move:
-        return Unskew(self.found(before).place, self.factor)
+    def back(self, at: Here[Scope]) -> Move:
+        return Unskew(at.place, self.factor)
 
     @classmethod
     def listed(cls, at: Here[Scope]) -> Arguments:
@@ -86,7 +81,7 @@ class Skew(AboutScope):
 
 
 @dataclass(frozen=True)
-class Unskew(Undoing, AboutScope):
+class Unskew(Undoing, AboutScope, name="unskew"):
     """Takes a skew by `factor` back, with its guard. The inverse of `skew`.
 
     >>> import dojoir
@@ -107,7 +102,6 @@ class Unskew(Undoing, AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "unskew"
     factor: int
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
@@ -137,6 +131,3 @@ def _reads_what_it_writes(kernel: Kernel, path: Path) -> bool:
     inside = [site.statement for site in sites_inside(kernel, path)]
     written = {statement.target.buffer for statement in inside}
     return any(access.buffer in written for s in inside for access in s.reads)
-
-
-MOVES = (Skew, Unskew)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, FloorDiv, Iter
 from dojoir.ir.nodes import Condition, Extent, Kernel, Scope, divided_in, substitute
+from dojoir.ir.places import inner_scope
 from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.indices import deeper, map_indices, merged, without_divisions
 from dojoir.passes.base.move import Formula, Move, Refusal, Rewrite, Undoing, fresh_label, reversible
-from dojoir.passes.base.nests import inner_scope
 from dojoir.passes.base.reach import Reach
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
@@ -27,7 +26,7 @@ ZERO = Affine.constant(0)
 
 
 @dataclass(frozen=True)
-class Split(AboutScope):
+class Split(AboutScope, name="split", reach=Reach.NODE | Reach.PANE):
     """Strip-mines a scope: an outer scope over blocks of `factor` iterations, an inner one over each block.
 
     Where a bound of the extent is not known to be a multiple of the factor, the inner extent is a `min` that makes
@@ -53,16 +52,12 @@ class Split(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "split"
-    reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
     factor: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
         return split_reversibly(self, at, [at.node], lambda decide: split(at, self.factor, decide))
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Scope]) -> Move:
         return Unsplit(at.place, Formula(format_extent(at.node.extent)))
 
     @classmethod
@@ -87,7 +82,7 @@ class Split(AboutScope):
 
 
 @dataclass(frozen=True)
-class Unsplit(Undoing, AboutScope):
+class Unsplit(Undoing, AboutScope, name="unsplit", reach=Reach.PANE):
     """Makes one scope of `extent` again of a strip-mined one and its only child. The inverse of `split`.
 
     Legal where `split` of the result, by the constant extent of the child, gives this text. The label of the outer
@@ -111,8 +106,6 @@ class Unsplit(Undoing, AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "unsplit"
-    reach: ClassVar[Reach] = Reach.PANE
     extent: Formula
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
@@ -215,6 +208,3 @@ def whole(kernel: Kernel, affine: Affine) -> Affine:
                 if sets_of(kernel).always(Condition(numerator % divisor, "==", ZERO)):
                     result = result - Affine.atom(atom) * coefficient + numerator * (coefficient // divisor)
     return result
-
-
-MOVES = (Split, Unsplit)

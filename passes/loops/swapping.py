@@ -1,26 +1,25 @@
-"""A scope interchanged with its only child; that taken back is the same move."""
+"""A scope interchanged with its only child, and one that runs backwards; each taken back is the same move."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Condition, Extent, Kernel, Path, Scope, format_path, substitute, substitute_iterators
+from dojoir.ir.places import inner_scope
 from dojoir.ir.text import format_condition, format_extent
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, to_nest
 from dojoir.passes.base.indices import largest
 from dojoir.passes.base.move import Move, Rewrite, only_child
-from dojoir.passes.base.nests import inner_scope
 from dojoir.passes.base.reach import Reach
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class SwapScopes(AboutScope):
+class SwapScopes(AboutScope, name="swap_scopes", reach=Reach.NODE | Reach.PANE):
     """Interchanges a scope with its only child, a scope. Labels and marks go with their scope.
 
     The inverse is the same move.
@@ -44,14 +43,11 @@ class SwapScopes(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "swap_scopes"
-    reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
+        return swap(at)
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        return swap(self.found(kernel))
-
-    def inverse(self, before: Kernel) -> Move:
-        return SwapScopes(self.found(before).place)
+    def back(self, at: Here[Scope]) -> Move:
+        return SwapScopes(at.place)
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         at = self.found(kernel)
@@ -104,4 +100,44 @@ def _before_the_split(extent: Extent, depth: int) -> str | None:
     )
 
 
-MOVES = (SwapScopes,)
+@dataclass(frozen=True)
+class ReverseScope(AboutScope, name="reverse_scope", reach=Reach.NODE | Reach.PANE):
+    """Runs a scope from its last iteration to its first: what ran at i runs at its extent - 1 - i. Legal where the
+    order of the iterations does not count. The inverse is the same move.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N @i
+    ... | y[{i}] = 2 * x[N - 1 - {i}]
+    ... ''')
+    >>> print(dojoir.apply(k, "reverse_scope(@i)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N @i
+    | y[N - {i} - 1] = 2 * x[{i}]
+    <BLANKLINE>
+    """
+
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
+        extent = at.node.extent
+        if len(extent.bounds) != 1:
+            hint = "set_extent or cut gives it one bound" if extent.constant is None else None
+            message = f"the extent {format_extent(extent)} has no one end to count from"
+            raise at.refusal("several-bounds", message, hint)
+        at.unhinted()
+        back = substitute_iterators({at.depth: extent.bounds[0] - 1 - at.own})
+        body = tuple(substitute(node, back) for node in at.node.body)
+        if tuple(substitute(node, back) for node in body) != at.node.body:
+            raise at.refusal("not-reversible", "the divisions in the body lose their form when it is reversed")
+        return at.renamed(back, replace(at.node, body=body))
+
+    def back(self, at: Here[Scope]) -> Move:
+        return ReverseScope(at.place)
+
+    @classmethod
+    def listed(cls, at: Here[Scope]) -> Arguments:
+        return [()] if len(at.node.extent.bounds) == 1 and at.node.extent.constant != 1 else []

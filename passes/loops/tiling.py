@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 from dojoir.ir.nodes import Extent, Kernel, Path, Scope
+from dojoir.ir.places import inner_scope
 from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutKind, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, to_nest
-from dojoir.passes.base.move import (
-    Formula,
-    Move,
-    Place,
-    Refusal,
-    Rewrite,
-    Undoing,
-    place_of,
-    scope_at,
-    then,
-)
-from dojoir.passes.base.nests import nest_of
+from dojoir.passes.base.move import Formula, Move, Place, Refusal, Rewrite, Undoing, place_of, scope_at, then
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.loops.splitting import original_extent, split, split_reversibly, unsplit
 from dojoir.passes.loops.swapping import swap
@@ -51,7 +41,7 @@ class _AboutNest(AboutKind[Scope]):
 
 
 @dataclass(frozen=True)
-class Tile(_AboutNest):
+class Tile(_AboutNest, name="tile", reach=Reach.NODE | Reach.PANE):
     """Tiles a nest of scopes, each the only child of the one before: `split` of each and `swap_scopes` until the
     scopes over blocks are outside of those inside a block. Labels and marks as in `split`. The inverse is `untile`.
 
@@ -80,8 +70,6 @@ class Tile(_AboutNest):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "tile"
-    reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
     sizes: tuple[int, ...]
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
@@ -118,7 +106,7 @@ class Tile(_AboutNest):
 
     @classmethod
     def listed(cls, at: Here[Scope]) -> Arguments:
-        nest = nest_of(at.node, 3)
+        nest = _nest_of(at.node, 3)
         for count in range(2, len(nest) + 1):
             most = min(filter(None, (scope.constant_bound for scope in nest[:count])), default=None)
             yield from ((size,) * count for size in TILE_SIZES if most is None or size < most)
@@ -128,7 +116,7 @@ class Tile(_AboutNest):
     @classmethod
     def numbered(cls, at: Here[Scope], numbers: Sequence[int]) -> Arguments:
         """Of a nest of three scopes, the sizes are powers of two: they are enough to begin with, and few enough."""
-        nest = nest_of(at.node, 3)
+        nest = _nest_of(at.node, 3)
         for count in range(2, len(nest) + 1):
             sizes = [
                 [n for n in numbers if n >= 1 and (most is None or n < most) and (count < 3 or n & (n - 1) == 0)]
@@ -138,7 +126,7 @@ class Tile(_AboutNest):
 
 
 @dataclass(frozen=True)
-class Untile(Undoing, _AboutNest):
+class Untile(Undoing, _AboutNest, name="untile", reach=Reach.PANE):
     """Makes scopes of `extents` again of a tiled nest: the scopes over blocks, then what their extents were. The
     inverse of `tile`; the labels of the scopes over blocks stay.
 
@@ -165,8 +153,6 @@ class Untile(Undoing, _AboutNest):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "untile"
-    reach: ClassVar[Reach] = Reach.PANE
     extents: tuple[Formula, ...]
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
@@ -192,13 +178,21 @@ class Untile(Undoing, _AboutNest):
     @classmethod
     def listed(cls, at: Here[Scope]) -> Arguments:
         """Nests of four or six scopes, the inner half of which have constant extents or begin with one."""
-        nest = nest_of(at.node, 6)
+        nest = _nest_of(at.node, 6)
         for count in (2, 3):
             pairs = enumerate(zip(nest, nest[count : 2 * count], strict=False), at.depth)
             found = [original_extent(at.kernel, *pair, depth) for depth, pair in pairs]
             extents = [Formula(format_extent(extent)) for extent in found if extent is not None]
             if len(extents) == count:
                 yield tuple(extents)
+
+
+def _nest_of(scope: Scope, most: int) -> list[Scope]:
+    """A scope and those inside, each the only child of the one before, `most` at most."""
+    found = [scope]
+    while len(found) < most and (child := inner_scope(found[-1])) is not None:
+        found.append(child)
+    return found
 
 
 def _nest_places(base: Path, count: int) -> Iterator[Place]:
@@ -218,6 +212,3 @@ def _tile_size(kernel: Kernel, base: Path, level: int) -> int:
     if not first.is_constant:
         raise at.refusal("not-tiled", "the extents inside a block must be constants, or begin with one")
     return first.offset
-
-
-MOVES = (Tile, Untile)

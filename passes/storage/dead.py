@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.ir.nodes import Buffer, Kernel, Node, Path, Statement, format_path, parse_path
 from dojoir.ir.text import format_buffer, format_statement
@@ -19,7 +18,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class DeleteTemporary(AboutTemporary):
+class DeleteTemporary(AboutTemporary, name="delete_temporary"):
     """Deletes a temporary and every statement that writes it, with the scopes and guards that become empty.
 
     Legal where nothing else reads it. The inverse is `restore_temporary`, which holds the text that is deleted.
@@ -43,10 +42,8 @@ class DeleteTemporary(AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "delete_temporary"
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        name = self.found(kernel).place
+    def rewritten(self, at: Declared) -> Rewrite:
+        kernel, name = at.kernel, at.place
         for site in kernel.sites:
             reader = site.statement
             if reader.target.buffer != name and any(a.buffer == name for a in reader.accesses):
@@ -59,14 +56,14 @@ class DeleteTemporary(AboutTemporary):
         after = kernel.without_buffers(name).evolve(body=_without(kernel.body, name))
         return Rewrite(after, InstanceMap(kept))
 
-    def inverse(self, before: Kernel) -> Move:
-        number = next(n for n, b in enumerate(before.buffers) if b.name == self.buffer)
-        deleted = list(_emptied(before.body, self.buffer, ()))
+    def back(self, at: Declared) -> Move:
+        number = next(n for n, b in enumerate(at.kernel.buffers) if b.name == self.buffer)
+        deleted = list(_emptied(at.kernel.body, self.buffer, ()))
         return RestoreTemporary(
-            Quoted(format_buffer(before.buffers[number])),
+            Quoted(format_buffer(at.kernel.buffers[number])),
             number,
             tuple(map(place_of, deleted)),
-            tuple(Quoted(node_text(before, path)) for path in deleted),
+            tuple(Quoted(node_text(at.kernel, path)) for path in deleted),
         )
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
@@ -106,7 +103,7 @@ def _emptied(nodes: tuple[Node, ...], buffer: str, around: Path) -> Iterator[Pat
 
 
 @dataclass(frozen=True)
-class RestoreTemporary(Undoing):
+class RestoreTemporary(Undoing, name="restore_temporary"):
     """Declares a temporary, as number `position` of the buffers, and puts in what writes it and has no other
     effect. The inverse of `delete_temporary`.
 
@@ -133,7 +130,6 @@ class RestoreTemporary(Undoing):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "restore_temporary"
     declaration: Quoted
     position: int
     at: tuple[Place, ...] = ()
@@ -159,6 +155,3 @@ class RestoreTemporary(Undoing):
         if len(found) != len(kernel.buffers) + 1 or found[-1].role != "tmp":
             raise Refusal("bad-text", f"{self.declaration} declares no temporary, such as tmp t: f32[N]")
         return found[-1]
-
-
-MOVES = (DeleteTemporary, RestoreTemporary)

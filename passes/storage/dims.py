@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Access, Buffer, Condition, Dim, Kernel, Node, Scope, Statement, with_body
-from dojoir.ir.rewriting.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import accesses_of, map_accesses
 from dojoir.passes.base.about import AboutTemporary, Arguments, Declared
 from dojoir.passes.base.indices import without_divisions
 from dojoir.passes.base.move import Formula, Move, Refusal, Rewrite, Undoing, reversible
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class SplitDim(AboutTemporary):
+class SplitDim(AboutTemporary, name="split_dim", reach=Reach.PANE):
     """Makes two dimensions of dimension `dim` of a temporary: blocks of `factor` elements, and the elements of a
     block. What was at i is then at i // `factor` and i % `factor`, without the divisions where the extents of the
     scopes around decide them. In memory a block is where the dimension was, so that nothing but the end of the
@@ -74,13 +74,11 @@ class SplitDim(AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "split_dim"
-    reach: ClassVar[Reach] = Reach.PANE
     dim: int
     factor: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        buffer, number, factor = self.found(kernel).buffer, self.dim, self.factor
+    def rewritten(self, at: Declared) -> Rewrite:
+        (kernel, buffer), number, factor = at, self.dim, self.factor
         extent = _stored(buffer, number).extent
         if factor < 2:
             raise Refusal("bad-factor", f"a block has at least 2 elements, not {factor}")
@@ -99,8 +97,8 @@ class SplitDim(AboutTemporary):
         made = replace(made, pad=_spliced(buffer.pad, number, 1, 0, 0) if buffer.pad else None)
         return reversible(self, kernel, Rewrite(_changed(kernel, made, split), identity(kernel)))
 
-    def inverse(self, before: Kernel) -> Move:
-        return JoinDims(self.buffer, self.dim, Formula(str(before.buffer(self.buffer).dims[self.dim].extent)))
+    def back(self, at: Declared) -> Move:
+        return JoinDims(self.buffer, self.dim, Formula(str(at.buffer.dims[self.dim].extent)))
 
     @classmethod
     def listed(cls, at: Declared) -> Arguments:
@@ -121,7 +119,7 @@ class SplitDim(AboutTemporary):
 
 
 @dataclass(frozen=True)
-class JoinDims(Undoing, AboutTemporary):
+class JoinDims(Undoing, AboutTemporary, name="join_dims", reach=Reach.PANE):
     """Makes one dimension of `extent` again of dimension `dim` of a temporary and the next one, which is of
     constant extent: blocks, and the elements of a block. The inverse of `split_dim`.
 
@@ -146,8 +144,6 @@ class JoinDims(Undoing, AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "join_dims"
-    reach: ClassVar[Reach] = Reach.PANE
     dim: int
     extent: Formula
 
@@ -176,7 +172,7 @@ class JoinDims(Undoing, AboutTemporary):
 
 
 @dataclass(frozen=True)
-class DropDim(AboutTemporary):
+class DropDim(AboutTemporary, name="drop_dim", reach=Reach.PANE):
     """Takes dimension `dim` of a temporary away, which is collapsed (`N~`): the elements along it, which are one in
     memory, become one. A value that goes on from element to element is then one of a scalar. The inverse is
     `add_dim`.
@@ -204,12 +200,10 @@ class DropDim(AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "drop_dim"
-    reach: ClassVar[Reach] = Reach.PANE
     dim: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        buffer, number = self.found(kernel).buffer, self.dim
+    def rewritten(self, at: Declared) -> Rewrite:
+        (kernel, buffer), number = at, self.dim
         check_dim(buffer, number)
         if not buffer.dims[number].collapsed:
             message = f"dimension {number} of `{buffer.name}` has storage of its own: reuse_dims takes that away"
@@ -221,9 +215,9 @@ class DropDim(AboutTemporary):
         after = _changed(kernel, made, lambda indices, around: _spliced(indices, number, 1))
         return reversible(self, kernel, Rewrite(after, identity(kernel)))
 
-    def inverse(self, before: Kernel) -> Move:
-        given = tuple(Formula(str(access.indices[self.dim])) for access, _ in uses_of(before, self.buffer))
-        return AddDim(self.buffer, self.dim, Formula(str(before.buffer(self.buffer).dims[self.dim].extent)), given)
+    def back(self, at: Declared) -> Move:
+        given = tuple(Formula(str(access.indices[self.dim])) for access, _ in uses_of(at.kernel, self.buffer))
+        return AddDim(self.buffer, self.dim, Formula(str(at.buffer.dims[self.dim].extent)), given)
 
     @classmethod
     def listed(cls, at: Declared) -> Arguments:
@@ -237,7 +231,7 @@ class DropDim(AboutTemporary):
 
 
 @dataclass(frozen=True)
-class AddDim(Undoing, AboutTemporary):
+class AddDim(Undoing, AboutTemporary, name="add_dim", reach=Reach.PANE):
     """Gives a temporary a dimension `dim` without storage of its own, of `extent` elements; `indices` are those
     that its accesses then have there, in the order of the text. The inverse of `drop_dim`; none are listed.
 
@@ -262,8 +256,6 @@ class AddDim(Undoing, AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "add_dim"
-    reach: ClassVar[Reach] = Reach.PANE
     dim: int
     extent: Formula
     indices: tuple[Formula, ...] = ()
@@ -357,15 +349,7 @@ def uses_of(kernel: Kernel, name: str) -> Iterator[tuple[Access, int]]:
     """The accesses of a buffer in the order of the text, as `map_accesses` sees them, and how many scopes are
     around each."""
     for site in kernel.sites:
-        found: list[Access] = []
-
-        def note(access: Access, found: list[Access] = found) -> Access:
-            if access.buffer == name:
-                found.append(access)
-            return access
-
-        map_accesses(site.statement, note)
-        yield from ((access, len(site.scopes)) for access in found)
+        yield from ((a, len(site.scopes)) for a in accesses_of(site.statement) if a.buffer == name)
 
 
 def _changed(kernel: Kernel, buffer: Buffer, change: Change) -> Kernel:
@@ -383,6 +367,3 @@ def _changed(kernel: Kernel, buffer: Buffer, change: Change) -> Kernel:
         return with_body(node, tuple(visit(child, inside) for child in node.body))
 
     return kernel.evolve(body=tuple(visit(node, ()) for node in kernel.body)).replace_buffer(buffer)
-
-
-MOVES = (SplitDim, JoinDims, DropDim, AddDim)

@@ -20,7 +20,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class PlaceBuffer(AboutTemporary):
+class PlaceBuffer(AboutTemporary, name="place"):
     """Chooses where a temporary lives: `heap`, `stack`, `reg` (registers) or `shared` (of a GPU's block).
 
     What lives on the stack or in registers must have constant extents, collapsed dimensions aside. The inverse is
@@ -47,13 +47,11 @@ class PlaceBuffer(AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "place"
     storage: Word
 
     WORDS: ClassVar[tuple[str, ...]] = ("heap", "stack", "reg", "shared")
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Declared) -> Rewrite:
         buffer, storage = at.buffer, self.storage
         if storage not in self.WORDS:
             raise Refusal("unknown-storage", f"'{storage}' is no place for a buffer: {', '.join(self.WORDS)}")
@@ -70,8 +68,8 @@ class PlaceBuffer(AboutTemporary):
             raise Refusal("swizzled", why, None, f"swizzle({buffer.name}, 0) first")
         return at.replaced(moved)
 
-    def inverse(self, before: Kernel) -> Move:
-        return PlaceBuffer(self.buffer, Word(before.buffer(self.buffer).storage))
+    def back(self, at: Declared) -> Move:
+        return PlaceBuffer(self.buffer, Word(at.buffer.storage))
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         """A place of constant size: the dimensions of open extent collapsed."""
@@ -93,7 +91,7 @@ class PlaceBuffer(AboutTemporary):
 
 
 @dataclass(frozen=True)
-class ReorderDims(AboutTemporary):
+class ReorderDims(AboutTemporary, name="reorder_dims", reach=Reach.PANE):
     """Lays a temporary out with its dimensions in the given order, outermost first. The inverse is the same move,
     back to the order that it had.
 
@@ -124,12 +122,9 @@ class ReorderDims(AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "reorder_dims"
-    reach: ClassVar[Reach] = Reach.PANE
     order: tuple[int, ...]
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Declared) -> Rewrite:
         natural = range(len(at.buffer.dims))
         if sorted(self.order) != [*natural]:
             raise Refusal("bad-order", f"the order must name each of the dimensions {[*natural]} once")
@@ -137,8 +132,8 @@ class ReorderDims(AboutTemporary):
             raise Refusal("no-change", f"`{at.buffer.name}` has this order already")
         return at.replaced(replace(at.buffer, order=self.order))
 
-    def inverse(self, before: Kernel) -> Move:
-        return ReorderDims(self.buffer, _order(before.buffer(self.buffer)))
+    def back(self, at: Declared) -> Move:
+        return ReorderDims(self.buffer, _order(at.buffer))
 
     @classmethod
     def listed(cls, at: Declared) -> Arguments:
@@ -157,7 +152,7 @@ def _order(buffer: Buffer) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class PadDims(AboutTemporary):
+class PadDims(AboutTemporary, name="pad_dims", reach=Reach.PANE):
     """Adds `elements` of storage to dimension `dim` of a temporary; 0 takes the padding away. The inverse is the
     same move, with the padding that was there.
 
@@ -184,13 +179,10 @@ class PadDims(AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "pad_dims"
-    reach: ClassVar[Reach] = Reach.PANE
     dim: int
     elements: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Declared) -> Rewrite:
         name, count = at.buffer.name, len(at.buffer.dims)
         if not 0 <= self.dim < count or self.elements < 0:
             raise Refusal("bad-padding", f"`{name}` has no dimension {self.dim} to pad with {self.elements}")
@@ -200,8 +192,8 @@ class PadDims(AboutTemporary):
         now[self.dim] = self.elements
         return at.replaced(replace(at.buffer, pad=tuple(now)))
 
-    def inverse(self, before: Kernel) -> Move:
-        pad = before.buffer(self.buffer).pad
+    def back(self, at: Declared) -> Move:
+        pad = at.buffer.pad
         return PadDims(self.buffer, self.dim, pad[self.dim] if pad else 0)
 
     @classmethod
@@ -215,7 +207,7 @@ class PadDims(AboutTemporary):
 
 
 @dataclass(frozen=True)
-class Swizzle(AboutTemporary):
+class Swizzle(AboutTemporary, name="swizzle", reach=Reach.PANE):
     """Swizzles a temporary in `shared`: permutes chunks of 16 bytes, in blocks of eight rows of `row` bytes, by an
     XOR with the number of the row. Of rows of 128 bytes chunk q of row r lies at q ^ r % 8; of 64 and of 32, at
     q ^ r / 2 % 4 and q ^ r / 4 % 2. Eight rows are then read at one column without bank conflicts and without
@@ -245,12 +237,9 @@ class Swizzle(AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "swizzle"
-    reach: ClassVar[Reach] = Reach.PANE
     row: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Declared) -> Rewrite:
         buffer = at.buffer
         if buffer.swizzle == self.row:
             raise Refusal("no-change", f"`{buffer.name}` is swizzled so already")
@@ -261,8 +250,8 @@ class Swizzle(AboutTemporary):
             raise Refusal("bad-swizzle", error.partition(": leave")[0], None, cure)
         return at.replaced(made)
 
-    def inverse(self, before: Kernel) -> Move:
-        return Swizzle(self.buffer, before.buffer(self.buffer).swizzle)
+    def back(self, at: Declared) -> Move:
+        return Swizzle(self.buffer, at.buffer.swizzle)
 
     @classmethod
     def listed(cls, at: Declared) -> Arguments:
@@ -275,7 +264,7 @@ class Swizzle(AboutTemporary):
 
 
 @dataclass(frozen=True)
-class ReuseDims(AboutTemporary):
+class ReuseDims(AboutTemporary, name="reuse_dims", reach=Reach.PANE):
     """Collapses dimension `dim` of a temporary (`N~`): all its indices share one element of storage.
 
     Legal where each value is read before another index overwrites it. The inverse is `materialize_dims`.
@@ -301,12 +290,9 @@ class ReuseDims(AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "reuse_dims"
-    reach: ClassVar[Reach] = Reach.PANE
     dim: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Declared) -> Rewrite:
         name, dims = at.buffer.name, at.buffer.dims
         if not 0 <= self.dim < len(dims):
             raise Refusal("unknown-dim", f"`{name}` has dimensions 0 to {len(dims) - 1}, not {self.dim}")
@@ -314,7 +300,7 @@ class ReuseDims(AboutTemporary):
             raise Refusal("no-change", f"dimension {self.dim} of `{name}` is collapsed already")
         return at.replaced(_collapsed(at.buffer, self.dim, True))
 
-    def inverse(self, before: Kernel) -> Move:
+    def back(self, at: Declared) -> Move:
         return MaterializeDims(self.buffer, self.dim)
 
     @classmethod
@@ -323,7 +309,7 @@ class ReuseDims(AboutTemporary):
 
 
 @dataclass(frozen=True)
-class MaterializeDims(AboutTemporary):
+class MaterializeDims(AboutTemporary, name="materialize_dims"):
     """Gives dimension `dim` of a temporary storage of its own again. The inverse of `reuse_dims`.
 
     >>> import dojoir
@@ -347,11 +333,9 @@ class MaterializeDims(AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "materialize_dims"
     dim: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Declared) -> Rewrite:
         buffer = at.buffer
         check_dim(buffer, self.dim)
         if not buffer.dims[self.dim].collapsed:
@@ -361,7 +345,7 @@ class MaterializeDims(AboutTemporary):
             check_constant(changed, buffer.storage)
         return at.replaced(changed)
 
-    def inverse(self, before: Kernel) -> Move:
+    def back(self, at: Declared) -> Move:
         return ReuseDims(self.buffer, self.dim)
 
     @classmethod
@@ -373,6 +357,3 @@ def _collapsed(buffer: Buffer, number: int, collapsed: bool) -> Buffer:
     dims = list(buffer.dims)
     dims[number] = replace(dims[number], collapsed=collapsed)
     return replace(buffer, dims=tuple(dims))
-
-
-MOVES = (ReuseDims, MaterializeDims, PlaceBuffer, ReorderDims, PadDims, Swizzle)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations
-from typing import ClassVar
 
 from dojoir.backends.machine import Machine
-from dojoir.ir.nodes import Access, Kernel, Node
-from dojoir.ir.rewriting.rewrite import map_accesses
+from dojoir.ir.nodes import Access, Node
+from dojoir.ir.rewriting.rewrite import accesses_of, map_accesses
 from dojoir.passes.base.about import AboutTemporary, Arguments, Declared
 from dojoir.passes.base.move import BufferName, Move, Refusal, Rewrite, check_new_name, fresh_name
 from dojoir.passes.base.reach import Reach
@@ -19,7 +18,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class ShareBuffer(AboutTemporary):
+class ShareBuffer(AboutTemporary, name="share_buffer", reach=Reach.PANE):
     """Lets a temporary use the storage of another of the same type, dimensions and layout: every access of `other`
     is made to `buffer`, and `other` is no more.
 
@@ -53,12 +52,10 @@ class ShareBuffer(AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "share_buffer"
-    reach: ClassVar[Reach] = Reach.PANE
     other: BufferName
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        buffer, other = self.found(kernel).buffer, temporary(kernel, self.other)
+    def rewritten(self, at: Declared) -> Rewrite:
+        (kernel, buffer), other = at, temporary(at.kernel, self.other)
         if buffer == other:
             raise Refusal("no-change", f"`{buffer.name}` has one storage already")
         if buffer.form != other.form:
@@ -67,11 +64,11 @@ class ShareBuffer(AboutTemporary):
         body, _ = _renamed(kernel.body, lambda name, _: buffer.name if name == other.name else name)
         return Rewrite(kernel.without_buffers(other.name).evolve(body=body), identity(kernel))
 
-    def inverse(self, before: Kernel) -> Move:
-        at = [b.name for b in before.buffers].index(self.other)
-        names = [name for name in _names(before.body) if name in {self.buffer, self.other}]
+    def back(self, at: Declared) -> Move:
+        position = [b.name for b in at.kernel.buffers].index(self.other)
+        names = [name for name in _names(at.kernel.body) if name in {self.buffer, self.other}]
         numbers = tuple(n for n, name in enumerate(names) if name == self.other)
-        return UnshareBuffer(self.buffer, self.other, at, numbers)
+        return UnshareBuffer(self.buffer, self.other, position, numbers)
 
     @classmethod
     def listed(cls, at: Declared) -> Arguments:
@@ -80,7 +77,7 @@ class ShareBuffer(AboutTemporary):
 
 
 @dataclass(frozen=True)
-class UnshareBuffer(AboutTemporary):
+class UnshareBuffer(AboutTemporary, name="unshare_buffer"):
     """Gives some accesses of a temporary a storage of their own: a new temporary `other`, declared as number
     `position` of the buffers. `accesses` are their numbers among the accesses of `buffer` in the order of the text,
     from 0; in a statement the target comes before what it reads.
@@ -116,13 +113,12 @@ class UnshareBuffer(AboutTemporary):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "unshare_buffer"
     other: BufferName
     position: int
     accesses: tuple[int, ...]
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        buffer = self.found(kernel).buffer
+    def rewritten(self, at: Declared) -> Rewrite:
+        kernel, buffer = at
         check_new_name(kernel, self.other)
         if not 0 <= self.position <= len(kernel.buffers):
             raise Refusal("bad-position", f"the kernel declares {len(kernel.buffers)} buffers, not {self.position}")
@@ -134,7 +130,7 @@ class UnshareBuffer(AboutTemporary):
         buffers.insert(self.position, replace(buffer, name=self.other))
         return Rewrite(kernel.evolve(buffers=tuple(buffers), body=body), identity(kernel))
 
-    def inverse(self, before: Kernel) -> Move:
+    def back(self, at: Declared) -> Move:
         return ShareBuffer(self.buffer, self.other)
 
     @classmethod
@@ -196,14 +192,4 @@ def _renamed(nodes: tuple[Node, ...], new: Renaming, only: str | None = None) ->
 
 def _names(nodes: tuple[Node, ...]) -> list[str]:
     """The buffer of each access, in the order in which `_renamed` numbers them."""
-    found: list[str] = []
-
-    def note(name: str, _: int) -> str:
-        found.append(name)
-        return name
-
-    _renamed(nodes, note)
-    return found
-
-
-MOVES = (ShareBuffer, UnshareBuffer)
+    return [access.buffer for node in nodes for access in accesses_of(node)]

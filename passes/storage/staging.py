@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, Iter
@@ -30,6 +30,7 @@ from dojoir.passes.base.move import (
 )
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.boxes import (
+    Part,
     accesses_to,
     base_of,
     common_step,
@@ -42,10 +43,10 @@ from dojoir.passes.storage.boxes import (
     reach_of,
     redirected,
     redirected_access,
+    used_part,
     within,
 )
 from dojoir.passes.storage.temporaries import temporary
-from dojoir.passes.storage.used import Part, used_part
 from dojoir.proof.check import InstanceMap, identity
 from dojoir.proof.core.written import comes_and_goes, gives_itself
 from dojoir.proof.verdict import Verdict
@@ -55,7 +56,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Stage(AboutNode):
+class Stage(AboutNode, name="stage", reach=Reach.CHILDREN):
     """Makes the node at `node` work on a copy of the part of a buffer that it touches. A new temporary, filled
     before the node where `direction` is `in` or `inout`, written back after it where it is `out` or `inout`.
 
@@ -91,16 +92,14 @@ class Stage(AboutNode):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "stage"
-    reach: ClassVar[Reach] = Reach.CHILDREN
     buffer: BufferName
     copy: BufferName
     direction: Word
     only: tuple[int, ...] = ()
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
-        buffer, node, path, depth = kernel.buffer(self.buffer), at.node, at.path, at.depth
+    def rewritten(self, at: Here[Node]) -> Rewrite:
+        kernel, path, node = at
+        buffer, depth = kernel.buffer(self.buffer), at.depth
         if self.direction not in {"in", "out", "inout"}:
             raise at.refusal("unknown-direction", f"'{self.direction}' is no direction: in, out or inout")
         check_new_name(kernel, self.copy)
@@ -179,8 +178,8 @@ class Stage(AboutNode):
             return self.reach | Reach.NODE
         return self.reach
 
-    def inverse(self, before: Kernel) -> Move:
-        return Unstage(self.found(before).beside(int(self.direction != "out")), self.copy)
+    def back(self, at: Here[Node]) -> Move:
+        return Unstage(at.beside(int(self.direction != "out")), self.copy)
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         text = str(replace(self, node=Place("{}")))
@@ -212,7 +211,7 @@ class Stage(AboutNode):
 
 
 @dataclass(frozen=True)
-class Unstage(Undoing, AboutNode):
+class Unstage(Undoing, AboutNode, name="unstage"):
     """Makes the node at `node` work on the array itself again, without the temporary `copy` and the copying before
     and after it. The inverse of `stage`.
 
@@ -240,7 +239,6 @@ class Unstage(Undoing, AboutNode):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "unstage"
     copy: BufferName
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
@@ -298,6 +296,3 @@ def _copying(nodes: tuple[Node, ...], copy: str, back: bool) -> Access | None:
             inside, outside = (value, target) if back else (target, value)
             return outside if inside.buffer == copy and outside.buffer != copy else None
     return None
-
-
-MOVES = (Stage, Unstage)

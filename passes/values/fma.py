@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Expr, Kernel, Op, Statement
@@ -20,7 +19,7 @@ ACCUMULATE = "accumulate"
 
 
 @dataclass(frozen=True)
-class ToFma(AboutStatement):
+class ToFma(AboutStatement, name="to_fma", reach=Reach.PANE):
     """Makes one `fma`, which rounds once, of a product that is added: of `x += a * b` (then it is still an
     accumulation, its order as free as before), or of `a * b + c` and its like inside the expression.
 
@@ -50,14 +49,11 @@ class ToFma(AboutStatement):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "to_fma"
-    reach: ClassVar[Reach] = Reach.PANE
     part: int
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
-        if kernel.fp == "strict":
-            raise at.refusal("needs-reassoc", "an fma rounds once, not twice, and the kernel is `fp strict`")
+    def rewritten(self, at: Here[Statement]) -> Rewrite:
+        if at.kernel.fp == "strict":
+            raise at.refusal("needs-reassoc", "an fma rounds once, not twice, and the at.kernel is `fp strict`")
         form, part = self._form(at)
         if form == ACCUMULATE:
             return at.unmoved(fused_accumulation(at.node))
@@ -66,8 +62,7 @@ class ToFma(AboutStatement):
             raise at.refusal("accumulates", "this accumulates into the target: write it with += first")
         return at.unmoved(new)
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Statement]) -> Move:
         return FromFma(at.place, self.part, Word(self._form(at)[0]))
 
     def _form(self, at: Here[Statement]) -> tuple[str, Expr]:
@@ -96,7 +91,7 @@ def _sums(at: Here[Statement]) -> Iterator[tuple[int, str]]:
 
 
 @dataclass(frozen=True)
-class FromFma(Undoing, AboutStatement):
+class FromFma(Undoing, AboutStatement, name="from_fma"):
     """Writes an `fma` as a product that is rounded and then added. The inverse of `to_fma`.
 
     `part` is the number of the `fma` in the expression, and `form` says how the sum is written: `accumulate`
@@ -122,7 +117,6 @@ class FromFma(Undoing, AboutStatement):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "from_fma"
     part: int
     form: Word
 
@@ -157,6 +151,3 @@ def fused_accumulation(statement: Statement) -> Statement:
 
 def _with_part(at: Here[Statement], number: int, part: Expr) -> Statement:
     return replace(at.node, value=with_parts(at.node.value, {number: part}, at.path))
-
-
-MOVES = (ToFma, FromFma)

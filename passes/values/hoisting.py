@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import affine_parts, parts
@@ -22,7 +21,7 @@ from dojoir.ir.nodes import (
     substitute_iterators,
 )
 from dojoir.ir.paths import is_inside, next_sibling
-from dojoir.passes.base.about import AboutScope, AboutStatement
+from dojoir.passes.base.about import AboutScope, AboutStatement, Here
 from dojoir.passes.base.move import BufferName, Move, Place, Rewrite, Undoing, fresh_name, place_of
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
@@ -31,7 +30,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Hoist(AboutScope):
+class Hoist(AboutScope, name="hoist", reach=Reach.CHILDREN):
     """Computes a part of the expression in the statement at `statement`, which is inside of the scope at `scope`,
     just before that scope, into a new temporary, called `buffer`: once, and not in each iteration.
 
@@ -65,14 +64,12 @@ class Hoist(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "hoist"
-    reach: ClassVar[Reach] = Reach.CHILDREN
     statement: Place
     part: int
     buffer: BufferName
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        around, at = self.found(kernel), AboutStatement.named(kernel, self.statement)
+    def rewritten(self, around: Here[Scope]) -> Rewrite:
+        at = AboutStatement.named(around.kernel, self.statement)
         if not is_inside(at.path, around.path):
             message = f"{self.statement} is not inside of the scope at {self.scope}"
             raise at.refusal("not-inside", message)
@@ -80,9 +77,8 @@ class Hoist(AboutScope):
         needed = [] if part is None else _needed(part, at.site, around.depth)
         return computed_before(at, around.path, needed, self.part, self.buffer)
 
-    def inverse(self, before: Kernel) -> Move:
-        around = self.found(before)
-        inside = before.path(self.statement)[len(around.path) :]
+    def back(self, around: Here[Scope]) -> Move:
+        inside = around.kernel.path(self.statement)[len(around.path) :]
         return Unhoist(place_of((*next_sibling(around.path), *inside)), self.buffer)
 
     @classmethod
@@ -101,7 +97,7 @@ class Hoist(AboutScope):
 
 
 @dataclass(frozen=True)
-class Unhoist(Undoing, AboutStatement):
+class Unhoist(Undoing, AboutStatement, name="unhoist"):
     """Takes out the temporary `buffer`, the last one declared, which is computed before a scope around the
     statement at `statement`, for a single read there: the expression takes the place of the read. The inverse of
     `hoist`.
@@ -129,7 +125,6 @@ class Unhoist(Undoing, AboutStatement):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "unhoist"
     buffer: BufferName
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
@@ -193,6 +188,3 @@ def _alone(node: Node) -> Statement | None:
     while isinstance(node, Scope) and len(node.body) == 1:
         node = node.body[0]
     return node if isinstance(node, Statement) else None
-
-
-MOVES = (Hoist, Unhoist)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import ClassVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, Extremum
 from dojoir.ir.expressions import map_leaves
-from dojoir.ir.nodes import Access, Expr, Kernel, Site, Statement
+from dojoir.ir.nodes import Access, Expr, Site, Statement
 from dojoir.passes.base.about import AboutStatement, Arguments, Here
 from dojoir.passes.base.move import Formula, Move, Rewrite
 from dojoir.passes.base.reach import Reach
@@ -17,7 +16,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class SetIndex(AboutStatement):
+class SetIndex(AboutStatement, name="set_index", reach=Reach.PANE):
     """Writes index `number` of a statement as `index`, counted from 0 in the order of the text, the target first.
     Legal where it gives the same element in every iteration. Where what is around decides a `min`, a `max`, a
     division or a remainder, as it does of clamped indices in the iterations that `cut` parts from the borders. The
@@ -44,20 +43,16 @@ class SetIndex(AboutStatement):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "set_index"
-    reach: ClassVar[Reach] = Reach.PANE
     number: int
     index: Formula
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
-        old, index = self._old(at), self.index.index(kernel, at.depth)
+    def rewritten(self, at: Here[Statement]) -> Rewrite:
+        old, index = self._old(at), self.index.index(at.kernel, at.depth)
         if index == old:
             raise at.refusal("no-change", f"index {self.number} is written so already")
         return at.unmoved(_mapped(at.node, lambda number, now: index if number == self.number else now))
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
+    def back(self, at: Here[Statement]) -> Move:
         return SetIndex(at.place, self.number, Formula(str(self._old(at))))
 
     def _old(self, at: Here[Statement]) -> Affine:
@@ -127,6 +122,3 @@ def _mapped(statement: Statement, new: Callable[[int, Affine], Affine]) -> State
 
     target = access(statement.target)
     return statement.made_of(target, map_leaves(statement.value, leaf), statement.loc)
-
-
-MOVES = (SetIndex,)

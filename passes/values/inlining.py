@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.expressions import parts
@@ -37,7 +36,7 @@ from dojoir.types.elaborate import definition_value
 
 
 @dataclass(frozen=True)
-class Inline(AboutStatement):
+class Inline(AboutStatement, name="inline", reach=Reach.PANE):
     """Replaces, in the statement at `statement`, every read of a temporary by the expression that was assigned.
 
     Legal where each read gets its value from that one assignment, and what the expression reads is unchanged in
@@ -67,12 +66,10 @@ class Inline(AboutStatement):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "inline"
-    reach: ClassVar[Reach] = Reach.PANE
     buffer: BufferName
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at, name = self.found(kernel), temporary(kernel, self.buffer).name
+    def rewritten(self, at: Here[Statement]) -> Rewrite:
+        kernel, name = at.kernel, temporary(at.kernel, self.buffer).name
         writers = [(k, s) for k, s in enumerate(kernel.sites) if s.statement.target.buffer == name]
         if len(writers) != 1 or writers[0][1].statement.accumulation is not None:
             raise at.refusal("several-values", f"`{name}` is not written by one plain assignment alone")
@@ -102,11 +99,10 @@ class Inline(AboutStatement):
         instances = InstanceMap(identity(kernel).origins, inlined=tuple(steps))
         return Rewrite(at.replaced(replace(at.node, value=value)), instances)
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
-        step = self.rewrite(before).instances.inlined[0]
-        definition = before.sites[step.definition].statement
-        value = definition_value(definition, step.iterators, {b.name: b for b in before.buffers})
+    def back(self, at: Here[Statement]) -> Move:
+        step = self.rewritten(at).instances.inlined[0]
+        definition = at.kernel.sites[step.definition].statement
+        value = definition_value(definition, step.iterators, {b.name: b for b in at.kernel.buffers})
         assert value is not None
         length = len(list(parts(value)))
         found: dict[int, Formula] = {}
@@ -125,7 +121,7 @@ class Inline(AboutStatement):
 
 
 @dataclass(frozen=True)
-class Extract(Undoing, AboutStatement):
+class Extract(Undoing, AboutStatement, name="extract"):
     """Replaces, in the statement at `statement`, parts of the expression by reads of a temporary that has their
     value. The inverse of `inline`.
 
@@ -155,7 +151,6 @@ class Extract(Undoing, AboutStatement):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "extract"
     parts: tuple[int, ...]
     reads: tuple[Formula, ...]
 
@@ -275,6 +270,3 @@ def _solve(writer: Site, read: Access) -> tuple[Affine, ...] | None:
     if len(solution) != len(writer.scopes):
         return None
     return tuple(solution[d] for d in range(len(writer.scopes)))
-
-
-MOVES = (Inline, Extract)

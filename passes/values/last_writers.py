@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import (
@@ -15,6 +14,7 @@ from dojoir.ir.nodes import (
     Kernel,
     Op,
     Path,
+    Scope,
     Site,
     Statement,
     affine_parts,
@@ -43,7 +43,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class KeepLastWriter(AboutScope):
+class KeepLastWriter(AboutScope, name="keep_last_writer"):
     """Makes the assignment at `statement`, at indices from data, store only what would stay: of the iterations of
     `scope` that assign one element, the last stores, and the others nothing. They are independent then, and may run
     on cores, in lanes and as threads, which store plainly.
@@ -84,13 +84,12 @@ class KeepLastWriter(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "keep_last_writer"
     statement: Place
     last: BufferName
     indices: tuple[BufferName, ...] = ()
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        around, at = self.found(kernel), AboutStatement.named(kernel, self.statement)
+    def rewritten(self, around: Here[Scope]) -> Rewrite:
+        kernel, at = around.kernel, AboutStatement.named(around.kernel, self.statement)
         if not is_inside(at.path, around.path):
             raise at.refusal("not-nested", f"{self.statement} is not in the scope at {self.scope}")
         names = (self.last, *self.indices)
@@ -106,9 +105,8 @@ class KeepLastWriter(AboutScope):
             raise at.refusal(*fault)
         return Rewrite(kept.rewritten(), InstanceMap((), rule=use))
 
-    def inverse(self, before: Kernel) -> Move:
-        around = self.found(before)
-        inside = before.path(self.statement)[len(around.path) :]
+    def back(self, around: Here[Scope]) -> Move:
+        inside = around.kernel.path(self.statement)[len(around.path) :]
         return DropLastWriter(place_of((*next_sibling(around.path, 2 + len(self.indices)), *inside)))
 
     @classmethod
@@ -152,7 +150,7 @@ def _free(site: Site, depth: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class DropLastWriter(Undoing, AboutStatement):
+class DropLastWriter(Undoing, AboutStatement, name="drop_last_writer"):
     """Takes the comparison out of the assignment at `statement` that says which of its iterations is the last to
     assign an element: all of them assign it then, one after another. Removes what computes the last one, and the
     temporaries of that. The inverse of `keep_last_writer`.
@@ -180,8 +178,6 @@ class DropLastWriter(Undoing, AboutStatement):
     | y[at[{i}]] = x[{i}]
     <BLANKLINE>
     """
-
-    name: ClassVar[str] = "drop_last_writer"
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
         at = self.found(kernel)
@@ -236,6 +232,3 @@ def _index(kernel: Kernel, place: Access, depth: int, path: Path) -> Access:
                     inner = dict(enumerate((i for i in place.indices if isinstance(i, Affine)), depth))
                     return substitute_access(index, substitute_iterators(inner))
     raise Refusal("another-form", f"`{place.buffer}` is not the temporary of an index", path)
-
-
-MOVES = (KeepLastWriter, DropLastWriter)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import ClassVar
 
 from dojoir.ir.affine import Affine, Iter, SizeVar
 from dojoir.ir.nodes import (
@@ -46,7 +45,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Recompute(AboutNode):
+class Recompute(AboutNode, name="recompute", reach=Reach.PANE):
     """Computes the part of a temporary that the node at `node` reads again, just before it, into a new temporary
     called `copy`, and makes the node read that. Less to store and carry through memory, for more to compute.
 
@@ -82,13 +81,11 @@ class Recompute(AboutNode):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "recompute"
-    reach: ClassVar[Reach] = Reach.PANE
     buffer: BufferName
     copy: BufferName
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at, buffer = self.found(kernel), temporary(kernel, self.buffer)
+    def rewritten(self, at: Here[Node]) -> Rewrite:
+        kernel, buffer = at.kernel, temporary(at.kernel, self.buffer)
         check_new_name(kernel, self.copy)
         part, fresh, origins = _again(at, buffer, self.copy)
         node = redirected(at.node, buffer.name, self.copy, part.bases)
@@ -97,9 +94,8 @@ class Recompute(AboutNode):
         instances = InstanceMap((*stays[: at.number], *origins, *stays[at.number :]))
         return reversible(self, kernel, Rewrite(after, instances))
 
-    def inverse(self, before: Kernel) -> Move:
-        at = self.found(before)
-        bases = _part(at, before.buffer(self.buffer), self.copy).bases
+    def back(self, at: Here[Node]) -> Move:
+        bases = _part(at, at.kernel.buffer(self.buffer), self.copy).bases
         read = Access(self.buffer, tuple(base + Affine.iterator(at.depth + d) for d, base in enumerate(bases)))
         return Unrecompute(at.beside(), self.copy, Formula(format_access(read)))
 
@@ -118,7 +114,7 @@ class Recompute(AboutNode):
 
 
 @dataclass(frozen=True)
-class Unrecompute(Undoing, AboutNode):
+class Unrecompute(Undoing, AboutNode, name="unrecompute"):
     """Makes the node at `node` read a temporary again that has the values which the node before it computes into
     `copy`, and deletes that one. The inverse of `recompute`; none are listed.
 
@@ -152,7 +148,6 @@ class Unrecompute(Undoing, AboutNode):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "unrecompute"
     copy: BufferName
     read: Formula
 
@@ -294,6 +289,3 @@ def _by_depth(now: tuple[Affine, ...]) -> Replace:
         return now[atom.depth] if isinstance(atom, Iter) else Affine.atom(atom)
 
     return new
-
-
-MOVES = (Recompute, Unrecompute)

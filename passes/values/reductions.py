@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
@@ -46,7 +45,7 @@ FEW = 1 << 16
 
 
 @dataclass(frozen=True)
-class SplitReduction(AboutScope):
+class SplitReduction(AboutScope, name="split_reduction", reach=Reach.PANE):
     """Accumulates what a scope adds to one element of `buffer`, or in each iteration to several, at indices of the
     scopes inside or from data (a scatter), into `factor` partial results, and those into the element after the
     scope. Iteration i uses partial result i % `factor`, in a new temporary called `copy`; where `factor` is the
@@ -82,14 +81,12 @@ class SplitReduction(AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "split_reduction"
-    reach: ClassVar[Reach] = Reach.PANE
     buffer: BufferName
     copy: BufferName
     factor: Formula
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at, buffer = self.found(kernel), kernel.buffer(self.buffer)
+    def rewritten(self, at: Here[Scope]) -> Rewrite:
+        kernel, buffer = at.kernel, at.kernel.buffer(self.buffer)
         factor, depth = self.factor.affine(kernel, 0), at.depth
         if factor.is_constant and factor.offset < 2:
             raise at.refusal("bad-factor", f"there must be at least 2 partial results, not {factor}")
@@ -125,8 +122,8 @@ class SplitReduction(AboutScope):
         first = Formula(str(FACTORS[0]))
         return replace(self, factor=first) if few and int(self.factor.text) >= FACTORS[0] else self
 
-    def inverse(self, before: Kernel) -> Move:
-        return MergeReduction(self.found(before).beside(), self.copy)
+    def back(self, at: Here[Scope]) -> Move:
+        return MergeReduction(at.beside(), self.copy)
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
         """Whole blocks of partial results, and what is left over by itself; or a scope inside."""
@@ -175,7 +172,7 @@ def reduced_in(kernel: Kernel, path: Path) -> list[str]:
 
 
 @dataclass(frozen=True)
-class MergeReduction(Undoing, AboutScope):
+class MergeReduction(Undoing, AboutScope, name="merge_reduction"):
     """Accumulates into the element itself again what the scope at `scope` accumulates into partial results in
     `copy`. The inverse of `split_reduction`.
 
@@ -203,7 +200,6 @@ class MergeReduction(Undoing, AboutScope):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "merge_reduction"
     copy: BufferName
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
@@ -299,6 +295,3 @@ def _redirected(node: Node, target: Access, partial: Access) -> Node:
             return node.onto(partial) if node.target == target else node
         case Scope() | Guard():
             return replace(node, body=tuple(_redirected(child, target, partial) for child in node.body))
-
-
-MOVES = (SplitReduction, MergeReduction)

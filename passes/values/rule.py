@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import ClassVar
 
 from dojoir import rules
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import Kernel, Node, Path, Statement, affine_parts
 from dojoir.ir.places import siblings
-from dojoir.passes.base.about import AboutNode
+from dojoir.passes.base.about import AboutNode, Here
 from dojoir.passes.base.move import (
     BufferName,
     Move,
@@ -31,7 +30,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class UseRule(AboutNode):
+class UseRule(AboutNode, name="use_rule"):
     """Replaces the nodes from `node` on, as many as a rule of algebra has on its left side, by its right side.
 
     The results are the same over the real numbers, and rounded otherwise. A rule of algebra is legal under
@@ -65,12 +64,11 @@ class UseRule(AboutNode):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "use_rule"
     rule: Word
     temporaries: tuple[BufferName, ...] = ()
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at, rule = self.found(kernel), rules.load(self.rule)
+    def rewritten(self, at: Here[Node]) -> Rewrite:
+        kernel, rule = at.kernel, rules.load(self.rule)
         if len(self.temporaries) != len(rule.fresh) or len(set(self.temporaries)) != len(self.temporaries):
             needs = ", ".join(rule.fresh) or "none"
             raise at.refusal("bad-names", f"{rule.name} takes a name for each of its temporaries: {needs}")
@@ -86,8 +84,8 @@ class UseRule(AboutNode):
         done = Rewrite(rewritten(kernel, rule, use, labels), InstanceMap((), rule=use))
         return reversible(self, kernel, done)
 
-    def inverse(self, before: Kernel) -> Move:
-        return UndoRule(self.found(before).place, self.rule)
+    def back(self, at: Here[Node]) -> Move:
+        return UndoRule(at.place, self.rule)
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
@@ -98,7 +96,7 @@ class UseRule(AboutNode):
 
 
 @dataclass(frozen=True)
-class UndoRule(Undoing, AboutNode):
+class UndoRule(Undoing, AboutNode, name="undo_rule"):
     """Replaces the nodes from `node` on, as many as a rule of algebra has on its right side, by its left side, and
     removes the temporaries of the rule. The inverse of `use_rule`.
 
@@ -126,7 +124,6 @@ class UndoRule(Undoing, AboutNode):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "undo_rule"
     rule: Word
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
@@ -190,6 +187,3 @@ def _goes_on(kernel: Kernel, path: Path, node: Node) -> bool:
         and node.target in node.reads
         and not any(depth in affine.iterators for affine in affine_parts(node.target))
     )
-
-
-MOVES = (UseRule, UndoRule)

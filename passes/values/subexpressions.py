@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.dtypes import DType
@@ -50,7 +49,7 @@ from dojoir.types.elaborate import natural_type
 
 
 @dataclass(frozen=True)
-class ExtractSubexpression(AboutStatement):
+class ExtractSubexpression(AboutStatement, name="extract_subexpression", reach=Reach.CHILDREN):
     """Computes a part of the expression in the statement at `statement` by a statement of its own, just before it,
     into a new temporary, called `buffer`.
 
@@ -79,17 +78,14 @@ class ExtractSubexpression(AboutStatement):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "extract_subexpression"
-    reach: ClassVar[Reach] = Reach.CHILDREN
     part: int
     buffer: BufferName
 
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        at = self.found(kernel)
+    def rewritten(self, at: Here[Statement]) -> Rewrite:
         return computed_before(at, at.path, range(at.depth), self.part, self.buffer)
 
-    def inverse(self, before: Kernel) -> Move:
-        return InlineSubexpression(self.found(before).beside(), self.buffer)
+    def back(self, at: Here[Statement]) -> Move:
+        return InlineSubexpression(at.beside(), self.buffer)
 
     @classmethod
     def listed(cls, at: Here[Statement]) -> Arguments:
@@ -104,7 +100,7 @@ class ExtractSubexpression(AboutStatement):
 
 
 @dataclass(frozen=True)
-class InlineSubexpression(Undoing, AboutStatement):
+class InlineSubexpression(Undoing, AboutStatement, name="inline_subexpression"):
     """Takes out the temporary `buffer`, the last one declared, which the statement before the one at `statement`
     assigns for a single read there: the expression takes the place of the read. The inverse of
     `extract_subexpression`.
@@ -128,7 +124,6 @@ class InlineSubexpression(Undoing, AboutStatement):
     <BLANKLINE>
     """
 
-    name: ClassVar[str] = "inline_subexpression"
     buffer: BufferName
 
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
@@ -243,6 +238,3 @@ def _before(kernel: Kernel, path: Path) -> Statement | None:
         return None
     node = kernel.at(next_sibling(path, -1))
     return node if isinstance(node, Statement) else None
-
-
-MOVES = (ExtractSubexpression, InlineSubexpression)
