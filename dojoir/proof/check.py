@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from enum import Flag, auto
 from typing import NamedTuple
 
 from dojoir.errors import Diagnostic, KernelError
@@ -159,20 +160,23 @@ def _well_formed_by_itself(kernel: Kernel) -> Verdict:
     return LEGAL
 
 
-class Answer(NamedTuple):
-    """Whether a rewrite is legal, and the widest cache key under which the answer may be stored.
+class Kept(Flag):
+    """From what an answer follows, and so for which other kernels it may be kept. `PANE`: from a slice, or from
+    those children of the kernel that were changed. `NODE`: from what changed, what is around it, and the buffers
+    used there (their declarations, and whether anything else uses them). `ORDER`: from how ranges are counted
+    alone, the same instances run in the same order whatever they are."""
 
-    `local`: it follows from what changed, what is around it, and the buffers used there (their declarations, and
-    whether anything else uses them): wherever these are the same, so is the answer. `sliced`: it follows from a
-    slice, or from those children of the kernel that were changed. `steps` is about what it cost. `in_order`: it
-    follows from how ranges are counted alone, the same instances run in the same order whatever they are.
-    """
+    PANE = auto()
+    NODE = auto()
+    ORDER = auto()
+
+
+class Answer(NamedTuple):
+    """Whether a rewrite is legal, from what that follows, and about what it cost in steps."""
 
     legal: bool
-    local: bool
-    sliced: bool
+    kept: Kept = Kept(0)
     steps: int = 0
-    in_order: bool = False
 
 
 def is_legal(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> bool:
@@ -183,14 +187,13 @@ def is_legal(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: 
 def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> Answer:
     """Like `compare`, but without a reason, so that a refusal is cheaper to find."""
     if uses_core():
-        found = prove_by_core(before, after, instances, step_limit * CORE_FACTOR)
-        return Answer(bool(found), local=False, sliced=False)
+        return Answer(bool(prove_by_core(before, after, instances, step_limit * CORE_FACTOR)))
     try:
         key = ("answer", before, after, instances)
         given, steps = Budget(step_limit).measure(lambda: _answered(Claim(before, after, instances)), key)
         return given._replace(steps=steps)
     except StepLimitReached:
-        return Answer(False, False, False, step_limit)
+        return Answer(False, steps=step_limit)
 
 
 def _answered(claim: Claim) -> Answer:
@@ -200,17 +203,17 @@ def _answered(claim: Claim) -> Answer:
     found = _answer(plain)
     legal = found.legal and first_failure(core.effects(claim)) is None
     kept = legal == found.legal and plain is claim and not (legal and asked_of(claim))
-    return found if kept else Answer(legal, False, False)
+    return found if kept else Answer(legal)
 
 
 def _answer(claim: Claim) -> Answer:
     before, after, instances = claim.parts
     if instances.rule is not None or instances.beyond:
-        return Answer(bool(_compared(claim)), False, False)
+        return Answer(bool(_compared(claim)))
     if instances.backward:
         return _taken_back(claim)
     if not _fits(claim):
-        return Answer(False, False, False)
+        return Answer(False)
     if _is_same_tree(claim):
         marked = before.buffers == after.buffers
         mixed = [] if marked else _mixes(claim)
@@ -219,9 +222,10 @@ def _answer(claim: Claim) -> Answer:
         if mixed != []:
             declared = len(before.buffers) == len(after.buffers)
             if (declared and shares_too_much(old, new)) or goes_wrong(*part.parts):
-                return Answer(False, False, True)
+                return Answer(False, Kept.PANE)
         kept = mixed == [] or _storage(part) is None
-        return Answer(kept and keeps_marks(after, before if marked else None, right=before), marked, True)
+        legal = kept and keeps_marks(after, before if marked else None, right=before)
+        return Answer(legal, Kept.PANE | Kept.NODE if marked else Kept.PANE)
     names = told_apart(before, after, instances)
     return _by_users(claim, names) if names is not None else _by_slice(claim)
 
@@ -259,8 +263,8 @@ def _taken_back(claim: Claim) -> Answer:
     """The answer for a backward map. Equivalent kernels are equally well-formed."""
     if _fits(claim.forth) and is_plain_both_ways(claim.forth):
         declared = core.declarations(claim.before, claim.after) is None
-        return Answer(declared and keeps_marks(claim.after, right=claim.before), False, True)
-    return Answer(bool(_compared(claim)), False, False)
+        return Answer(declared and keeps_marks(claim.after, right=claim.before), Kept.PANE)
+    return Answer(bool(_compared(claim)))
 
 
 # -- by the users of some buffers ----------------------------------------------------------------------------
@@ -273,7 +277,7 @@ def _by_users(claim: Claim, names: frozenset[str]) -> Answer:
         part = Claim(*users, identity(users[0]))
         wrong = not is_plain(part) and (goes_wrong(*part.parts) or not _same_values(part))
         found = _named.put(users, not wrong)
-    return Answer(found and _keeps_marks_around(claim.after, names), False, True)
+    return Answer(found and _keeps_marks_around(claim.after, names), Kept.PANE)
 
 
 _named: Memo[tuple[Kernel, Kernel], bool] = Memo(4096)
@@ -297,7 +301,7 @@ def _by_slice(claim: Claim) -> Answer:
     before, after, instances = claim.parts
     change = change_of(before, after, instances)
     if change is not None and runs_alike(before, after, instances, change):
-        return Answer(_keeps_marks_alike(claim, change), True, True, in_order=True)
+        return Answer(_keeps_marks_alike(claim, change), Kept.PANE | Kept.NODE | Kept.ORDER)
     part = slice_of(before, after, instances, change) if change is not None else None
     found = _meanings.get(part) if part is not None else None
     if found is None:
@@ -307,21 +311,22 @@ def _by_slice(claim: Claim) -> Answer:
         elif _is_seen_to_differ(part):
             found = _Meaning(False, False)
         elif not (_has_room(before, after, instances) and _are_written(after, part.begun)):
-            return Answer(False, False, False)  # not well-formed: checked before the values because it is cheap
+            return Answer(False)  # not well-formed: checked before the values because it is cheap
         else:
             found = _Meaning(_meaning_under_sizes(part), False)
         if part is not None:
             _meanings.put(part, found)
     if part is None or change is None or found.kept is None:
         if found.plain:
-            return Answer(keeps_marks(after, right=before), True, False)
-        return Answer(_of_the_whole(claim), False, False)
+            return Answer(keeps_marks(after, right=before), Kept.NODE)
+        return Answer(_of_the_whole(claim))
     if not found.kept:
-        return Answer(False, False, True)
+        return Answer(False, Kept.PANE)
     known = all(was_read(before, after, instances, change, name) for name in part.filled)
     asked = (*(() if known else part.filled), *(() if found.plain else part.begun))
     kept = _are_written(after, asked)
-    return Answer(kept and keeps_marks(after, right=before), found.plain and kept, not asked)
+    follows = (Kept.NODE if found.plain and kept else Kept(0)) | (Kept(0) if asked else Kept.PANE)
+    return Answer(kept and keeps_marks(after, right=before), follows)
 
 
 def _has_room(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
@@ -354,8 +359,7 @@ _meanings: Memo[Slice, _Meaning] = Memo(4096)
 
 def _is_seen_to_differ(part: Slice) -> bool:
     """Whether runs at small sizes show that a slice does not keep the meaning."""
-    kernels = (part.before, part.after, part.instances)
-    return goes_wrong(*kernels, part.held) or differs_somewhere(*kernels)
+    return goes_wrong(*part.parts, part.held) or differs_somewhere(*part.parts)
 
 
 def _meaning_under_sizes(part: Slice) -> bool | None:
@@ -371,12 +375,11 @@ def _meaning_under_sizes(part: Slice) -> bool | None:
 
 def _meaning_inside(part: Slice) -> bool | None:
     """The same of a slice that has several children, from a slice of it."""
-    kernels = (part.before, part.after, part.instances)
-    change, smaller = change_of(*kernels), None
-    if is_plain(Claim(*kernels)) or (change is not None and runs_alike(*kernels, change)):
+    change, smaller = change_of(*part.parts), None
+    if is_plain(Claim(*part.parts)) or (change is not None and runs_alike(*part.parts, change)):
         return True
-    if change is not None and _has_room(*kernels):
-        smaller = slice_of(*kernels, change)
+    if change is not None and _has_room(*part.parts):
+        smaller = slice_of(*part.parts, change)
     if smaller is None or not _meaning_under_sizes(smaller):
         return _meaning_of(part)
     return True if _are_written(part.after, (*smaller.filled, *smaller.begun)) else _meaning_of(part)
@@ -384,17 +387,15 @@ def _meaning_inside(part: Slice) -> bool | None:
 
 def _meaning_of(part: Slice) -> bool | None:
     """The value of `_Meaning.kept` for a slice in which no difference was found."""
-    kernels = (part.before, part.after, part.instances)
-    claim = Claim(*kernels)
+    claim = Claim(*part.parts)
     try:
         if keeps_order(claim):
             return True
-        if part.held and goes_wrong(*kernels):
+        if part.held and goes_wrong(*part.parts):
             return None
         if _same_values(claim):
             return True
-        loose = part.loose()
-        return None if part.held and _same_values(Claim(loose.before, loose.after, loose.instances)) else False
+        return None if part.held and _same_values(Claim(*part.loose().parts)) else False
     except StepLimitReached:
         return None
 

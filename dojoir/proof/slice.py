@@ -71,6 +71,11 @@ class Slice:
     held: frozenset[str]
     begun: tuple[str, ...] = ()
 
+    @property
+    def parts(self) -> tuple[Kernel, Kernel, InstanceMap]:
+        """The kernels and the certificate."""
+        return self.before, self.after, self.instances
+
     def loose(self) -> Slice:
         """The same question without the last values of the buffers in `held`, to tell whether a claim fails because
         of these alone. A buffer that was `inout` is `in` then, and written all the same: only what does not ask for

@@ -27,7 +27,7 @@ from dojoir.sets.kernel_sets import sets_of
 
 
 class Inside(NamedTuple):
-    """What is in the guard of a slice; `exact`, where any answer about it is one about the slice."""
+    """The inside of the guard of a slice; `exact`, where any answer about it is one about the slice."""
 
     part: Slice
     exact: bool
@@ -38,7 +38,7 @@ class Inside(NamedTuple):
 
 
 def inside_of(part: Slice) -> Inside | None:
-    """What is in the one guard around all of both kernels of a slice, or None where there is none on sizes."""
+    """The inside of the one guard around all of both kernels of a slice, or None where there is none on sizes."""
     before, after = part.before, part.after
     if len(before.body) != 1 or len(after.body) != 1:
         return None

@@ -67,7 +67,7 @@ def counted(kernel: Kernel, move: Move) -> Counting | None:
     Such a move puts another value for the iterator of its scope into what that runs, and changes nothing there. If
     the new scopes enumerate the range from below, the same instances run in the same order, whatever they are
     (`dojoir.proof.patterns.same_order`). And whether they do is said by what is around, the extent, and where it is
-    parted. So an answer that was found in this way (`Answer.in_order`) is one for every other scope of the range.
+    parted. So an answer that was found in this way (`Kept.ORDER`) is one for every other scope of the range.
     That a value put in for an iterator leaves the text as it would be written holds where no division has the
     iterator, and where numbers and nesting have room.
 

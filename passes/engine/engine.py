@@ -14,13 +14,12 @@ from dojoir.ir.names import name_error
 from dojoir.ir.nodes import Kernel, given_kernel
 from dojoir.ir.traced import Traced, last_kernel
 from dojoir.passes.base.move import Move, Refusal, Rewrite, anchors
-from dojoir.passes.engine.answer_keys import AnswerKey, answer_keys
+from dojoir.passes.engine.answer_keys import AnswerKey, answer_keys, node_key
 from dojoir.passes.engine.catalogue import MOVES, parse_move, parse_moves
 from dojoir.passes.engine.located import located
-from dojoir.passes.engine.node_key import node_key
 from dojoir.passes.engine.refusals import compared, refused
 from dojoir.proof.certificate import identity
-from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Verdict, answer, prove_rewrite, same_but_marks
+from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Kept, Verdict, answer, prove_rewrite, same_but_marks
 from dojoir.proof.checker_mode import uses_core
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.verdict import IllegalMove
@@ -191,9 +190,9 @@ def suppose(kernel: Kernel) -> None:
 
 
 def made_without_proof(kernel: Kernel, move: Move) -> Rewrite:
-    """What a move makes that is supposed to be legal. One that changes nothing but marks is proved: what to do next
-    depends on whether iterations are independent more than on all else. Raises IllegalMove for such a one that is
-    not legal, and for a move that the tree does not allow."""
+    """The rewrite of a move that is supposed to be legal. One that changes nothing but marks is proved: what to do
+    next depends on whether iterations are independent more than on all else. Raises IllegalMove for such a one that
+    is not legal, and for a move that the tree does not allow."""
     done, verdict = _examine(kernel, move, STEP_LIMIT, trust=True)
     if done is None:
         raise IllegalMove(verdict)
@@ -290,7 +289,7 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
     try:
         done = made(kernel, move)
     except (Refusal, ArgumentError):
-        found = Answer(legal=False, local=True, sliced=True)
+        found = Answer(False, Kept.NODE | Kept.PANE)
     else:
         found = answer(kernel, done.kernel, done.instances, step_limit)
         if found.legal:

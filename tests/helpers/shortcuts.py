@@ -21,7 +21,7 @@ from unittest.mock import patch
 import dojoir
 from dojoir.ir.rewriting import substitution
 from dojoir.passes.base.move import Refusal
-from dojoir.passes.engine import children_key, engine, node_key
+from dojoir.passes.engine import answer_keys, engine
 from dojoir.passes.engine.engine import candidates
 from dojoir.proof import check, difference, wellformed
 from dojoir.proof.core import written
@@ -39,8 +39,8 @@ REFUTERS = {
     wellformed: ("write_one_element",),
 }
 MEMOS = {
-    substitution: ("_kept",), engine: ("_made", "_answers"), node_key: ("_places",),
-    children_key: ("_known", "_children"), check: ("_named", "_meanings"), difference: ("_changes",),
+    substitution: ("_kept",), engine: ("_made", "_answers"),
+    answer_keys: ("_places", "_known", "_children"), check: ("_named", "_meanings"), difference: ("_changes",),
     wellformed: ("_proved",), written: ("_assigned_before",), refilled: ("_found",), staging: ("_forms",),
     table: ("_alike",), written_before: ("_known",), small_run: ("_runs",), flow: ("_flows", "_pairs"),
     kernel_sets: ("_maps", "_empty", "_sizes", "_kernels"), limits: ("_hard",),

@@ -83,7 +83,7 @@ def computes_again(before: Kernel, after: Kernel, instances: InstanceMap) -> boo
     ]
     array = before.buffer(again[0].old.statement.target.buffer)
     writers = [k for k, site in enumerate(before.sites) if site.statement.target.buffer == array.name]
-    shared = _shared(before, change, again)
+    shared = _shared_scopes(before, change, again)
     return (
         shared is not None
         and [one.origin.site for one in again] == writers
@@ -129,7 +129,7 @@ def _fits(after: Kernel, array: Buffer, copy: Buffer) -> bool:
     )
 
 
-def _shared(before: Kernel, change: Change, again: Sequence[_Again]) -> int | None:
+def _shared_scopes(before: Kernel, change: Change, again: Sequence[_Again]) -> int | None:
     """How many scopes the node shares with each writer. None where it is not the same number for all, or where one
     stands behind the node."""
     node = (*change.place, before.sites[change.were.start].path[len(change.place)])
