@@ -32,11 +32,6 @@ def siblings(kernel: Kernel, path: Path) -> tuple[Node, ...]:
     return around[-1].body if around else kernel.body
 
 
-def inner_scope(scope: Scope) -> Scope | None:
-    """The scope that is the only child of a scope; None where there is none."""
-    return scope.body[0] if len(scope.body) == 1 and isinstance(scope.body[0], Scope) else None
-
-
 def numbers_inside(kernel: Kernel, path: Path) -> list[int]:
     """The numbers of the statements at `path` or inside, in the order of the text."""
     return [k for k, site in enumerate(kernel.sites) if is_inside(site.path, path)]

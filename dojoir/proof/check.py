@@ -46,8 +46,7 @@ from dojoir.proof.patterns.table import (
     same_but_storage,
 )
 from dojoir.proof.patterns.written_before import is_written
-from dojoir.proof.refute.first_iteration import shares_too_much
-from dojoir.proof.refute.refuters import differs_somewhere
+from dojoir.proof.refute.first_iteration import differs_somewhere, shares_too_much
 from dojoir.proof.refute.small_run import goes_wrong, seen
 from dojoir.proof.slice import Slice, slice_of, users_slice
 from dojoir.proof.under_sizes import inside_of

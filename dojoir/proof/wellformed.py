@@ -27,7 +27,7 @@ from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.explain.verdicts import in_words
 from dojoir.proof.node_in_context import NodeInContext, node_in_context, same_context
 from dojoir.proof.patterns.independent import seen_apart
-from dojoir.proof.refute.one_element import write_one_element
+from dojoir.proof.refute.first_iteration import write_one_element
 from dojoir.proof.under_sizes import out_of_guard, versions_of
 from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
 from dojoir.support.kept import once_for_each

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dojoir.ir.nodes import Kernel, Path, Scope, format_path
 from dojoir.ir.paths import is_inside, next_sibling
-from dojoir.ir.places import inner_scope, siblings
+from dojoir.ir.places import siblings
 
 
 class Alternative(NamedTuple):
@@ -20,6 +20,11 @@ class Alternative(NamedTuple):
 
     first: tuple[str, ...]
     then: str
+
+
+def inner_scope(scope: Scope) -> Scope | None:
+    """The scope that is the only child of a scope; None where there is none."""
+    return scope.body[0] if len(scope.body) == 1 and isinstance(scope.body[0], Scope) else None
 
 
 def after_joins(kernel: Kernel, then: str) -> Iterator[Alternative]:

@@ -26,8 +26,8 @@ from dojoir.ir.nodes import (
     given_kernel,
     substitute_iterators,
 )
-from dojoir.ir.places import inner_scope, numbers_inside
-from dojoir.passes.base.alternatives import Alternative, after_joins
+from dojoir.ir.places import numbers_inside
+from dojoir.passes.base.alternatives import Alternative, after_joins, inner_scope
 from dojoir.passes.base.forward import forward
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.base.space import worth_trying

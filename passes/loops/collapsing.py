@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from dojoir.ir.affine import Affine, Iter, Mod
 from dojoir.ir.nodes import Extent, Kernel, Scope, format_path, substitute
-from dojoir.ir.places import inner_scope, sites_inside
+from dojoir.ir.places import sites_inside
 from dojoir.passes.base.about import AboutScope, Arguments, Here
-from dojoir.passes.base.alternatives import Alternative, to_nest, whole_blocks
+from dojoir.passes.base.alternatives import Alternative, inner_scope, to_nest, whole_blocks
 from dojoir.passes.base.indices import deeper, map_indices, shallower, without_divisions
 from dojoir.passes.base.move import Move, Rewrite, Undoing, reversible
 from dojoir.passes.base.reach import Reach

@@ -14,9 +14,9 @@ from itertools import chain
 
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Extent, Guard, Kernel, Node, Path, Scope, Statement, accesses_in, substitute
-from dojoir.ir.places import inner_scope
 from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutScope, Arguments, Here
+from dojoir.passes.base.alternatives import inner_scope
 from dojoir.passes.base.indices import deeper, merged
 from dojoir.passes.base.move import Formula, Move, Rewrite, Undoing, fresh_label, reversible
 from dojoir.passes.base.reach import Reach

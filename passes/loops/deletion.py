@@ -7,7 +7,7 @@ from dojoir.passes.base.about import AboutNode, Arguments, Here
 from dojoir.passes.base.move import Move, Place, Quoted, Rewrite, Undoing, place_of
 from dojoir.passes.base.node_text import inserted, node_of, node_text
 from dojoir.proof.check import InstanceMap, identity
-from dojoir.proof.patterns.unreached import NEVER
+from dojoir.proof.patterns.same_order import NEVER
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
 

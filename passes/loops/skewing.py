@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Condition, Extent, Guard, Kernel, Path, Scope, substitute, substitute_iterators
-from dojoir.ir.places import inner_scope, sites_inside
+from dojoir.ir.places import sites_inside
 from dojoir.passes.base.about import AboutScope, Arguments, Here
+from dojoir.passes.base.alternatives import inner_scope
 from dojoir.passes.base.indices import largest
 from dojoir.passes.base.move import Move, Rewrite, Undoing, reversible
 from dojoir.passes.base.reach import Reach

@@ -7,10 +7,9 @@ from itertools import product
 from typing import Any
 
 from dojoir.ir.nodes import Extent, Kernel, Path, Scope
-from dojoir.ir.places import inner_scope
 from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutKind, Arguments, Here
-from dojoir.passes.base.alternatives import Alternative, to_nest
+from dojoir.passes.base.alternatives import Alternative, inner_scope, to_nest
 from dojoir.passes.base.move import Formula, Move, Place, Refusal, Rewrite, Undoing, place_of, scope_at, then
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.loops.splitting import original_extent, split, split_reversibly, unsplit

@@ -23,11 +23,12 @@ from dojoir.ir.nodes import (
     Scope,
     Site,
     Statement,
+    expr_accesses,
     substitute_condition,
     substitute_iterators,
 )
 from dojoir.ir.paths import is_inside
-from dojoir.ir.rewriting.rewrite import accesses_of, map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.passes.base.move import Refusal
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.sets.ranges import is_nonnegative
@@ -121,6 +122,16 @@ def inner_extents(name: str, node: Node, depth: int) -> list[dict[int, Affine]]:
 
     visit(node, {})
     return found
+
+
+def accesses_of(node: Node) -> Iterator[Access]:
+    """Every access in a node, in the order in which `map_accesses` comes to them."""
+    if isinstance(node, Statement):
+        yield from node.target.accesses()
+        yield from expr_accesses(node.value)
+    else:
+        for child in node.body:
+            yield from accesses_of(child)
 
 
 def accesses_to(node: Node, buffers: Set[str]) -> list[Access]:

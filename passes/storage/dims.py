@@ -11,12 +11,13 @@ from typing import TypeVar
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Access, Buffer, Condition, Dim, Kernel, Node, Scope, Statement, with_body
-from dojoir.ir.rewriting.rewrite import accesses_of, map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.passes.base.about import AboutTemporary, Arguments, Declared
 from dojoir.passes.base.indices import without_divisions
 from dojoir.passes.base.move import Formula, Move, Refusal, Rewrite, Undoing, reversible
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.loops.splitting import blocks
+from dojoir.passes.storage.boxes import accesses_of
 from dojoir.passes.storage.temporaries import check_dim
 from dojoir.proof.check import identity
 from dojoir.sets.kernel_sets import sets_of

@@ -8,10 +8,11 @@ from itertools import combinations
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Access, Node
-from dojoir.ir.rewriting.rewrite import accesses_of, map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.passes.base.about import AboutTemporary, Arguments, Declared
 from dojoir.passes.base.move import BufferName, Move, Refusal, Rewrite, check_new_name, fresh_name
 from dojoir.passes.base.reach import Reach
+from dojoir.passes.storage.boxes import accesses_of
 from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import identity
 from dojoir.support.frozen import dataclass

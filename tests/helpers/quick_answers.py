@@ -5,8 +5,7 @@ from __future__ import annotations
 from dojoir.ir.nodes import Kernel
 from dojoir.proof.check import InstanceMap, _is_seen_to_differ, _meaning_of
 from dojoir.proof.difference import change_of
-from dojoir.proof.patterns.refilled import reads_no_more
-from dojoir.proof.patterns.written_before import is_written
+from dojoir.proof.patterns.written_before import is_written, reads_no_more
 from dojoir.proof.slice import slice_of
 
 

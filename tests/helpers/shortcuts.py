@@ -25,8 +25,8 @@ from dojoir.passes.engine import answer_keys, engine
 from dojoir.passes.engine.engine import candidates
 from dojoir.proof import check, difference, wellformed
 from dojoir.proof.core import written
-from dojoir.proof.patterns import refilled, staging, table, written_before
-from dojoir.proof.refute import refuters, small_run
+from dojoir.proof.patterns import staging, table, written_before
+from dojoir.proof.refute import first_iteration, small_run
 from dojoir.sets import flow, kernel_sets, limits
 from dojoir.support.memo import Memo, fresh_tables
 
@@ -35,14 +35,14 @@ SCHEDULED = ("rmsnorm", "reduce_mean_0")
 
 REFUTERS = {
     check: ("goes_wrong", "differs_somewhere", "shares_too_much"),
-    refuters: ("runs_otherwise", "loses_its_value", "leaves_its_domain", "reads_first"),
+    first_iteration: ("runs_otherwise", "loses_its_value", "leaves_its_domain", "reads_first"),
     wellformed: ("write_one_element",),
 }
 MEMOS = {
     substitution: ("_kept",), engine: ("_made", "_answers"),
     answer_keys: ("_places", "_known", "_children"), check: ("_named", "_meanings"), difference: ("_changes",),
-    wellformed: ("_proved",), written: ("_assigned_before",), refilled: ("_found",), staging: ("_forms",),
-    table: ("_alike",), written_before: ("_known",), small_run: ("_runs",), flow: ("_flows", "_pairs"),
+    wellformed: ("_proved",), written: ("_assigned_before",), staging: ("_forms",),
+    table: ("_alike",), written_before: ("_known", "_found"), small_run: ("_runs",), flow: ("_flows", "_pairs"),
     kernel_sets: ("_maps", "_empty", "_sizes", "_kernels"), limits: ("_hard",),
 }  # fmt: skip
 

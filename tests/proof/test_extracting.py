@@ -17,7 +17,7 @@ from dojoir.proof.claim import Claim
 from dojoir.proof.explain.verdicts import check
 from dojoir.proof.patterns.table import PATTERNS
 
-(EXTRACTING,) = (pattern for pattern in PATTERNS if pattern.name == "extracting")
+(EXTRACTING,) = (pattern for pattern in PATTERNS if pattern.name == "hoisted")
 
 KERNEL = """kernel f(N, M)
 in  x: f32[N, M]

@@ -19,9 +19,9 @@ from dojoir.proof.check import InstanceMap, answer, compare, identity, is_legal,
 from dojoir.proof.claim import Claim
 from dojoir.proof.difference import change_of
 from dojoir.proof.facts.aliasing import never_meet
-from dojoir.proof.patterns.refilled import reads_no_more
 from dojoir.proof.patterns.staging import _reads_the_box, _spans, _staging
-from dojoir.proof.refute.refuters import differs_somewhere
+from dojoir.proof.patterns.written_before import reads_no_more
+from dojoir.proof.refute.first_iteration import differs_somewhere
 from dojoir.proof.refute.small_run import reads_unwritten
 from dojoir.support.memo import fresh_tables
 

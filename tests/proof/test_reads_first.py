@@ -16,7 +16,7 @@ from dojoir.passes.values.hoisting import Hoist
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.check import first_failure, form
 from dojoir.proof.explain.verdicts import check
-from dojoir.proof.refute.refuters import differs_somewhere
+from dojoir.proof.refute.first_iteration import differs_somewhere
 
 HEAD = "kernel f(N, M)\nin x: f32[N, M]\ninout y: f32[N, M]\nout z: f32[N]\ntmp t: f32[M]\n"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import Leaf, map_leaves
@@ -18,7 +18,6 @@ from dojoir.ir.nodes import (
     Scope,
     Statement,
     are,
-    expr_accesses,
     index_value,
     with_body,
 )
@@ -35,16 +34,6 @@ def map_accesses(node: Node, new: Rename) -> Node:
             return node if to is target and what is value else node.made_of(to, what, loc)
         case Scope() | Guard():
             return with_body(node, tuple(map_accesses(child, new) for child in node.body))
-
-
-def accesses_of(node: Node) -> Iterator[Access]:
-    """Every access in a node, in the order in which `map_accesses` comes to them."""
-    if isinstance(node, Statement):
-        yield from node.target.accesses()
-        yield from expr_accesses(node.value)
-    else:
-        for child in node.body:
-            yield from accesses_of(child)
 
 
 def _expr(expr: Expr, new: Rename) -> Expr:

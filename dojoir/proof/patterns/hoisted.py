@@ -1,14 +1,15 @@
-"""Recognises a part of an expression that is now computed before a scope around it, with the same value.
+"""Recognises a part of an expression that is now computed before, into a temporary of its own, with the same value.
 
-After, a nest of scopes stands just before a scope and does nothing but assign a new temporary, and a statement
-inside of that scope reads an element of it where it had the part. The indices of the element are iterators of the
-statement: all those of the scopes around both, and some further in. The nest runs through the extents of these,
-which depend on no other iterator, and neither does the part. So, in each iteration of the scopes around both,
+After, a new assignment to a new temporary stands just before a statement, or in a nest of scopes that does nothing
+else just before a scope around it, and the statement reads an element of it where it had the part. The indices of
+the element are iterators of the statement: all those of the scopes around both, and some further in. The nest runs
+through the extents of these, which depend on no other iterator, and neither does the part. So, in each iteration of
+the scopes around both,
 
 - the nest has given the element before the scope runs, in the one iteration that has these iterators: the statement
-  reads the part as it was then. Nothing in the scope writes what the part reads, and the nest writes nothing but
-  the new temporary, which nothing else uses. It is the part as the statement had it, which `definition_value` says
-  in its types;
+  reads the part as it was then. Nothing in the scope writes what the part reads, and nothing at all runs between an
+  assignment and a statement that it stands right before. The nest writes nothing but the new temporary, which
+  nothing else uses. It is the part as the statement had it, which `definition_value` says in its types;
 - for each iteration of the nest there is one of the statement that has its iterators. No condition is around the
   statement inside of the scope, and a scope there that the nest leaves out always runs. So all that the nest reads
   was read there too, in bounds, and had been written before the scope ran, as nothing in the scope writes it;
@@ -22,7 +23,9 @@ from __future__ import annotations
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import (
+    Buffer,
     Condition,
+    Guard,
     Kernel,
     Node,
     Path,
@@ -36,14 +39,13 @@ from dojoir.ir.nodes import (
 from dojoir.ir.places import numbers_inside
 from dojoir.ir.rewriting.rewrite import replace_read
 from dojoir.proof.certificate import InstanceMap, Substitution, identity
-from dojoir.proof.patterns.extracting import has_an_element_each
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.types.elaborate import definition_value
 
 
 def is_hoisted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
-    """Whether the new kernel surely differs only in a new temporary, which a nest before a scope assigns and one
-    statement inside of that scope reads in place of what is assigned."""
+    """Whether the new kernel surely differs only in a new temporary, which is assigned just before a statement, or
+    by a nest before a scope around it, and which that statement reads in place of what is assigned."""
     if len(instances.extracted) != 1 or after.buffers[:-1] != before.buffers:
         return False
     (step,) = instances.extracted
@@ -54,13 +56,14 @@ def is_hoisted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     path = _just_before(definition, reader)
     if path is None or reader.path != (*path[:-1], path[-1] + 1, *old.path[len(path) :]):
         return False
-    nest, scope = after.at(path), before.at(path)
-    if not isinstance(scope, Scope) or not _does_nothing_else(nest, definition.statement):
+    nest, node = after.at(path), before.at(path)
+    if isinstance(node, Guard) or not _does_nothing_else(nest, definition.statement):
         return False
     inserted = before.replace_node(old.path, reader.statement)
     if inserted.replace_node(path, nest, inserted.at(path)).body != after.body:
         return False
-    written = {before.sites[k].statement.target.buffer for k in numbers_inside(before, path)}
+    between = numbers_inside(before, path) if isinstance(node, Scope) else []
+    written = {before.sites[k].statement.target.buffer for k in between}
     return (
         definition.statement.buffers_read.isdisjoint(written)
         and has_an_element_each(before, after.buffers[-1], definition)
@@ -137,3 +140,26 @@ def _gives_the_part(
         return False
     given = definition_value(definition, step.iterators, {b.name: b for b in after.buffers})
     return given is not None and was.value == replace_read(reader.value, step.ordinal, given)
+
+
+def has_an_element_each(before: Kernel, new: Buffer, definition: Site) -> bool:
+    """Whether a buffer is a new temporary with one element for each iteration of the scopes around its
+    assignment: indexed by exactly their iterators, and with dimensions that are long enough and never empty."""
+    scopes = definition.scopes
+    target, always = definition.statement.target, sets_of(before).always
+    return (
+        new.role == "tmp"
+        and new.name not in before.declared
+        and target.buffer == new.name
+        and target.indices == tuple(map(Affine.iterator, range(len(scopes))))
+        and len(new.dims) == len(scopes)
+        and not any(dim.collapsed for dim in new.dims)
+        and all(_holds(dim.extent, scope) for dim, scope in zip(new.dims, scopes, strict=True))
+        and all(always(Condition(dim.extent - 1, ">=", Affine.constant(0))) for dim in new.dims)
+    )
+
+
+def _holds(extent: Affine, scope: Scope) -> bool:
+    """Whether a dimension is seen to be at least as long as a scope's extent."""
+    over = (extent - bound for bound in scope.extent.bounds)
+    return not extent.iterators and any(not rest.terms and rest.offset >= 0 for rest in over)

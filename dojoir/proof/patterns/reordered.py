@@ -23,10 +23,17 @@ Temporaries. Where the accesses of a temporary do not pass so, they are looked a
 all that uses it: those of which every iteration reads only what it wrote itself. Two instances in different
 iterations of such a scope need not keep their order, as no value goes from one to the other, if only the iterations
 still run one after another, not interleaved. Otherwise the one could overwrite what the other has yet to read.
+
+A scope that runs backwards (`reverse_scope`). It has one bound, E, and what ran at i now runs at E - 1 - i. That is
+one to one on 0 <= i < E, and two instances change places only if they are in different iterations of the scope,
+within one iteration of the scopes around it. So it means the same if of any two accesses that conflict
+one of these is seen. They touch no common element; they are in the same iteration; or they are of a temporary that
+only this scope uses, and every value of it is read in the iteration that wrote it.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import groupby
 
 from dojoir.ir.affine import Affine, Iter
@@ -34,6 +41,7 @@ from dojoir.ir.nodes import (
     Guard,
     Kernel,
     Node,
+    Replace,
     Scope,
     Site,
     substitute,
@@ -85,9 +93,7 @@ def keeps_conflicts(before: Kernel, after: Kernel, instances: InstanceMap, chang
 def _private_scopes(kernel: Kernel, change: Change, name: str) -> frozenset[int]:
     """The depths of the old scopes inside of the change that stand around all that uses a temporary, and of which
     each iteration reads only what it wrote itself. Empty where that is not seen."""
-    users = [
-        k for k, site in enumerate(kernel.sites) if any(access.buffer == name for access in site.statement.accesses)
-    ]
+    users = kernel.users[name]
     inside = all(k in change.were for k in users) and kernel.buffer(name).role == "tmp"
     if not inside or not comes_and_goes(kernel, kernel.buffer(name)):
         return frozenset()
@@ -179,3 +185,38 @@ def _within(value: Affine, depths: range) -> Affine:
     """A value without the iterators of scopes further in than `depths`."""
     kept = tuple(term for term in value.terms if not isinstance(term[0], Iter) or term[0].depth < depths.stop)
     return Affine(kept, value.offset)
+
+
+# -- a scope that runs backwards -----------------------------------------------------------------------------
+def runs_backwards(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether all that changed is one scope that runs backwards, and no two of its iterations conflict."""
+    match change.old, change.new:
+        case (Scope() as old,), (Scope() as new,) if old.extent == new.extent and len(old.extent.bounds) == 1:
+            depth = change.depth
+        case _:
+            return False
+    back = substitute_iterators({depth: old.extent.bounds[0] - 1 - Affine.iterator(depth)})
+    if tuple(substitute(node, back) for node in old.body) != new.body:
+        return False
+    return _says_so(instances, before, change, back) and _are_apart(before, change)
+
+
+def _says_so(instances: InstanceMap, before: Kernel, change: Change, back: Replace) -> bool:
+    """Whether the certificate maps each statement of the scope to itself, at the iteration counted from the
+    other end."""
+    expected = (
+        Origin(k, tuple(back(Iter(depth)) for depth in range(len(before.sites[k].scopes)))) for k in change.were
+    )
+    return instances.origins[change.are.start : change.are.stop] == tuple(expected)
+
+
+def _are_apart(kernel: Kernel, change: Change) -> bool:
+    """Whether no two iterations of the scope conflict."""
+    sets, depth = sets_of(kernel), change.depth
+    is_own = cache(lambda name: depth in _private_scopes(kernel, change, name))
+    for k, a, n, b in conflicts(sets, change.were, sets.commute):
+        left, right = (kernel.sites[k], a), (kernel.sites[n], b)
+        apart = depth in agreement(kernel, left, right, depth) or never_meet(kernel, left, right, depth)
+        if not apart and not is_own(a.buffer):
+            return False
+    return True

@@ -40,6 +40,7 @@ from dojoir.ir.nodes import (
     Expr,
     Extent,
     Guard,
+    Kernel,
     Node,
     Op,
     Replace,
@@ -52,8 +53,9 @@ from dojoir.ir.nodes import (
     substitute_iterators,
 )
 from dojoir.ir.rewriting.rewrite import map_indices
-from dojoir.proof.certificate import Origin
-from dojoir.sets.kernel_sets import KernelSets, isl_extent, iterators
+from dojoir.proof.certificate import InstanceMap, Origin
+from dojoir.proof.difference import Change
+from dojoir.sets.kernel_sets import KernelSets, isl_extent, iterators, sets_of
 from dojoir.sets.ranges import without_divisions
 from dojoir.support.frozen import dataclass
 from dojoir.support.kept import cached_property
@@ -65,6 +67,9 @@ STEPS = 32
 
 ZERO = Affine.constant(0)
 ONE = Affine.constant(1)
+
+NEVER = Condition(Affine.constant(1), "<=", Affine.constant(0))
+"""A condition that holds for no iteration."""
 
 
 def alike(
@@ -363,3 +368,15 @@ def never_runs(node: Node) -> bool:
 def count_statements(node: Node) -> int:
     """The number of statements in a tree."""
     return 1 if isinstance(node, Statement) else sum(map(count_statements, node.body))
+
+
+def never_ran(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether all that changed is that some nodes are gone, beside others that stay, and no statement in them
+    runs, by the extents and conditions around each. What is left is the same text around them, and each statement
+    there stands for itself: all instances run in the order in which they ran, and each read gets what it got. The
+    kernel after is well-formed where the one before is: every access and every scope of it was there."""
+    beside = change.around[-1].body if change.around else before.body
+    if change.new or len(beside) == len(change.old):
+        return False
+    sets = sets_of(before)
+    return all(sets.implies(before.sites[k].ancestors, NEVER) for k in change.were)

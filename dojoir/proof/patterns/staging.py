@@ -35,8 +35,7 @@ from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.core.written import comes_and_goes
 from dojoir.proof.difference import Change
 from dojoir.proof.facts.spanning import counts_to
-from dojoir.proof.patterns.refilled import reads_no_more
-from dojoir.proof.patterns.written_before import is_written
+from dojoir.proof.patterns.written_before import is_written, reads_no_more
 from dojoir.sets.kernel_sets import KernelSets, sets_of
 from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.frozen import dataclass

@@ -15,18 +15,14 @@ from dojoir.proof.certificate import InstanceMap, identity, same_statement, stan
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.written import keeps_elements_apart
 from dojoir.proof.difference import Change, change_of
-from dojoir.proof.patterns.backwards import runs_backwards
-from dojoir.proof.patterns.extracting import is_extracted
 from dojoir.proof.patterns.hoisted import is_hoisted
 from dojoir.proof.patterns.inlining import is_inlined
 from dojoir.proof.patterns.partial_sums import has_partial_results
 from dojoir.proof.patterns.recomputed import computes_again
-from dojoir.proof.patterns.reordered import keeps_conflicts
-from dojoir.proof.patterns.same_order import alike
-from dojoir.proof.patterns.sharing import takes_the_storage
+from dojoir.proof.patterns.reordered import keeps_conflicts, runs_backwards
+from dojoir.proof.patterns.same_order import alike, never_ran
 from dojoir.proof.patterns.split_dim import is_renumbered
 from dojoir.proof.patterns.staging import works_on_copy
-from dojoir.proof.patterns.unreached import never_ran
 from dojoir.sets.flow import dependences, flow_of
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
@@ -65,6 +61,11 @@ def keeps_order(claim: Claim) -> bool:
 
 
 # -- when each is asked --------------------------------------------------------------------------------------
+def _of_the_whole(holds: Callable[[Kernel, Kernel, InstanceMap], bool]) -> Callable[[Claim], bool]:
+    """A pattern that looks at all of the two kernels."""
+    return lambda claim: holds(*claim.parts)
+
+
 _InChange = Callable[[Kernel, Kernel, InstanceMap, Change], bool]
 
 
@@ -85,27 +86,6 @@ def _where_it_changed(holds: _InChange, declares: bool) -> Callable[[Claim], boo
         return holds(before, after, instances, change)
 
     return asked
-
-
-def _is_inlined(claim: Claim) -> bool:
-    return bool(claim.certificate.inlined) and not claim.certificate.extracted and is_inlined(*claim.parts)
-
-
-def _is_extracted(claim: Claim) -> bool:
-    return bool(claim.certificate.extracted) and not claim.certificate.inlined and is_extracted(*claim.parts)
-
-
-def _is_hoisted(claim: Claim) -> bool:
-    return bool(claim.certificate.extracted) and not claim.certificate.inlined and is_hoisted(*claim.parts)
-
-
-def _is_renumbered(claim: Claim) -> bool:
-    same = claim.before.buffers == claim.after.buffers
-    return not (same or claim.certificate.inlined or claim.certificate.extracted) and is_renumbered(*claim.parts)
-
-
-def _computes_again(before: Kernel, after: Kernel, instances: InstanceMap, _: Change) -> bool:
-    return computes_again(before, after, instances)
 
 
 def _keeps_order(claim: Claim) -> bool:
@@ -179,25 +159,20 @@ def _runs_alike(before: Kernel, instances: InstanceMap, change: Change) -> bool:
 TEXTUAL = (
     Pattern(
         "inlining",
-        _is_inlined,
+        _of_the_whole(is_inlined),
         "A read of a temporary that one plain assignment alone gave, in the same iteration, may be replaced by the "
         "expression that was assigned, if nothing between the two writes what that reads.",
         converse=False,  # what the read that is gone touched is not in the kernel after
     ),
     Pattern(
-        "extracting",
-        _is_extracted,
-        "A part of an expression may be assigned to a new temporary just before, and read from there.",
-    ),
-    Pattern(
         "hoisted",
-        _is_hoisted,
-        "A part of an expression may be assigned to a new temporary before a scope around it, in which nothing "
-        "writes what it reads, in scopes of the extents that it depends on, and read from there.",
+        _of_the_whole(is_hoisted),
+        "A part of an expression may be assigned to a new temporary just before, or before a scope around it, in "
+        "which nothing writes what it reads, in scopes of the extents that it depends on, and read from there.",
     ),
     Pattern(
         "split_dim",
-        _is_renumbered,
+        _of_the_whole(is_renumbered),
         "i -> (i // f, i % f) is one to one: a temporary whose elements are renumbered so holds the same values.",
     ),
     Pattern(
@@ -235,15 +210,8 @@ TEXTUAL = (
     ),
     Pattern(
         "recomputed",
-        _where_it_changed(_computes_again, declares=True),
+        _where_it_changed(lambda *given: computes_again(*given[:3]), declares=True),
         "A node may read what is computed again before it, by the same statements from what has not changed since.",
-    ),
-    Pattern(
-        "sharing",
-        takes_the_storage,
-        "Two temporaries of one form may have one storage, where the one is used in children of the kernel before "
-        "all those in which the other is.",
-        converse=False,  # what the other one left in the storage might be read
     ),
 )
 """The patterns that look at the text, with hardly any isl, in the order in which they are tried."""

@@ -10,10 +10,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Buffer, Extent, Guard, Kernel, Node, Scope, Site, holds
+from dojoir.ir.nodes import Access, Buffer, Extent, Guard, Kernel, Node, Path, Scope, Site, holds
+from dojoir.ir.paths import is_inside
+from dojoir.ir.places import is_uniform
 from dojoir.proof.certificate import InstanceMap, identity
+from dojoir.proof.core.independence import private_buffers
 from dojoir.proof.core.written import comes_and_goes
-from dojoir.proof.difference import Change
+from dojoir.proof.difference import Change, change_of
 from dojoir.sets.kernel_sets import sets_of
 
 Sizes = Mapping[str, int]
@@ -254,3 +257,36 @@ def _scopes_run(around: Sequence[Node], sizes: Sizes, at: tuple[int, ...], start
                 return False
             depth += 1
     return True
+
+
+def write_one_element(kernel: Kernel, path: Path, mark: str) -> bool:
+    """Whether a statement surely runs in the first two iterations of the scope at `path` and writes one element in
+    both, of a buffer that is not each iteration's own."""
+    depth, private = kernel.depth_of(path), private_buffers(kernel, path, mark)
+    for site in kernel.sites:
+        target = site.statement.target
+        if site.statement.apart is not None:
+            continue  # no two instances change one element
+        if is_inside(site.path, path) and target.buffer not in private and is_uniform(kernel, target, depth):
+            first = (0,) * len(site.scopes)
+            second = (*first[:depth], 1, *first[depth + 1 :])
+            if any(all(runs_at(site, sizes, at) for at in (first, second)) for sizes in sets_of(kernel).some_sizes):
+                return True
+    return False
+
+
+def differs_somewhere(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """Whether one iteration surely shows that the kernel after does not mean what the one before means: no isl."""
+    if instances.inlined:
+        return False
+    change = change_of(before, after, instances)
+    if change is None:
+        return False
+    if instances.extracted or before.buffers != after.buffers:
+        return reads_first(after, instances, change)
+    return (
+        runs_otherwise(before, after, instances, change)
+        or loses_its_value(before, instances, change)
+        or leaves_its_domain(before, after, instances, change)
+        or reads_first(after, instances, change)
+    )
