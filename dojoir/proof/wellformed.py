@@ -22,7 +22,7 @@ from dojoir.proof.core.hint_rules import hint_error
 from dojoir.proof.core.independence import Conflict
 from dojoir.proof.core.marks import marked, scope_error
 from dojoir.proof.core.wellformed import complaint, prove_dimensions, prove_storage
-from dojoir.proof.explain.divisors import zero_divisor
+from dojoir.proof.explain.effects import zero_divisor
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.explain.verdicts import in_words
 from dojoir.proof.node_in_context import NodeInContext, node_in_context, same_context
