@@ -130,11 +130,6 @@ def clear_caches() -> None:
     _generation += 1
 
 
-def kept_bytes() -> int:
-    """About how many bytes the tables of this thread hold."""
-    return tables().bytes
-
-
 @contextmanager
 def bounded_to(most: int) -> Iterator[None]:
     """Runs its block while the tables of each thread hold at most so many bytes."""

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import dojoir
+from dojoir.backends.machine import MACHINES
+from dojoir.passes.schedule.default_schedule import default_schedule
 from dojoir.passes.schedule.forms.parting import part_products
 from dojoir.passes.schedule.forms.scalars import expand_sums
+from dojoir.runtime.verification.random_inputs import random_inputs
 
 SHARED = """kernel shared(N, M, K)
 in  x: f32[N, K]
@@ -282,3 +285,65 @@ def test_a_sum_that_cannot_be_parted_keeps_no_other_together() -> None:
     assert (
         len([s for s in trace.kernel.sites if s.statement.target.buffer == "z" and s.statement.accumulation]) == 2
     )
+
+
+COMPLEX = """kernel complex(M, N, K)
+in  a: f32[M, K, 2]
+in  b: f32[K, N, 2]
+out c: f32[M, N, 2]
+
+M @i
+| N @j
+| | c[{i}, {j}, 0] = 0
+| | c[{i}, {j}, 1] = 0
+| | K @k
+| | | c[{i}, {j}, 0] += a[{i}, {k}, 0] * b[{k}, {j}, 0] - a[{i}, {k}, 1] * b[{k}, {j}, 1]
+| | | c[{i}, {j}, 1] += a[{i}, {k}, 0] * b[{k}, {j}, 1] + a[{i}, {k}, 1] * b[{k}, {j}, 0]
+"""
+
+
+def right(trace: dojoir.Trace, *sizes: dict[str, int]) -> None:
+    """Fails where a schedule computes something else at some sizes."""
+    compiled = dojoir.compile(trace.kernel, threads=1)
+    for at in sizes:
+        inputs = random_inputs(trace.start, sizes=at)
+        expected = dojoir.interpret(trace.start, inputs)
+        for name, value in compiled.run(inputs).items():
+            assert np.allclose(value, expected[name], rtol=1e-4, atol=1e-4), at
+
+
+def test_each_part_of_groups_has_its_products() -> None:
+    """Whose results, the real and the imaginary parts, do not lie side by side."""
+    trace = dojoir.Trace(dojoir.parse(COMPLEX))
+    default_schedule(trace, MACHINES["avx2"])
+    kept = [buffer for buffer in trace.kernel.buffers if buffer.storage == "reg"]
+    assert len(kept) == 4
+    assert all(buffer.order == (0, 2, 1) for buffer in kept)
+    assert dojoir.certify(trace)
+    right(trace, {"M": 1, "N": 1, "K": 1}, {"M": 6, "N": 16, "K": 3}, {"M": 13, "N": 35, "K": 9})
+
+
+SCALED = """kernel scaled(M, N, K)
+in  s: f32
+in  a: f32[M, K]
+in  b: bf16[K, N]
+out c: f32[M, N]
+
+M @i
+| N @j
+| | c[{i}, {j}] = 0
+| | K @k
+| | | c[{i}, {j}] += s * a[{i}, {k}] * f32(b[{k}, {j}])
+"""
+
+
+def test_factors_are_computed_before_a_tile() -> None:
+    """Once, where they serve many results; a product of few rows reads its matrix once."""
+    trace = dojoir.Trace(dojoir.parse(SCALED))
+    default_schedule(trace, MACHINES["avx2"])
+    assert [str(move).partition("(")[0] for move in trace.moves].count("hoist") == 2
+    assert dojoir.certify(trace)
+    right(trace, {"M": 13, "N": 35, "K": 9})
+    few = dojoir.Trace(dojoir.parse(SCALED).specialize(M=8))
+    default_schedule(few, MACHINES["avx2"])
+    assert [str(move).partition("(")[0] for move in few.moves].count("hoist") == 1

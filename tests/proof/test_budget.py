@@ -15,7 +15,7 @@ from dojoir.proof.check import answer, compare, prove_by_core, prove_rewrite
 from dojoir.sets.kernel_sets import sets_of, workspace
 from dojoir.sets.limits import Budget, StepLimitReached, aside, limited, limited_in_part
 from dojoir.support import memo
-from dojoir.support.memo import Memo, bounded_to, charge, clear_caches, fresh_tables, kept_bytes, spent
+from dojoir.support.memo import Memo, bounded_to, charge, clear_caches, fresh_tables, spent, tables
 
 MIRRORED = """kernel mirrored(N, M)
 in    x: f32[N, M]
@@ -220,20 +220,20 @@ def test_seconds_are_a_number(seconds: float) -> None:
 def test_clear_caches_forgets_everything_in_every_thread() -> None:
     kernel = dojoir.kernels.load("softmax")
     listed = dojoir.moves(kernel)
-    assert kept_bytes() > 0
+    assert tables().bytes > 0
     found: list[int] = []
 
     def other() -> None:
         dojoir.moves(kernel)
-        found.append(kept_bytes())
+        found.append(tables().bytes)
         clear_caches()
-        found.append(kept_bytes())
+        found.append(tables().bytes)
 
     thread = Thread(target=other)
     thread.start()
     thread.join()
     assert found[0] > 0 and found[1] == 0
-    assert kept_bytes() == 0
+    assert tables().bytes == 0
     assert dojoir.moves(kernel) == listed
 
 
@@ -250,7 +250,7 @@ def test_tables_are_bounded_by_bytes() -> None:
     with fresh_tables(), bounded_to(100_000):
         for n in range(1_000):
             kept.put(f"{n}", "x" * 1_000)
-            assert kept_bytes() <= 100_000
+            assert tables().bytes <= 100_000
         assert kept.get("999") is not None and kept.get("0") is None
 
 
@@ -269,7 +269,7 @@ def random_moves(random: Random) -> Iterator[int]:
             if not legal or len(kernel.sites) > 12:
                 break
             kernel = dojoir.apply(kernel, random.choice(legal))
-            yield kept_bytes()
+            yield tables().bytes
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux for the memory of a process")

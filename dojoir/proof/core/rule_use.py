@@ -228,6 +228,3 @@ def _overlap(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
         if not sets.map(place).is_injective():
             return "shared-element", f"several elements of {name} are one element of `{buffer.name}`"
     return None
-
-
-__all__ = ["RuleUse", "computed_in", "rewritten", "rule_fault"]

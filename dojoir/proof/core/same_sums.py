@@ -34,7 +34,7 @@ from dojoir.ir.nodes import (
 )
 from dojoir.ir.places import ancestors
 from dojoir.ir.rewriting.substitution import Replace, substitute_condition, substitute_extent
-from dojoir.rules.operators import Operator
+from dojoir.rules.operators import SUM, Operator
 from dojoir.rules.rule import Rule, RuleUse
 from dojoir.sets.flow import whole_flow
 from dojoir.sets.kernel_sets import Read, sets_of
@@ -167,37 +167,39 @@ class _Sums:
         if statement.op not in {"=", self.operator.accumulates}:
             raise NoSums
         terms = iter(self.sets.reads[number])
-        parts = [self._read(next(terms)) for _ in self._terms(statement.value)]
+        parts = [self._read(next(terms), minus) for minus in self._terms(statement.value)]
         if not self.operator.is_repeatable and any(not a.is_disjoint(b) for a, b in combinations(parts, 2)):
             raise NoSums
         found = self.known[number] = _union(self.sets.map(), parts)
         return found
 
-    def _read(self, read: Read) -> isl.UnionMap:
-        """The terms of the sum that a read of a statement gets, by instances of the statement."""
+    def _read(self, read: Read, minus: bool) -> isl.UnionMap:
+        """The terms of the sum that a read of a statement gets, by instances of the statement. An element that is
+        taken away has another name: it is another term than the element."""
         if read.access.buffer in self.inputs:
-            return self.sets.map(self.sets.read_by_statement(read))
-        if not self._of(read.name, self.flow.initial.reverse()).is_empty():
+            text = self.sets.read_by_statement(read)
+            return self.sets.map(text.replace(" -> b_", " -> minus_", 1) if minus else text)
+        if minus or not self._of(read.name, self.flow.initial.reverse()).is_empty():
             raise NoSums
         pieces: list[isl.Map] = []
         self._gathered(self._of(read.name, self.flow.sources)).foreach_map(pieces.append)
         named = (piece.set_tuple_name(isl.dim_type.in_, f"s{read.site}") for piece in pieces)
         return _union(self.sets.map(), map(isl.UnionMap.from_map, named))
 
-    def _terms(self, value: Expr) -> list[Access]:
-        """The elements that an expression adds; what the operator leaves alone is none."""
+    def _terms(self, value: Expr, minus: bool = False) -> list[bool]:
+        """For each element that an expression adds, whether it is taken away: IEEE's x - y is x + -y. What the
+        operator leaves alone is none."""
         match value:
             case Const(number) if number == self.operator.neutral:
                 return []
             case Access():
-                return [value]
+                return [minus]
             case Op(self.operator.combines, args):
-                return [term for arg in args for term in self._terms(arg)]
+                return [term for arg in args for term in self._terms(arg, minus)]
+            case Op("neg" | "sub", (*first, last)) if self.operator == SUM:
+                return [term for arg in first for term in self._terms(arg, minus)] + self._terms(last, not minus)
         raise NoSums
 
 
 def _union(nothing: isl.UnionMap, parts: Iterable[isl.UnionMap]) -> isl.UnionMap:
     return reduce(isl.UnionMap.union, parts, nothing)
-
-
-__all__ = ["adds_the_same", "alone"]

@@ -80,7 +80,7 @@ def _product(kernel: Kernel, site: Site, weighted: bool) -> Product | None:
     unmarked = not any(scope.marks for scope in site.scopes)
     if not (plain and single and square and unmarked and all(isinstance(n, Scope | Statement) for n in j.body)):
         return None
-    if step_of(kernel, target, column) != 1:
+    if not _goes_along(kernel, target, column):
         return None
     factors = list(dict.fromkeys(a for a in reads if any(depends(a, d) for d in inner)))
     if weighted:
@@ -99,6 +99,17 @@ def _product(kernel: Kernel, site: Site, weighted: bool) -> Product | None:
             return None
     (first, dim), *more = found.items()
     return Product(site.scope_paths[row], site, first, dim, sums, tuple(more), len(guards))
+
+
+def _goes_along(kernel: Kernel, target: Access, depth: int) -> bool:
+    """Whether results lie side by side along a scope, or are each the same part of a group, as a complex number's
+    real part."""
+    if step_of(kernel, target, depth) == 1:
+        return True
+    along = [d for d, index in enumerate(target.indices) if index == Affine.iterator(depth)]
+    behind = target.indices[along[0] + 1 :] if len(along) == 1 else ()
+    parts = all(isinstance(index, Affine) and index.is_constant for index in behind)
+    return len(behind) > 0 and parts and kernel.buffer(target.buffer).order is None
 
 
 def _asks(guard: Guard, depths: set[int]) -> bool:

@@ -42,22 +42,29 @@ def _part_terms(trace: Trace) -> None:
         if not sums:
             return
         left.add(sums[0].statement)
-        _ = tried(trace, move(UseRule, spot(trace, sums[0].path), "part_terms", ()))
+        rule = "part_terms" if _is_added(sums[0].statement.value) else "part_difference"
+        _ = tried(trace, move(UseRule, spot(trace, sums[0].path), rule, ()))
 
 
 def _has_terms(site: Site) -> bool:
     """Whether all that a statement adds up at once are products, and no scope around it depends on another."""
     bounds = (bound for scope in site.scopes for bound in scope.extent.bounds)
     match site.statement.value:
-        case Op("add", args):
+        case Op("add" | "sub", args):
             return all(map(_is_product, args)) and not any(bound.iterators for bound in bounds)
     return False
 
 
+def _is_added(value: Expr) -> bool:
+    return isinstance(value, Op) and value.name == "add"
+
+
 def _is_product(term: Expr) -> bool:
     match term:
-        case Op("add", args):
+        case Op("add" | "sub", args):
             return all(map(_is_product, args))
+        case Op("neg", (arg,)):
+            return _is_product(arg)
         case Op("mul", args):
             return not any(isinstance(arg, Const) for arg in args)
     return False

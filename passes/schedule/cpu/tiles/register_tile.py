@@ -30,7 +30,7 @@ from dojoir.passes.schedule.cpu.tiles.transposes import transpose_squares
 from dojoir.passes.schedule.facts.narrow import is_tiny
 from dojoir.passes.schedule.facts.products import MOST_SUMS, Product, products
 from dojoir.passes.schedule.facts.sizes import Sizes, bytes_of, count_of
-from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import ONE, depends, follows, sites_in, step_of
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.fit import Fit
 from dojoir.passes.schedule.steps.fusing import fuse
@@ -107,8 +107,13 @@ def tile_registers(
             mine = replace(product, panel=panel, column_dim=dim)
             around = block if by_rows else _around_panel(trace.kernel, block, mine)
             tried(trace, partial(_pack, block=block, around=around, product=mine, machine=machine, columns=columns))
-    target = product.site.statement.target.buffer
-    keep_results(trace, row, target)
+    target = product.site.statement.target
+    copy = keep_results(trace, row, target.buffer)
+    column = len(product.site.scopes) - product.sums - 1
+    along = [d for d in range(len(target.indices)) if follows(target, d, column)]
+    if along != [len(target.indices) - 1]:
+        others = [d for d in range(len(target.indices)) if d not in along]
+        act(trace, ReorderDims, copy, (*others, *along))
     nest = stand_alone(trace, first_nest(row.child(0)), 2)
     if (
         multiplies_bytes(product.site.statement, trace.kernel.buffer)
@@ -229,7 +234,7 @@ def _pack(trace: Trace, block: Spot, around: Spot | None, product: Product, mach
         act(trace, ReorderDims, name, order)
     elif column != last:
         act(trace, ReorderDims, name, [d for d in range(last + 1) if d != column] + [column])
-        if column == last - 1:
+        if column == last - 1 and trace.kernel.buffer(name).dims[last].extent != ONE:
             outer = block.beside(-1).child(*(0,) * column)
             tried(trace, lambda t: transpose_squares(t, outer.path, machine))
 
