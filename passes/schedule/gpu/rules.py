@@ -374,14 +374,18 @@ def _nests(scope: Spot) -> list[Spot]:
 
 
 def _strided(trace: Trace, nest: Spot) -> None:
-    """A nest inside a block on its threads, which go along the innermost scope of it that they can."""
+    """A nest inside a block on its threads, which go along the innermost scope of it that they can. The block goes
+    through steps that wait for each other, as of time, one by one, and its threads along what is in each."""
     _known(isinstance(nest.node, Scope))
     inside = nested(nest)
+    steps = inside[-1]
     while inside:
         if tried(trace, partial(_spread, scope=inside[-1], levels=len(inside) - 1)):
             return
         inside.pop()
-    _known(False)
+    _known(len(_nests(steps)) > 1)
+    for part in reversed(_nests(steps)):
+        _strided(trace, part)
 
 
 def _spread(trace: Trace, scope: Spot, levels: int) -> None:
