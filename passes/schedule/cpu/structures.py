@@ -45,6 +45,7 @@ from dojoir.passes.schedule.forms.counted_from_columns import count_from_zero
 from dojoir.passes.schedule.forms.gathered import gather_scattered
 from dojoir.passes.schedule.forms.invariants import hoist_factors
 from dojoir.passes.schedule.forms.parting import part_products
+from dojoir.passes.schedule.forms.pivots import cut_pivots
 from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
 from dojoir.passes.schedule.forms.residues import split_residues
 from dojoir.passes.schedule.forms.scalars import expand_shared, expand_sums, own_scalars
@@ -169,9 +170,10 @@ def name_of(structure: Structure) -> str:
 
 # -- the table ---------------------------------------------------------------------------------------------
 def _borders(trace: Trace, sizes: Sizes) -> None:
-    """Sums that windows scatter gathered, a nest for each residue that a condition asks for, and the ends of rows
-    cut off where something is clamped."""
+    """Sums that windows scatter gathered, scopes cut at pivots, a nest for each residue that a condition asks for,
+    and the ends of rows cut off where something is clamped."""
     gather_scattered(trace)
+    cut_pivots(trace)
     if split_residues(trace):
         remove_guards(trace)
     cut_borders(trace, sizes)

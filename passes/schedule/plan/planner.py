@@ -34,6 +34,7 @@ from dojoir.passes.schedule.forms.invariants import hoist_factors
 from dojoir.passes.schedule.forms.nests import distribute
 from dojoir.passes.schedule.forms.packed import pack_factors
 from dojoir.passes.schedule.forms.parting import is_contraction, part_products
+from dojoir.passes.schedule.forms.pivots import cut_pivots
 from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
 from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
 from dojoir.passes.schedule.forms.running import store_running
@@ -224,6 +225,7 @@ class Planner:
         place are tried first where they show one, and else where a loop is left to the host or the plan is slow."""
         own = trace.copy()
         own_scalars(own)
+        cut_pivots(own)
         as_plain_scopes(own)
         conditions_to_bounds(own)
         kept, expanded = own.copy(), own.copy()
