@@ -83,6 +83,7 @@ def test_a_gpu_has_the_rows_in_blocks() -> None:
         ("d[{i}, {k}] + d[{k}, {j}]", "d[{i}, {j}] + 1"),  # its own element
         ("d[{i}, {k}] + d[{k}, {j}]", "d[N - 1 - {i}, {j}]"),  # another row for each
         ("d[{i}, {k}] + d[{k}, {j}]", "d[0, 0]"),  # one element of all steps
+        ("d[{i}, {k}] + d[{k}, {j}]", "d[{j}, {i}]"),  # what lies on the other side of the diagonal
     ],
 )
 def test_nothing_else_is_cut(old: str, new: str) -> None:

@@ -16,7 +16,7 @@ from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Access, Kernel, Path, Site
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.schedule.facts.strides import ONE
+from dojoir.passes.schedule.facts.strides import ONE, depends
 from dojoir.passes.schedule.forms.contractions import take_units_away
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import in_two, spot
@@ -49,18 +49,22 @@ def _pivots(kernel: Kernel) -> Iterator[tuple[Path, Affine]]:
         for read in site.statement.reads:
             if read.buffer == target.buffer:
                 for one, other in zip(target.indices, read.indices, strict=True):
-                    yield from _at(site, one, other)
+                    yield from _at(site, read, one, other)
 
 
-def _at(site: Site, written: Affine | Access, read: Affine | Access) -> Iterator[tuple[Path, Affine]]:
-    """The scope that the index of a write goes along, step by step, and where it is that of a read, which an outer
-    scope says; but where that is known to be outside."""
+def _at(
+    site: Site, element: Access, written: Affine | Access, read: Affine | Access
+) -> Iterator[tuple[Path, Affine]]:
+    """The scope that the index of a write goes along, step by step, and where it is that of the element that all of
+    its iterations read, which an outer scope says; but where that is known to be outside."""
     if not isinstance(written, Affine) or not isinstance(read, Affine) or not written.iterators:
         return
     depth = max(written.iterators)
     at = read - (written - Affine.iterator(depth))
     scope = site.scopes[depth]
     if written.coefficient(Iter(depth)) != 1 or max(at.iterators, default=depth) >= depth or scope.marks:
+        return
+    if depends(element, depth):
         return
     if at.terms and all((at - bound).offset < 0 or (at - bound).terms for bound in scope.extent.bounds):
         yield site.scope_paths[depth], at
