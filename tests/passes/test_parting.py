@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import dojoir
+from dojoir import rules
 from dojoir.backends.machine import MACHINES
+from dojoir.ir.text import to_text
 from dojoir.passes.schedule.default_schedule import default_schedule
 from dojoir.passes.schedule.forms.parting import part_products
 from dojoir.passes.schedule.forms.scalars import expand_sums
+from dojoir.proof.core.same_sums import adds_the_same
 from dojoir.runtime.verification.random_inputs import random_inputs
 
 SHARED = """kernel shared(N, M, K)
@@ -347,3 +351,27 @@ def test_factors_are_computed_before_a_tile() -> None:
     few = dojoir.Trace(dojoir.parse(SCALED).specialize(M=8))
     default_schedule(few, MACHINES["avx2"])
     assert [str(move).partition("(")[0] for move in few.moves].count("hoist") == 1
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        "s += x\ns += c",
+        "s += x",
+        "s += -x\ns += c",
+        "s += -x\ns += -c",
+        "s += x\ns += -c\ns += -c",
+        "s += x\ns += c - c - c",
+    ],
+)
+def test_what_is_taken_away_is_no_term_that_is_added(parts: str) -> None:
+    rule = rules.load("part_difference")
+    kernel = dojoir.parse("kernel f()\nin a: f32\nin b: f32\ninout y: f32\ny += a - b\n")
+    use = dojoir.parse_move("use_rule(0, part_difference)").rewrite(kernel).instances.rule
+    assert use is not None
+    assert adds_the_same(kernel, rule, use)
+    text = to_text(rule.right, names=False)
+    assert "s += x\ns += -c" in text
+    assert not adds_the_same(kernel, replace(rule, right=dojoir.parse(text.replace("s += x\ns += -c", parts))), use)
+    again = replace(rule, right=dojoir.parse(text.replace("s += x\ns += -c", "s += -c\ns += x")))
+    assert adds_the_same(kernel, again, use)

@@ -60,8 +60,8 @@ def rows_in_lanes(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fi
 
 
 def _own_arrays(kernel: Kernel, path: Path, scope: Scope) -> bool:
-    """Whether each iteration of a scope begins small arrays that have no element for each of them, all else lies
-    side by side, and what is inside are short loops."""
+    """Whether each iteration of a scope begins small arrays of its own. All else lies side by side, and what is
+    inside are short loops."""
     depth, sites = kernel.depth_of(path), sites_in(kernel, path)
     inner = [inner for site in sites for inner in site.scopes[depth + 1 :]]
     outer = not is_window(scope) and not scope.extent.bounds[0].iterators
