@@ -8,10 +8,10 @@ import dojoir
 from dojoir.passes.base.move import Refusal
 from dojoir.passes.engine.answer_keys import answer_keys
 from dojoir.passes.engine.engine import is_legal
-from dojoir.passes.storage.sharing import ShareBuffer
 from dojoir.proof.check import answer, prove_by_core
+from dojoir.proof.claim import Claim
 from dojoir.proof.difference import told_apart
-from dojoir.proof.patterns.sharing import are_apart
+from dojoir.proof.patterns.sharing import takes_the_storage
 from dojoir.support.memo import fresh_tables
 
 LIVES = """kernel lives(N, M)
@@ -109,7 +109,7 @@ def test_the_users_say_what_the_core_says_of_the_whole(text: str) -> None:
         with fresh_tables():
             assert answer(kernel, done.kernel, done.instances).legal == expected, move
         assert is_legal(kernel, move) == bool(dojoir.check(kernel, move)) == expected, move
-        if isinstance(move, ShareBuffer) and are_apart(kernel, move.buffer, move.other):
+        if takes_the_storage(Claim(kernel, done.kernel, done.instances)):
             marks = {code for code in [prove_by_core(kernel, done.kernel, done.instances).code] if code}
             assert expected or marks <= {"shared-element", "carried-value"}, move
         verdicts.add((move.name, expected))

@@ -1,4 +1,4 @@
-"""Two temporaries that may share one storage, as their live ranges are disjoint (`share_buffer`).
+"""Recognises `share_buffer` where the two live ranges are disjoint: temporary `b` now uses the storage of `a`.
 
 The theorem. Let `a` and `b` be temporaries declared alike, and let every top-level child of the kernel that uses
 `a` come before every one that uses `b`, or the other way round. Then renaming `b` to `a` everywhere keeps the
@@ -9,13 +9,27 @@ plain assignment to `b` gave earlier. That assignment and all that follows it on
 so nothing of `a` overwrites the value in between. The same holds for `a` if it is the later of the two. With at
 most one operator among the accumulations, renaming makes no two of them clash that were on different buffers.
 
-Decided on the text alone, without isl. All such pairs of one form have one answer (`shared_apart` of
-`dojoir.passes.engine.answer_keys`).
+Decided on the text alone, without isl.
 """
 
 from __future__ import annotations
 
 from dojoir.ir.nodes import Kernel
+from dojoir.proof.claim import Claim
+from dojoir.proof.difference import told_apart
+
+
+def takes_the_storage(claim: Claim) -> bool:
+    """Whether the kernel after is the kernel before with one temporary renamed to another that is declared alike
+    and has a disjoint live range. False says nothing."""
+    before, after, instances = claim.parts
+    if len(before.buffers) != len(after.buffers) + 1:
+        return False
+    names = told_apart(before, after, instances)
+    if names is None or len(names) != 2:
+        return False
+    gone = names - after.declared
+    return len(gone) == 1 and are_apart(before, *sorted(names)) and set(after.buffers) < set(before.buffers)
 
 
 def are_apart(kernel: Kernel, one: str, other: str) -> bool:

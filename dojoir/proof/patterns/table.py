@@ -21,6 +21,7 @@ from dojoir.proof.patterns.partial_sums import has_partial_results
 from dojoir.proof.patterns.recomputed import computes_again
 from dojoir.proof.patterns.reordered import keeps_conflicts, runs_backwards
 from dojoir.proof.patterns.same_order import alike, never_ran
+from dojoir.proof.patterns.sharing import takes_the_storage
 from dojoir.proof.patterns.split_dim import is_renumbered
 from dojoir.proof.patterns.staging import works_on_copy
 from dojoir.sets.flow import dependences, flow_of
@@ -212,6 +213,13 @@ TEXTUAL = (
         "recomputed",
         _where_it_changed(lambda *given: computes_again(*given[:3]), declares=True),
         "A node may read what is computed again before it, by the same statements from what has not changed since.",
+    ),
+    Pattern(
+        "sharing",
+        takes_the_storage,
+        "Two temporaries of one form may have one storage, where the one is used in children of the kernel before "
+        "all those in which the other is.",
+        converse=False,  # what the other one left in the storage might be read
     ),
 )
 """The patterns that look at the text, with hardly any isl, in the order in which they are tried."""
