@@ -60,7 +60,7 @@ def on_nests(
 ) -> tuple[tuple[str, ...], dojoir.Trace]:
     """For a CPU: a trace in which each outermost scope is scheduled by the first structure that it is of, and the
     names of those that were used. `tried` collects why a nest is of none."""
-    from dojoir.passes.schedule.forms.settling import settle
+    from dojoir.passes.schedule.forms.plain import settle
     from dojoir.passes.schedule.plan.planner import Tried
 
     trace = dojoir.Trace(kernel)

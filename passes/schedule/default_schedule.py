@@ -7,8 +7,8 @@ from types import MappingProxyType
 from dojoir.backends.host import machine_named
 from dojoir.backends.machine import Machine
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.facts.sizes import Sizes
-from dojoir.passes.schedule.forms.settling import settle
+from dojoir.passes.schedule.facts.strides import Sizes
+from dojoir.passes.schedule.forms.plain import settle
 from dojoir.passes.schedule.plan.planner import plan
 
 

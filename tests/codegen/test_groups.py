@@ -22,7 +22,7 @@ from dojoir.codegen.lower.waits.barrier_proof import unseparated
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.grammar.instructions import read_instruction
 from dojoir.passes.schedule.facts.products import BYTES, FP8
-from dojoir.passes.schedule.gpu.tiles.warp_groups import large_group_tiles, small_group_tiles
+from dojoir.passes.schedule.gpu.tiles.matrix_units import large_group_tiles, small_group_tiles
 
 KERNELS = {
     f"{turned or 'plain'} {dtype} {out} of {sizes}": (product(turned, dtype, out, sizes, begin), large)

@@ -13,7 +13,7 @@ import dojoir
 from dojoir.backends.machine import MACHINES
 from dojoir.costs.launches import floor_seconds
 from dojoir.passes.schedule.forms.packed import pack_factors
-from dojoir.passes.schedule.forms.scalars import expand_temporaries
+from dojoir.passes.schedule.forms.temporaries import expand_temporaries
 
 WINDOW = """kernel convolution(N = 2, C = 3, D = 4, H = 5, W = 6)
 in  x: f16[N, C, H + 2, W + 2]

@@ -18,9 +18,8 @@ from dojoir.backends.machine import MACHINES
 from dojoir.codegen.emission import gpu_program
 from dojoir.ir.nodes import Buffer
 from dojoir.passes.schedule.forms.packed import pack_factors
-from dojoir.passes.schedule.forms.scalars import expand_temporaries
-from dojoir.passes.schedule.gpu.tiles.matrix_units import small_matrix_tiles
-from dojoir.passes.schedule.gpu.tiles.warp_groups import small_group_tiles
+from dojoir.passes.schedule.forms.temporaries import expand_temporaries
+from dojoir.passes.schedule.gpu.tiles.matrix_units import small_group_tiles, small_matrix_tiles
 from dojoir.passes.schedule.plan.planner import Planner
 from dojoir.passes.schedule.steps.spots import spot
 

@@ -11,10 +11,9 @@ import dojoir
 from dojoir.backends.machine import MACHINES
 from dojoir.ir.nodes import Kernel
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.cpu.rows.abreast import CHAINS
-from dojoir.passes.schedule.cpu.rows.sums_abreast import ROWS
+from dojoir.passes.schedule.cpu.rows.abreast import CHAINS, ROWS
 from dojoir.passes.schedule.default_schedule import default_schedule
-from dojoir.passes.schedule.forms.turning import sums_along_rows
+from dojoir.passes.schedule.forms.plain import sums_along_rows
 
 TIMES = """kernel times(N, M)
 in  a: f64[N, M]

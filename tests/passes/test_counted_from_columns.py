@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 import dojoir
-from dojoir.passes.schedule.forms.counted_from_columns import count_from_zero
+from dojoir.passes.schedule.forms.borders import count_from_zero
 
 LOWER = """kernel lower(M)
 in  a: f32[M, M]

@@ -14,7 +14,7 @@ from drawing.settings import FEW_SIZES, few_inputs
 import dojoir
 from dojoir.ir.text import canonical_text
 from dojoir.passes.schedule.cpu.structures import CPU_STRUCTURES, ROLES, name_of, schedule_nests, use
-from dojoir.passes.schedule.forms.settling import settle
+from dojoir.passes.schedule.forms.plain import settle
 from dojoir.search.actions import WITHOUT
 
 CHOSEN = [name_of(one) for role in ROLES if role.optional for one in role.structures]

@@ -16,7 +16,7 @@ import dojoir
 from dojoir.codegen.lower.plans.layout import Layout
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access
-from dojoir.passes.schedule.gpu.sharing.flat import flattened
+from dojoir.passes.schedule.gpu.sharing.threads import flattened
 from dojoir.passes.schedule.steps.spots import spot
 
 WIDE = r"4 \*\)&x\["

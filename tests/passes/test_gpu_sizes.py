@@ -12,7 +12,7 @@ from folders import ROOT
 
 import dojoir
 from dojoir.ir.nodes import Guard
-from dojoir.passes.schedule.forms.settling import settle
+from dojoir.passes.schedule.forms.plain import settle
 from dojoir.passes.schedule.plan import planner
 
 MEANT = {"softmax": {"N": 4, "M": 1000}, "reduce_mean": {"N": 6, "M": 64}, "transpose": {"N": 32, "M": 40}}

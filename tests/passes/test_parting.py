@@ -14,7 +14,7 @@ from dojoir.backends.machine import MACHINES
 from dojoir.ir.text import to_text
 from dojoir.passes.schedule.default_schedule import default_schedule
 from dojoir.passes.schedule.forms.parting import part_products
-from dojoir.passes.schedule.forms.scalars import expand_sums
+from dojoir.passes.schedule.forms.temporaries import expand_sums
 from dojoir.proof.core.same_sums import adds_the_same
 from dojoir.runtime.verification.random_inputs import random_inputs
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import dojoir
-from dojoir.passes.schedule.facts.footprints import footprint
+from dojoir.passes.schedule.facts.strides import footprint
 
 POINTS = """kernel points(N, C, O, H, W)
 in  x: f32[N, C, H, W]

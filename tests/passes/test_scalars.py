@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dojoir
-from dojoir.passes.schedule.forms.scalars import expand_sums, expand_temporaries, own_scalars
+from dojoir.passes.schedule.forms.temporaries import expand_sums, expand_temporaries, own_scalars
 
 TEXT = """kernel again(N, M)
 in  x: f32[N, M]

@@ -10,7 +10,7 @@ from scheduled import by_default
 
 import dojoir
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.forms.bounds import conditions_to_bounds
+from dojoir.passes.schedule.forms.borders import conditions_to_bounds
 from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
 from dojoir.passes.schedule.forms.temporaries import inline_once, keep_repeated
 

@@ -43,7 +43,7 @@ def test_a_running_sum_is_no_whole_sum() -> None:
     text = "kernel r(N, M)\nin x: f32[N, M]\nout y: f32[N, M]\ntmp s: f32[N]\nN\n| s[{0}] = 0\n| M\n"
     text += "| | s[{0}] = s[{0}] + x[{0}, {1}]\n| | y[{0}, {1}] = s[{0}]\n"
     trace = dojoir.Trace(dojoir.parse(text))
-    from dojoir.passes.schedule.forms.accumulating import accumulate
+    from dojoir.passes.schedule.forms.plain import accumulate
 
     accumulate(trace)
     assert trace.moves == ()

@@ -1,10 +1,10 @@
 """The structures for CPUs by their roles, and what schedules a kernel by them.
 
-A structure is a pattern of facts and the moves that it allows (`steps/fit.py`). Roles come one after the other,
-each on the kernel that those before it made: nests are skewed and cut before they are tiled, what is in no tile is
-brought abreast, and lanes, hints and cores are given last. The structures of a role are tried in the order of the
-table, the more special ones first. What they make is marked, as a tile is, or of another form, so that later ones
-fit it only where they have more to do in it.
+A structure is a pattern of facts and the moves that it allows (`Fit`, `steps/combinators.py`). Roles come one after
+the other, each on the kernel that those before it made: nests are skewed and cut before they are tiled, what is in
+no tile is brought abreast, and lanes, hints and cores are given last. The structures of a role are tried in order
+of the table, the more special ones first. What they make is marked, as a tile is, or of another form, so that later
+ones fit it only where they have more to do in it.
 """
 
 from __future__ import annotations
@@ -17,43 +17,31 @@ from dojoir.errors import ArgumentError, DojoError
 from dojoir.ir.nodes import Kernel, Path
 from dojoir.passes.base.move import Move
 from dojoir.passes.engine.trace import Trace, take_over
-from dojoir.passes.schedule.cpu.roles.cores import cores
-from dojoir.passes.schedule.cpu.roles.interchange import interchange
-from dojoir.passes.schedule.cpu.roles.lanes import lanes
-from dojoir.passes.schedule.cpu.roles.storage import collapsed, registers
-from dojoir.passes.schedule.cpu.rows.abreast import rows_abreast
-from dojoir.passes.schedule.cpu.rows.blocks_apart import blocks_apart
-from dojoir.passes.schedule.cpu.rows.next_rows import next_rows
-from dojoir.passes.schedule.cpu.rows.recurrences import turned_recurrences
-from dojoir.passes.schedule.cpu.rows.rows_in_lanes import rows_in_lanes
-from dojoir.passes.schedule.cpu.rows.scans import blocks_of_scans
-from dojoir.passes.schedule.cpu.rows.streams import streams
-from dojoir.passes.schedule.cpu.rows.sums import sums_in_parts
-from dojoir.passes.schedule.cpu.rows.sums_abreast import sums_abreast
+from dojoir.passes.schedule.cpu.roles import collapsed, cores, interchange, lanes, registers
+from dojoir.passes.schedule.cpu.rows.abreast import rows_abreast, sums_abreast
+from dojoir.passes.schedule.cpu.rows.recurrences import blocks_apart, rows_in_lanes, turned_recurrences
+from dojoir.passes.schedule.cpu.rows.streams import next_rows, streams
+from dojoir.passes.schedule.cpu.rows.sums import blocks_of_scans, sums_in_parts
 from dojoir.passes.schedule.cpu.rows.waves import waves
-from dojoir.passes.schedule.cpu.tiles.convolution import channel_tiles
+from dojoir.passes.schedule.cpu.tiles.convolution import channel_tiles, columns_alone, window_tiles
 from dojoir.passes.schedule.cpu.tiles.gathered_rows import gathered_rows
-from dojoir.passes.schedule.cpu.tiles.long_sums import long_sums
-from dojoir.passes.schedule.cpu.tiles.register_tile import register_tiles
+from dojoir.passes.schedule.cpu.tiles.register_tile import long_sums, register_tiles
 from dojoir.passes.schedule.cpu.tiles.triangles import triangles
-from dojoir.passes.schedule.cpu.tiles.windows import columns_alone, window_tiles
-from dojoir.passes.schedule.facts.sizes import Sizes
-from dojoir.passes.schedule.forms.borders import cut_borders
-from dojoir.passes.schedule.forms.bounds import conditions_to_bounds
-from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums, take_units_away
-from dojoir.passes.schedule.forms.counted_from_columns import count_from_zero
-from dojoir.passes.schedule.forms.gathered import gather_scattered
-from dojoir.passes.schedule.forms.invariants import hoist_factors
-from dojoir.passes.schedule.forms.parting import part_products
+from dojoir.passes.schedule.facts.strides import Sizes
+from dojoir.passes.schedule.forms.borders import conditions_to_bounds, count_from_zero, cut_borders
+from dojoir.passes.schedule.forms.parting import join_around_products, part_products, sink_sums, take_units_away
 from dojoir.passes.schedule.forms.pivots import cut_pivots
-from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
-from dojoir.passes.schedule.forms.residues import split_residues
-from dojoir.passes.schedule.forms.scalars import expand_shared, expand_sums, own_scalars
-from dojoir.passes.schedule.forms.settling import remove_guards
-from dojoir.passes.schedule.forms.temporaries import inline_once, keep_repeated
-from dojoir.passes.schedule.forms.turning import sums_along_rows
-from dojoir.passes.schedule.steps.combinators import make, tried
-from dojoir.passes.schedule.steps.fit import Structure
+from dojoir.passes.schedule.forms.plain import as_plain_scopes, remove_guards, rows_outside, sums_along_rows
+from dojoir.passes.schedule.forms.residues import gather_scattered, split_residues
+from dojoir.passes.schedule.forms.temporaries import (
+    expand_shared,
+    expand_sums,
+    hoist_factors,
+    inline_once,
+    keep_repeated,
+    own_scalars,
+)
+from dojoir.passes.schedule.steps.combinators import Structure, make, tried
 from dojoir.passes.schedule.steps.simplify import delete_dead
 from dojoir.passes.schedule.steps.spots import Spot, spot
 from dojoir.support.frozen import dataclass

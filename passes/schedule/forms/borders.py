@@ -5,6 +5,24 @@ between the edges of a blur reads its neighbours as vectors, as one without edge
 condition asks for neighbours at an edge, along memory, or along the rows of a product whose columns it does not ask
 about. Between the edges lanes have no mask, and a tile no condition for each row. Where tiles are large, as on a
 GPU, whole ones are cut off the rows of a product: those in the middle have no condition in their innermost loop.
+
+Conditions of products made bounds of their scopes: a triangle that a text cuts out of a square by conditions is
+one whose scopes begin and end where these hold.
+
+    N | N | N | if k >= i and k <= j: c[i, j] += a[i, k] * b[k, j]
+
+goes through the square and asks each term. By its bounds, `j` begins at `i`, and `k` has `j - i + 1` values.
+
+Sums that are counted from the column on, `c[i, j] += a[i, j + k] * b[j + k, j]`, counted from 0.
+
+So a text writes the product of two triangles: what is summed over begins at the diagonal of the second. Along a
+column nothing lies side by side then, since one more column is one less to sum. Counted from 0, the sum goes around
+the columns, those that have the element, which are neighbours:
+
+    i | k | j <= k: c[i, j] += a[i, k] * b[k, j]
+
+A sum that is counted as far as the column, `k <= j`, goes around the columns as well, those from `k` on; so does
+one that is counted as far as the column or the row, `k <= min(i, j)`.
 """
 
 from __future__ import annotations
@@ -17,16 +35,29 @@ from types import MappingProxyType
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine, Extremum, Iter
-from dojoir.ir.nodes import Condition, Guard, Kernel, Path, Scope, Site, substitute_iterators
+from dojoir.ir.nodes import Access, Condition, Extent, Guard, Kernel, Path, Scope, Site, substitute_iterators
 from dojoir.ir.paths import is_inside
+from dojoir.passes.base.move import place_of
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.schedule.facts.sizes import Sizes, count_of, is_short
-from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
-from dojoir.passes.schedule.forms.parting import is_contraction
-from dojoir.passes.schedule.forms.settling import settle_guards
+from dojoir.passes.loops.guards import DropCondition, RemoveGuard
+from dojoir.passes.loops.skewing import Skew
+from dojoir.passes.schedule.facts.strides import (
+    Sizes,
+    count_of,
+    depends,
+    is_leaf,
+    is_short,
+    kept_by,
+    known,
+    scope_at,
+    sites_in,
+    step_of,
+    strided,
+)
+from dojoir.passes.schedule.forms.parting import is_contraction, is_window
+from dojoir.passes.schedule.forms.plain import settle_guards
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import act, in_two, move, spot
+from dojoir.passes.schedule.steps.spots import act, move, spot
 from dojoir.passes.values.indexing import SetIndex, choices, indices_of, settled
 from dojoir.support.frozen import dataclass
 
@@ -61,8 +92,7 @@ def cut_borders(trace: Trace, sizes: Sizes = MappingProxyType({}), tile: int = 1
     left: set[Scope] = set()
     before = len(trace.steps)
     while (border := next(_borders(trace.kernel, sizes, left, tile), None)) is not None:
-        scope = trace.kernel.at(border.scope)
-        assert isinstance(scope, Scope)
+        scope = scope_at(trace.kernel, border.scope)
         left.add(scope)
         if tried(trace, partial(_cut, border=border, left=left)):
             continue
@@ -112,7 +142,7 @@ def _asks_along(kernel: Kernel, site: Site, depth: int, tile: int) -> bool:
         return all(
             step_of(kernel, access, depth) == 1 for access in site.statement.accesses if depends(access, depth)
         )
-    *_, row, column = [d for d in range(len(site.scopes)) if depends(target, d)]
+    *_, row, column = kept_by(site)
     return depth == row and step_of(kernel, target, column) == 1 and not any(_conditions(site, column))
 
 
@@ -205,9 +235,9 @@ def _cut(trace: Trace, border: Border, left: set[Scope], block: int = 0) -> None
     if border.last:
         bound = scope.scope.extent.bounds[0]
         at = (bound // block) * (block - border.last) if block else (bound - border.last) // tile * tile
-        scope, _ = in_two(trace, Cut, scope, at)
+        scope, _ = scope.cut(at)
     if border.first:
-        first, scope = in_two(trace, Cut, scope, Affine.constant(-(-border.first // tile) * tile))
+        first, scope = scope.cut(Affine.constant(-(-border.first // tile) * tile))
         left.add(first.scope)
     if border.last:
         left.add(scope.beside(1).scope)
@@ -228,3 +258,180 @@ def _cut(trace: Trace, border: Border, left: set[Scope], block: int = 0) -> None
         if asks or any(_clamped(trace.kernel, site, depth)):
             raise ArgumentError("an index is clamped between the borders", "bad-arguments")
     left.add(scope.scope)
+
+
+MOST_BOUNDS = 8
+"""How many bounds a product has at most."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A value of the iterator of `depth` that it is not below, or with `above` that it is below."""
+
+    depth: int
+    value: Affine
+    above: bool
+
+
+def conditions_to_bounds(trace: Trace) -> None:
+    """Makes bounds of the conditions right around each product, but where one is of a window or asks for a rest."""
+    for n in reversed(range(len(trace.kernel.sites))):
+        if is_contraction(trace.kernel.sites[n]) and _guard(trace.kernel.sites[n], trace.kernel) is not None:
+            _ = tried(trace, partial(_all_to_bounds, number=n))
+
+
+def _guard(site: Site, kernel: Kernel) -> Guard | None:
+    """The guard right around a statement, which has nothing else in it, inside of all scopes around."""
+    node = kernel.at(site.path[:-1])
+    if not isinstance(node, Guard) or len(node.body) > 1 or site.path[:-2] != site.scope_paths[-1]:
+        return None
+    return None if any(scope.marks for scope in site.scopes) else node
+
+
+def _all_to_bounds(trace: Trace, number: int) -> None:
+    for _ in range(MOST_BOUNDS):
+        site = trace.kernel.sites[number]
+        guard = _guard(site, trace.kernel)
+        if guard is None:
+            return
+        path = site.path[:-1]
+        if tried(trace, RemoveGuard(place_of(path))):
+            continue
+        bound = next(_to_cut(site, guard), None)
+        if bound is None:
+            raise ArgumentError("a condition is no bound of a scope", "bad-arguments")
+        _cut_off(trace, number, bound)
+
+
+def _to_cut(site: Site, guard: Guard) -> Iterator[Bound]:
+    """The bounds that the conditions of a guard say, of outer scopes first: what two bounds of an inner scope leave
+    open is asked of those around it, so that no extent is below 0."""
+    found = [bound for condition in guard.conditions for bound in _bounds(site, condition)]
+    innermost = max((bound.depth for bound in found), default=0)
+    inner = [bound for bound in found if bound.depth == innermost]
+    between = (
+        _bound(site, high.value - low.value - 1) for low in inner for high in inner if high.above > low.above
+    )
+    outer = [bound for bound in (*found, *between) if bound is not None and bound.depth < innermost]
+    for bound in sorted(outer, key=lambda bound: bound.depth) + sorted(inner, key=lambda bound: bound.above):
+        ends = site.scopes[bound.depth].extent.bounds
+        if bound.value not in ends if bound.above else bound.value != Affine.constant(0):
+            yield bound
+
+
+def _bounds(site: Site, condition: Condition) -> list[Bound]:
+    """The bounds of one scope that a condition is. Raises ArgumentError where it is none."""
+    difference = condition.left - condition.right
+    ways = {
+        ">=": (difference,),
+        ">": (difference - 1,),
+        "<=": (-difference,),
+        "<": (-difference - 1,),
+        "==": (difference, -difference),
+    }
+    found = [_bound(site, way) for way in ways.get(condition.relation, ())]
+    if not found or None in found:
+        raise ArgumentError("a condition is no bound of a scope", "bad-arguments")
+    return [bound for bound in found if bound is not None]
+
+
+def _bound(site: Site, least: Affine) -> Bound | None:
+    """The bound of the innermost scope that `least >= 0` depends on; None where it is stretched, or a
+    window is asked about."""
+    depth = max(least.iterators, default=-1)
+    if depth < 0:
+        return None
+    factor = least.coefficient(Iter(depth))
+    rest = least - Affine.iterator(depth) * factor
+    if abs(factor) != 1 or depth in rest.iterators or any(is_window(site.scopes[d]) for d in least.iterators):
+        return None
+    return Bound(depth, -rest, False) if factor == 1 else Bound(depth, rest + 1, True)
+
+
+def _cut_off(trace: Trace, number: int, bound: Bound) -> None:
+    """Cuts off what is outside of a bound, of a scope in which a statement stands alone."""
+    for depth in reversed(range(bound.depth, len(trace.kernel.sites[number].scopes) - 1)):
+        site = trace.kernel.sites[number]
+        if len(site.scopes[depth].body) > 1:
+            spot(trace, site.scope_paths[depth + 1]).alone(1)
+    scope = spot(trace, trace.kernel.sites[number].scope_paths[bound.depth])
+    below, on = scope.cut(bound.value)
+    (on if bound.above else below).delete()
+
+
+def count_from_zero(trace: Trace) -> None:
+    """Brings each sum that is counted from the column on, or as far as the column, around its columns, where they
+    are neighbours then. Where a move is refused, the sum stays as it was."""
+    for site in reversed(trace.kernel.sites):
+        if way := _way(trace, site):
+            tried(trace, partial(_count_from_zero if way < 0 else _count_columns_on, path=site.path[:-1]))
+
+
+def _way(trace: Trace, site: Site) -> int:
+    """-1 where a statement sums up in an innermost scope that gets shorter by one with each column, and reads what
+    goes along both, not all of it from one element to the next. 1 where that scope ends at the column, and what it
+    reads along both goes from one column to the next. Else 0."""
+    depth, target = len(site.scopes), site.statement.target
+    if not site.statement.accumulation or depth < 2 or not isinstance(site.ancestors[-2], Scope):
+        return 0
+    column, summed = depth - 2, site.scopes[-1]
+    if any(scope.marks for scope in site.scopes) or not is_leaf(summed):
+        return 0
+    both = [a for a in site.statement.reads if depends(a, column) and depends(a, column + 1)]
+    found = (
+        isinstance(site.ancestors[-1], Scope)
+        and step_of(trace.kernel, target, column) == 1
+        and not depends(target, column + 1)
+        and strided(trace.kernel, site.path[:-1]) > 0
+        and bool(both)
+    )
+    own, others = _bounds_of_sum(summed, column)
+    if len(own) != 1 or not found:
+        return 0
+    if not others and own[0].coefficient(Iter(column)) == -1 and all(_goes_on(access, column) for access in both):
+        return -1
+    steps = [step_of(trace.kernel, access, column) for access in both]
+    return int(own[0] == Affine.iterator(column) + 1 and all(step == 1 for step in steps))
+
+
+def _bounds_of_sum(summed: Scope, column: int) -> tuple[list[Affine], list[Affine]]:
+    """The bounds of a sum that depend on the column, and the others."""
+    bounds = summed.extent.bounds
+    return [b for b in bounds if column in b.iterators], [b for b in bounds if column not in b.iterators]
+
+
+def _goes_on(access: Access, column: int) -> bool:
+    """Whether an access has the iterator of a sum only together with that of its column."""
+    affine = [index for index in access.indices if isinstance(index, Affine)]
+    along = [index for index in affine if column + 1 in index.iterators]
+    ones = all(i.coefficient(Iter(column)) == i.coefficient(Iter(column + 1)) == 1 for i in along)
+    return ones and len(affine) == len(access.indices)
+
+
+def _count_from_zero(trace: Trace, path: Path) -> None:
+    """Raises DojoError where a move of it is refused, or columns are no neighbours."""
+    columns = spot(trace, path).alone(1)
+    summed = columns.child(0)
+    act(trace, Skew, columns, 1)
+    guard = summed.child(0).node
+    assert isinstance(guard, Guard)
+    for number in reversed(range(len(guard.conditions))):
+        tried(trace, move(DropCondition, summed.child(0), number))
+    columns.swap()
+    columns.bound(summed.iterator + 1)
+    columns.child(0).unguard()
+    known(not strided(trace.kernel, columns.path), "of neighbours along its columns")
+
+
+def _count_columns_on(trace: Trace, path: Path) -> None:
+    """Raises DojoError where a move of it is refused."""
+    columns = spot(trace, path).alone(1)
+    summed = columns.child(0)
+    summed.guard([Condition(summed.iterator, "<", columns.iterator + 1)])
+    _, others = _bounds_of_sum(summed.scope, columns.depth)
+    summed.bound(Extent(tuple(others)) if others else columns.scope.extent)
+    columns.swap()
+    never, always = columns.cut(summed.iterator)
+    always.child(0).unguard()
+    never.delete()
+    known(not strided(trace.kernel, always.path), "of neighbours along its columns")

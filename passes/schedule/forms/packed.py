@@ -6,7 +6,7 @@ along a result and one along the sum.
 A factor that is read at sums of iterators, or computed from narrower values, is written into an array of its own
 before the nest. The scopes of the sum become one, and so do those of a result along which the same factors go; the
 dimensions follow. A convolution is a product then. Where chunks of memory divide the channels, these are laid
-out side by side, and its tiles are copied from the image itself (`gpu/tiles/windows.py`). Else the array has an
+out side by side, and its tiles are copied from the image itself (`gpu/tiles/operands.py`). Else the array has an
 element as often as windows have it.
 
 Source: K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neural networks for document processing"
@@ -16,26 +16,19 @@ Source: K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neur
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Cast, Expr, Kernel, Op, Site, Statement
+from dojoir.ir.nodes import Access, Cast, Expr, Kernel, Op, Site
 from dojoir.passes.base.move import Formula, fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.collapsing import Collapse
-from dojoir.passes.loops.sinking import LiftScope, SinkScope
 from dojoir.passes.schedule.facts.products import BYTES, FP8, HALVES
-from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
-from dojoir.passes.schedule.forms.contractions import take_units_away
-from dojoir.passes.schedule.forms.nests import known
-from dojoir.passes.schedule.forms.parting import is_contraction
-from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot
-from dojoir.passes.storage.dims import AddDim, DropDim, JoinDims
-from dojoir.passes.storage.layout import MaterializeDims, ReorderDims, ReuseDims
-from dojoir.passes.storage.staging import Stage
+from dojoir.passes.schedule.facts.strides import depends, dims_along, kept_by, known, sites_in, step_of
+from dojoir.passes.schedule.forms.parting import is_contraction, take_units_away
+from dojoir.passes.schedule.steps.combinators import each_once
+from dojoir.passes.schedule.steps.spots import Array, Spot, act, nested, spot
+from dojoir.passes.storage.dims import AddDim, JoinDims
 from dojoir.passes.values.hoisting import Hoist
 
 
@@ -43,14 +36,7 @@ def pack_factors(trace: Trace) -> bool:
     """Copies the factors of contractions that are no matrices into arrays that are, where matrix units have their
     types. A contraction for which a move is refused stays as it was. Returns whether a factor was copied."""
     take_units_away(trace)
-    left: set[Statement] = set()
-    before = len(trace.steps)
-    while True:
-        found = [s for s in trace.kernel.sites if s.statement not in left and _to_pack(trace.kernel, s)]
-        if not found:
-            return len(trace.steps) > before
-        left.add(found[0].statement)
-        tried(trace, partial(_packed, site=found[0]))
+    return each_once(trace, lambda kernel: (site for site in kernel.sites if _to_pack(kernel, site)), _packed)
 
 
 def _to_pack(kernel: Kernel, site: Site) -> list[tuple[int, Expr]]:
@@ -126,7 +112,7 @@ def _products_apart(trace: Trace, target: Access, batches: set[int]) -> None:
               and any(step_of(trace.kernel, target, d) == 1 for d in index.iterators & batches)]  # fmt: skip
     if beside and trace.kernel.buffer(target.buffer).role == "tmp":
         others = [n for n in range(len(target.indices)) if n not in beside]
-        act(trace, ReorderDims, target.buffer, (*beside, *others))
+        Array(trace, target.buffer).order((*beside, *others))
 
 
 def _packed(trace: Trace, site: Site) -> None:
@@ -135,7 +121,7 @@ def _packed(trace: Trace, site: Site) -> None:
     _channels_last(trace, nest, statement, site)
     site = next(site for site in trace.kernel.sites if site.path == statement.path)
     chosen = _to_pack(trace.kernel, site)
-    kept = [d for d in range(len(site.scopes)) if depends(site.statement.target, d)]
+    kept = kept_by(site)
     known(kept == [*range(len(kept))], "a sum inside of its results")
     factors = [part for part in parts(site.statement.value) if isinstance(part, Access)]
     batches = _batches(site, factors)
@@ -174,17 +160,16 @@ def _channels_last(trace: Trace, nest: Spot, statement: Spot, site: Site) -> Non
         buffer = kernel.buffer(factor.buffer)
         order = list(buffer.order or range(len(buffer.dims)))
         if order[-1] != dim:
-            own = fresh_name(kernel, factor.buffer)
-            act(trace, Stage, nest, factor.buffer, own, "in")
+            own = nest.stage(factor.buffer, "", "in", name=fresh_name(kernel, factor.buffer))
             order.remove(dim)
-            act(trace, ReorderDims, own, (*order, dim))
+            Array(trace, own).order((*order, dim))
             filled = nested(nest.beside(-1))  # what lies side by side on one side is next to that on the other
             if dim < len(filled) - 2:
-                act(trace, SinkScope, filled[dim], len(filled) - 2 - dim)
+                filled[dim].sink(len(filled) - 2 - dim)
         (depth,) = (d for d in range(len(site.scopes)) if factor.indices[dim] == Affine.iterator(d))
         scope = spot(trace, next(s for s in trace.kernel.sites if s.path == statement.path).scope_paths[depth])
         if depth < len(site.scopes) - 1:
-            act(trace, SinkScope, scope, len(site.scopes) - 1 - depth)
+            scope.sink(len(site.scopes) - 1 - depth)
         return
 
 
@@ -220,10 +205,7 @@ def _runs(kept: Sequence[int], factors: Sequence[Expr]) -> list[list[int]]:
 
 def _lie_together(target: Access, run: Sequence[int]) -> bool:
     """Whether the dimensions of a result along a run of scopes follow one another."""
-    along = [
-        [n for n, index in enumerate(target.indices) if isinstance(index, Affine) and depth in index.iterators]
-        for depth in run
-    ]
+    along = [dims_along(target, depth) for depth in run]
     return all(len(dims) == 1 and dims[0] == along[0][0] + k for k, dims in enumerate(along))
 
 
@@ -237,10 +219,8 @@ def _summed_first(trace: Trace, buffer: str, filled: Spot, first: int, kept: int
                 for access in each.accesses() if access.buffer == buffer]  # fmt: skip
         indices = tuple(Formula(str(access.indices[n])) for access in uses)
         act(trace, AddDim, buffer, to, trace.kernel.buffer(buffer).dims[n].extent, indices)
-        act(trace, MaterializeDims, buffer, to)
-        act(trace, ReuseDims, buffer, old)
-        act(trace, DropDim, buffer, old)
-        act(trace, LiftScope, nested(spot(trace, outermost))[n], n - to)
+        Array(trace, buffer).store(to).reuse(old).drop(old)
+        nested(spot(trace, outermost))[n].lift(n - to)
 
 
 def _in_one(trace: Trace, statement: Spot, depth: int, buffers: Sequence[str]) -> None:
@@ -248,12 +228,10 @@ def _in_one(trace: Trace, statement: Spot, depth: int, buffers: Sequence[str]) -
     of the buffers that go along both."""
     site = next(site for site in trace.kernel.sites if site.path == statement.path)
     scope = spot(trace, site.scope_paths[depth])
-    act(trace, Collapse, scope)
+    scope.collapse()
     accesses = {a.buffer: a for site in sites_in(trace.kernel, scope.path) for a in site.statement.accesses}
     for access in accesses.values():
-        along = [
-            n for n, index in enumerate(access.indices) if isinstance(index, Affine) and depth in index.iterators
-        ]
+        along = dims_along(access, depth)
         if access.buffer in buffers and len(along) == 2:
             dims = trace.kernel.buffer(access.buffer).dims
             act(trace, JoinDims, access.buffer, along[0], dims[along[0]].extent * dims[along[1]].extent.offset)

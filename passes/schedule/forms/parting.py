@@ -2,21 +2,36 @@
 
 A text says in one nest what has the same rows and columns, as the three projections of an attention do. The tile of
 one product fills the registers, so that the others would run without one.
+
+Normal forms of nests, in which structures find what they are for: what a nest keeps and what it sums.
+
+Contractions by their accesses: what `default_schedule` does before it looks for products, so that a product is
+found however it is written.
+
+Sums go inside of what they sum up for; scopes are fused only where each product still is a nest that a register
+tile fits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from math import prod
 
-from dojoir.ir.nodes import Const, Expr, Kernel, Node, Op, Path, Scope, Site, Statement
+from dojoir.errors import ArgumentError
+from dojoir.ir.nodes import Access, Const, Expr, Guard, Kernel, Node, Op, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
+from dojoir.passes.base.move import Move, place_of
+from dojoir.passes.engine.engine import is_legal
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.joining import SplitScopes
-from dojoir.passes.loops.siblings import SwapSiblings
-from dojoir.passes.schedule.facts.strides import depends
-from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import act, move, spot
+from dojoir.passes.loops.joining import JoinScopes, SplitScopes
+from dojoir.passes.loops.sinking import SinkScope
+from dojoir.passes.schedule.facts.products import MOST_SUMS, convolutions, products
+from dojoir.passes.schedule.facts.strides import depends, kept_by, known, scope_at, sites_in, step_of
+from dojoir.passes.schedule.steps.combinators import first, make, moves_named, repeat, tried
+from dojoir.passes.schedule.steps.spots import Spot, move, nested, spot
 from dojoir.passes.values.rule import UseRule
+from dojoir.support.frozen import dataclass
 
 
 def part_products(trace: Trace, tiled: bool = False) -> None:
@@ -26,7 +41,7 @@ def part_products(trace: Trace, tiled: bool = False) -> None:
     after it. So that it can be `tiled`, a contraction is parted as well from what its rows do else, and one that
     sums up what another gives from this. A scope for which a move is refused stays as it was."""
     _part_terms(trace)
-    for way, parted in ((_summed, _part_sums), (_shared, _part)):
+    for way, parted in ((_summed, _part_sums), (_shared_scope, _part)):
         left: set[Node] = set()
         while (path := way(trace.kernel, left, tiled)) is not None:
             left.add(trace.kernel.at(path))
@@ -97,17 +112,17 @@ def _is_given(kernel: Kernel, site: Site, path: Path) -> bool:
 def _part_sums(trace: Trace, path: Path) -> None:
     """Gives each statement of a scope a scope of its own, or each contraction that sums over it what leads up to it
     in another. Raises IllegalMove where a move of it is refused."""
-    body, depth = _body(trace.kernel, path), trace.kernel.depth_of(path)
+    body, depth = scope_at(trace.kernel, path).body, trace.kernel.depth_of(path)
     starts = set(range(1, len(body)))
     if not all(isinstance(node, Statement) for node in body):
         inside = [s for s in trace.kernel.sites if is_inside(s.path, path) and is_contraction(s)]
         sums = {site.path[len(path)] for site in inside if not depends(site.statement.target, depth)}
         starts &= sums | {number + 1 for number in sums}
     for number in sorted(starts, reverse=True):
-        act(trace, SplitScopes, spot(trace, path), number)
+        spot(trace, path).part(number)
 
 
-def _shared(kernel: Kernel, left: set[Node], tiled: bool) -> Path | None:
+def _shared_scope(kernel: Kernel, left: set[Node], tiled: bool) -> Path | None:
     """The innermost scope with several contractions inside, or where they are to be `tiled` with one whose rows go
     along it and something else, the last in the text, of those that are not `left`."""
     found = [path for path in shared_scopes(kernel, tiled) if kernel.at(path) not in left]
@@ -120,7 +135,7 @@ def shared_scopes(kernel: Kernel, tiled: bool = True) -> list[Path]:
 
 
 def _is_shared(kernel: Kernel, path: Path, tiled: bool) -> bool:
-    body, parts = _body(kernel, path), _parts(kernel, path)
+    body, parts = scope_at(kernel, path).body, _parts(kernel, path)
     others = any(not isinstance(node, Statement) for n, node in enumerate(body) if n not in parts)
     return len(parts) > 1 or (tiled and len(parts) == 1 and others and _has_rows(kernel, path))
 
@@ -129,7 +144,7 @@ def _has_rows(kernel: Kernel, path: Path) -> bool:
     """Whether a scope goes along the rows of each contraction that is in one of its children alone."""
     depth = kernel.depth_of(path)
     inside = [site for site in kernel.sites if is_inside(site.path, path) and is_contraction(site)]
-    kept = [[d for d in range(len(site.scopes)) if depends(site.statement.target, d)] for site in inside]
+    kept = [kept_by(site) for site in inside]
     return all(depths[-2] == depth for depths in kept)
 
 
@@ -152,39 +167,33 @@ def _part(trace: Trace, path: Path) -> None:
     parts = _parts(trace.kernel, path)
     starts = [_begin(trace.kernel, path, number, parts[number]) for number in sorted(parts)]
     cuts = starts[1:] if len(parts) > 1 else [starts[0], min(parts) + 1]
-    for start in sorted({*cuts} & {*range(1, len(_body(trace.kernel, path)))}, reverse=True):
-        act(trace, SplitScopes, spot(trace, path), start)
+    for start in sorted({*cuts} & {*range(1, len(scope_at(trace.kernel, path).body))}, reverse=True):
+        spot(trace, path).part(start)
         for length in range(len(path) - 1, 0, -1):
             around = trace.kernel.at(path[:length])
             if not isinstance(around, Scope) or len(around.body) != 2:
                 break
-            act(trace, SplitScopes, spot(trace, path[:length]), 1)
+            spot(trace, path[:length]).part(1)
 
 
 def _bring_first_values(trace: Trace, path: Path, number: int, names: set[str]) -> None:
     """Exchanges the statements before a child that give values to the buffers of `names` with what stands between,
     so that they are right before it. Raises IllegalMove where one is refused."""
     for n in reversed(range(number)):
-        node = _body(trace.kernel, path)[n]
+        node = scope_at(trace.kernel, path).body[n]
         if isinstance(node, Statement) and node.target.buffer in names:
             start = _begin(trace.kernel, path, number, names)
             for k in range(n, start - 1):
-                act(trace, SwapSiblings, spot(trace, (*path, k)))
+                spot(trace, (*path, k)).swap_next()
 
 
 def _begin(kernel: Kernel, path: Path, number: int, names: set[str]) -> int:
     """The number of the first of the statements right before a child that give values to the buffers of `names`,
     or its own."""
-    body = _body(kernel, path)
+    body = scope_at(kernel, path).body
     while number and isinstance(node := body[number - 1], Statement) and node.target.buffer in names:
         number -= 1
     return number
-
-
-def _body(kernel: Kernel, path: Path) -> tuple[Node, ...]:
-    scope = kernel.at(path)
-    assert isinstance(scope, Scope)
-    return scope.body
 
 
 def is_contraction(site: Site) -> bool:
@@ -200,3 +209,260 @@ def is_contraction(site: Site) -> bool:
     used = [{d for d in range(len(site.scopes)) if depends(access, d)} for access in read]
     factors = [depths for depths in used if depths & summed and depths & kept]
     return len(factors) > 1 and all(kept - depths for depths in factors)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A nest that accumulates. Its `kept` scopes, which the result goes along, each all that the one before has;
+    in the last of them what it `begins` with, if that stands there, and the `summed` scopes."""
+
+    kept: tuple[Spot, ...]
+    begins: bool
+    summed: tuple[Spot, ...]
+
+    @property
+    def nest(self) -> Spot:
+        return self.summed[0]
+
+    @property
+    def site(self) -> Site:
+        """The accumulation, as it is now."""
+        (site,) = sites_in(self.nest.trace.kernel, self.nest.path)
+        return site
+
+    @property
+    def results(self) -> int:
+        """How many elements it accumulates into."""
+        return prod(trips(scope) for scope in self.kept)
+
+    def sink_kept(self, *scopes: Spot) -> None:
+        """Brings some of the kept scopes inside of all others, the last one innermost."""
+        for scope in scopes:
+            if levels := max(len(one.path) for one in self.kept) - len(scope.path):
+                scope.sink(levels)
+
+
+def trips(scope: Spot) -> int:
+    """How often a scope runs at most, as far as that is a constant; else a number that stands for many."""
+    return scope.scope.constant_bound or 1024
+
+
+def sum_at(trace: Trace, path: Path) -> Sum:
+    """The sum that the nest at `path` is, with its scopes in order: moved where they are not. Raises DojoError
+    where it is none."""
+    _in_order(trace, path)
+    kept: list[Spot] = []
+    scope = spot(trace, path)
+    while isinstance(scope.node, Scope) and _is_kept(trace.kernel, scope):
+        kept.append(scope)
+        body = scope.body
+        known(len(body) in (1, 2), "a sum by itself")
+        scope = scope.child(len(body) - 1)
+        if len(body) == 2:
+            break
+    known(isinstance(scope.node, Scope), "a sum")
+    summed = nested(scope)
+    sites = sites_in(trace.kernel, scope.path)
+    known(len(sites) == 1 and sites[0].statement.accumulation is not None, "one sum")
+    inside = summed[-1].body
+    while len(inside) == 1 and isinstance(inside[0], Guard):
+        inside = inside[0].body
+    known(len(inside) == 1 and isinstance(inside[0], Statement), "a perfect nest")
+    target = sites[0].statement.target
+    known(not any(depends(target, s.depth) for s in summed), "in order")
+    begins = bool(kept) and len(kept[-1].body) == 2
+    if begins:
+        first = kept[-1].body[0]
+        known(isinstance(first, Statement) and first.target == target and first.accumulation is None, "begun")
+    return Sum(tuple(kept), begins, tuple(summed))
+
+
+def _is_kept(kernel: Kernel, scope: Spot) -> bool:
+    return all(depends(site.statement.target, scope.depth) for site in sites_in(kernel, scope.path))
+
+
+def _in_order(trace: Trace, path: Path) -> None:
+    """Sinks the scopes of a perfect nest that are summed over inside of those that are kept."""
+    for _ in nested(spot(trace, path)):
+        scopes = nested(spot(trace, path))
+        kept = [_is_kept(trace.kernel, scope) for scope in scopes]
+        last = max((n for n, is_kept in enumerate(kept) if is_kept), default=0)
+        outside = [n for n in range(last) if not kept[n]]
+        if not outside:
+            return
+        scopes[outside[-1]].sink(last - outside[-1])
+
+
+def distribute(trace: Trace, path: Path) -> None:
+    """Gives each sum inside of the node at `path` a nest of its own, with what it begins with, and each other
+    statement one as well: wherever a scope can be distributed."""
+    node = trace.kernel.at(path)
+    if isinstance(node, Statement):
+        return
+    for n in reversed(range(len(node.body))):
+        distribute(trace, (*path, n))
+    node = trace.kernel.at(path)
+    if not isinstance(node, Scope) or node.marks:
+        return
+    for n in reversed(range(1, len(node.body))):
+        before, after = node.body[n - 1], node.body[n]
+        inner = () if isinstance(after, Statement) else sites_in(trace.kernel, (*path, n))
+        if isinstance(before, Statement) and any(_goes_on(site.statement, before.target) for site in inner):
+            continue
+        sums = [s for s in (before, after) if isinstance(s, Statement) and _adds_up(trace.kernel, s, path)]
+        if isinstance(before, Statement) and isinstance(after, Statement) and not sums:
+            continue
+        _ = tried(trace, move(SplitScopes, spot(trace, path), n))
+
+
+def _goes_on(statement: Statement, begun: Access) -> bool:
+    """Whether a statement accumulates into an element that was begun, of what is made of no other of its array."""
+    others = any(access.buffer == begun.buffer and access != begun for access in statement.reads)
+    return statement.accumulation is not None and statement.target == begun and not others
+
+
+def _adds_up(kernel: Kernel, statement: Statement, path: Path) -> bool:
+    """Whether a statement right inside of a scope accumulates over it, or over one around it."""
+    around = range(kernel.depth_of(path) + 1)
+    return statement.accumulation is not None and not all(depends(statement.target, d) for d in around)
+
+
+def widest(kernel: Kernel, site: Site) -> list[Access]:
+    """The reads of a statement that go along most of its iterations: what it takes from memory."""
+    reads = [a for a in site.statement.reads if a.buffer != site.statement.target.buffer]
+    sizes = [sum(depends(a, d) for d in range(len(site.scopes))) for a in reads]
+    return [a for a, size in zip(reads, sizes, strict=True) if size == max(sizes)]
+
+
+def runs_along(kernel: Kernel, site: Site, scope: Spot) -> bool:
+    """Whether what a statement takes from memory lies side by side along a scope."""
+    reads = widest(kernel, site)
+    return bool(reads) and all(step_of(kernel, a, scope.depth) == 1 for a in reads)
+
+
+WINDOW = 16
+"""The elements along a window, at most."""
+
+
+def take_units_away(trace: Trace) -> None:
+    """Removes the scopes of extent 1 that have no mark: a row or a column that stands alone."""
+    repeat(first(moves_named("remove_scope")))(trace)
+
+
+# -- sums inside of what they sum up for ------------------------------------------------------------------------
+def sink_sums(trace: Trace) -> None:
+    """Brings the scopes that are summed over inside of those of the result, where they stand around them in a
+    perfect nest. So it is for contractions, windows, and sums along rows of memory whose results go down a
+    column."""
+    for n in range(len(trace.kernel.sites)):
+        for _ in trace.kernel.sites[n].scopes:
+            site = trace.kernel.sites[n]
+            levels = None if any(scope.marks for scope in site.scopes) else _levels_to_sink(trace.kernel, site)
+            if levels is None or not tried(trace, SinkScope(place_of(levels[0]), levels[1])):
+                break
+
+
+def _levels_to_sink(kernel: Kernel, site: Site) -> tuple[Path, int] | None:
+    """The path of the innermost scope that a statement sums over around some of its result, and how many levels it
+    is inside of the last of these, all of them scopes with one child."""
+    kept = kept_by(site)
+    outside = [d for d in range(max(kept, default=0)) if d not in kept]
+    if not outside or site.statement.accumulation is None:
+        return None
+    if not (is_contraction(site) or _belongs_inside(kernel, site, outside[-1], kept[-1])):
+        return None
+    path = site.scope_paths[outside[-1]]
+    inner = site.scopes[outside[-1] :]
+    perfect = site.scope_paths[-1] == path + (0,) * (len(inner) - 1)
+    alone = all(len(scope.body) == 1 for scope in inner) and all(step == 0 for step in site.path[len(path) :])
+    return (path, kept[-1] - outside[-1]) if perfect and alone else None
+
+
+def is_window(scope: Scope, most: int = WINDOW) -> bool:
+    """Whether a scope goes over few elements, a number that is no size."""
+    return any(bound.is_constant and bound.offset <= most for bound in scope.extent.bounds)
+
+
+def _belongs_inside(kernel: Kernel, site: Site, summed: int, last: int) -> bool:
+    """Whether a sum that is no contraction goes better inside: over a window of few elements, or along rows of what
+    the result goes down the columns of."""
+    if is_window(site.scopes[summed]):
+        return True
+    reads = site.statement.reads
+    steps = [(step_of(kernel, read, summed), step_of(kernel, read, last)) for read in reads if depends(read, last)]
+    return any(along == 1 and down is None for along, down in steps) and not any(down == 1 for _, down in steps)
+
+
+# -- fusing what leaves the products alone ----------------------------------------------------------------------
+def join_around_products(trace: Trace) -> None:
+    """Fuses adjacent scopes wherever it is legal, and what stands in them with them, the first in the text first.
+    In a kernel of contractions two are fused only if as many of these can have a register tile as before. A product
+    that shares its rows with other work would lose its blocks, and that costs more than a pass over its result.
+    What goes down columns stays apart from what goes along rows: one of the two would stride."""
+    if not any(is_contraction(site) for site in trace.kernel.sites):
+        repeat(first(_joins))(trace)
+        return
+    repeat(partial(_join_one, kept_apart=set()))(trace)
+
+
+def _candidates(kernel: Kernel) -> Iterator[JoinScopes]:
+    yield from (one for one in JoinScopes.candidates(kernel) if isinstance(one, JoinScopes))
+
+
+def _joins(kernel: Kernel) -> Iterator[Move]:
+    yield from (one for one in _candidates(kernel) if not _cross(kernel, one))
+
+
+def _cross(kernel: Kernel, move: JoinScopes) -> bool:
+    """Whether one of two scopes goes down columns, an iteration a column, and the other one along rows."""
+    pair = kernel.path(move.first), kernel.path(move.second)
+    down, along = (tuple(_has_leaves(kernel, path, steps) for path in pair) for steps in ((1, None), (None, 1)))
+    return (down[0] and along[1] and not along[0]) or (down[1] and along[0] and not along[1])
+
+
+def _has_leaves(kernel: Kernel, path: Path, steps: tuple[int | None, int | None]) -> bool:
+    """Whether a sum inside of a scope reads an element that moves by such steps as the iterator of the scope rises,
+    and as that of the sum does."""
+    depth = kernel.depth_of(path)
+    for site in sites_in(kernel, path):
+        inner = len(site.scopes) - 1
+        if site.statement.accumulation is None or inner == depth or depends(site.statement.target, inner):
+            continue
+        if any((step_of(kernel, a, depth), step_of(kernel, a, inner)) == steps for a in site.statement.reads):
+            return True
+    return False
+
+
+def _join_one(trace: Trace, kept_apart: set[tuple[Node, Node]]) -> None:
+    """Fuses the first two scopes that can be. Those of which one would lose its tile go to `kept_apart`: as long as
+    they are what they are, they are not tried again."""
+    for one in _candidates(trace.kernel):
+        both = trace.kernel.at(one.first), trace.kernel.at(one.second)
+        if both in kept_apart or _cross(trace.kernel, one) or not is_legal(trace.kernel, one):
+            continue
+        if tried(trace, partial(_join, one=one)):
+            return
+        kept_apart.add(both)
+
+
+def _join(trace: Trace, one: JoinScopes) -> None:
+    """Fuses two scopes, and in them all that can be. Raises IllegalMove where the first is refused, ArgumentError
+    where a product would lose its tile."""
+    before = _tiled(trace.kernel)
+    make(trace, one)
+    repeat(partial(_join_inside, path=trace.kernel.path(one.first)))(trace)
+    if _tiled(trace.kernel) < before:
+        raise ArgumentError(f"{one} takes a product its tile", "bad-arguments")
+
+
+def _join_inside(trace: Trace, path: Path) -> None:
+    for one in _candidates(trace.kernel):
+        below = trace.kernel.path(one.first)
+        if len(below) > len(path) and below[: len(path)] == path and tried(trace, one):
+            return
+
+
+def _tiled(kernel: Kernel) -> int:
+    """How many nests a register tile fits: two products in one share it, and one of them has none."""
+    found = {product.columns for product in products(kernel, MOST_SUMS)}
+    return len(found | {convolution.columns for convolution in convolutions(kernel)})

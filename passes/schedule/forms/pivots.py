@@ -15,11 +15,10 @@ from functools import partial
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Access, Kernel, Path, Site
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.schedule.facts.strides import ONE, depends
-from dojoir.passes.schedule.forms.contractions import take_units_away
+from dojoir.passes.schedule.forms.parting import take_units_away
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import in_two, spot
+from dojoir.passes.schedule.steps.spots import spot
 
 MOST_PIVOTS = 16
 """How many scopes of a kernel are cut at most: each makes two copies of what is in it."""
@@ -38,8 +37,8 @@ def cut_pivots(trace: Trace) -> None:
 
 def _cut(trace: Trace, path: Path, at: Affine) -> None:
     """Raises IllegalMove where a move is refused."""
-    _, behind = in_two(trace, Cut, spot(trace, path), at)
-    in_two(trace, Cut, behind, ONE)
+    _, behind = spot(trace, path).cut(at)
+    behind.cut(ONE)
 
 
 def _pivots(kernel: Kernel) -> Iterator[tuple[Path, Affine]]:

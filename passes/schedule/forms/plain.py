@@ -1,5 +1,15 @@
 """One form for what can be written in several ways: no tiles by hand, conditions of windows innermost, and the
-scopes around a product in the order in which its result lies in memory."""
+scopes around a product in the order in which its result lies in memory.
+
+Sums down the columns of a matrix, turned: they go along its rows, as these lie in memory.
+
+A vector times a matrix may be said as one sum after the other, each down a column. Row after row, each adds to all
+sums, and what else goes along the rows can join: a matrix that is wanted both ways is read once.
+
+The form that every schedule begins with: accumulations, nothing dead, no condition that always holds.
+
+Sums that are written out, `s = s + x`, made the accumulations that they are: their order is free then.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +17,25 @@ from collections.abc import Iterator
 from functools import partial
 
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
-from dojoir.ir.nodes import Access, Condition, Extent, Guard, Kernel, Path, Scope, Site
-from dojoir.ir.places import scopes_around
+from dojoir.ir.nodes import Access, Condition, Extent, Guard, Kernel, Path, Scope, Site, Statement
+from dojoir.ir.paths import is_inside
+from dojoir.ir.places import ancestors, scopes_around
 from dojoir.ir.rewriting.rewrite import map_indices
 from dojoir.ir.text import format_condition
-from dojoir.passes.base.move import Move, Quoted, place_of
+from dojoir.passes.base.move import Move, Quoted, Word, place_of
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.extents import SetExtent
-from dojoir.passes.loops.guards import AddCondition, RemoveGuard
+from dojoir.passes.loops.guards import AddCondition, DropCondition, RemoveGuard
 from dojoir.passes.loops.sinking import LiftScope
 from dojoir.passes.loops.splitting import Split, Unsplit
 from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.facts.strides import depends, sites_in
-from dojoir.passes.schedule.forms.contractions import is_window
-from dojoir.passes.schedule.forms.parting import is_contraction
-from dojoir.passes.schedule.forms.settling import settle_guards
-from dojoir.passes.schedule.steps.combinators import first, repeat, tried
+from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
+from dojoir.passes.schedule.forms.parting import is_contraction, is_window
+from dojoir.passes.schedule.steps.combinators import every, first, repeat, tried
+from dojoir.passes.schedule.steps.simplify import delete_dead
 from dojoir.passes.schedule.steps.spots import act, spot
+from dojoir.passes.values.rule import UseRule
+from dojoir.passes.values.written_out import written_out
+from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
 
 
@@ -70,7 +82,7 @@ def _join_guards(trace: Trace, path: Path) -> None:
     assert isinstance(outer, Guard)
     for condition in reversed(outer.conditions):
         act(trace, AddCondition, spot(trace, (*path, 0)), 0, Quoted(format_condition(condition)))
-    act(trace, RemoveGuard, spot(trace, path))
+    spot(trace, path).unguard()
 
 
 # -- digits -------------------------------------------------------------------------------------------------------
@@ -159,12 +171,12 @@ def _of_blocks(blocks: Affine, size: int) -> Affine | None:
 def _made_whole(trace: Trace, tiled: Tiled) -> None:
     outer = spot(trace, tiled.path)
     if tiled.levels > 1:
-        act(trace, LiftScope, spot(trace, tiled.path + (0,) * tiled.levels), tiled.levels - 1)
+        spot(trace, tiled.path + (0,) * tiled.levels).lift(tiled.levels - 1)
     inner = outer.child(0)
     size = inner.scope.extent.bounds[0]
     if len(inner.scope.extent.bounds) == 1:
         end = tiled.whole - outer.iterator * size.offset
-        act(trace, SetExtent, inner, Extent((size, end)))
+        inner.bound(Extent((size, end)))
         settle_guards(trace, outer.path)
     act(trace, Unsplit, outer, tiled.whole)
 
@@ -212,3 +224,78 @@ def _lies_along(kernel: Kernel, target: Access, depth: int) -> bool:
         for at in (depth, depth + 1)
     )
     return len(outer) == len(inner) == 1 and outer > inner
+
+
+def sums_along_rows(trace: Trace) -> None:
+    """Exchanges the two scopes of each nest `i > j > (x[i] += a[j, i] * y[j], ...)` that does nothing else, where
+    no array lies the other way."""
+    for path, node in list(trace.kernel.walk()):
+        if isinstance(node, Scope) and _goes_down(trace.kernel, path, node):
+            tried(trace, SwapScopes(place_of(path)))
+
+
+def _goes_down(kernel: Kernel, path: Path, outer: Scope) -> bool:
+    """Whether all statements of a nest of two scopes sum up along the inner one what lies along the outer one."""
+    inner = outer.body[0]
+    if len(outer.body) != 1 or not isinstance(inner, Scope) or outer.marks or inner.marks:
+        return False
+    depth = kernel.depth_of(path)
+    return all(isinstance(node, Statement) and _sums_down(kernel, node, depth) for node in inner.body)
+
+
+def _sums_down(kernel: Kernel, sum_: Statement, depth: int) -> bool:
+    target, *reads = sum_.accesses
+    if sum_.accumulation is None or step_of(kernel, target, depth) != 1 or depends(target, depth + 1):
+        return False
+    steps = [(step_of(kernel, a, depth), step_of(kernel, a, depth + 1)) for a in reads]
+    return (1, None) in steps and not any(along is None for along, _ in steps)
+
+
+def settle(trace: Trace) -> None:
+    """Makes accumulations of sums written out; deletes dead temporaries, and conditions that always hold."""
+    accumulate(trace)
+    delete_dead(trace)
+    remove_guards(trace)
+
+
+def remove_guards(trace: Trace) -> None:
+    """Removes the conditions that always hold."""
+    every(lambda kernel: reversed(list(RemoveGuard.candidates(kernel))))(trace)  # those inside first
+
+
+def settle_guards(trace: Trace, path: Path) -> None:
+    """Takes away the conditions in a node that always hold."""
+    guards = [at for at, node in trace.kernel.walk() if isinstance(node, Guard) and is_inside(at, path)]
+    for at in reversed(guards):
+        guard, place, sets = trace.kernel.at(at), place_of(at), sets_of(trace.kernel)
+        assert isinstance(guard, Guard)
+        always = [isinstance(c, Condition) and sets.holds_around(at, [c]) for c in guard.conditions]
+        if all(always):
+            _ = tried(trace, RemoveGuard(place))
+        else:
+            for number in reversed([n for n, holds in enumerate(always) if holds]):
+                _ = tried(trace, DropCondition(place, number))
+
+
+def accumulate(trace: Trace) -> None:
+    """Makes an accumulation of each step of a sum, product, maximum or minimum whose value nothing reads before the
+    scope around it ends. One whose every value is read, a running sum, is for the rules of scans."""
+    for path, rule in list(written_out(trace.kernel)):
+        if _is_whole(trace.kernel, path):
+            tried(trace, UseRule(place_of(path), Word(rule), ()))
+
+
+def _is_whole(kernel: Kernel, path: Path) -> bool:
+    """Whether a statement goes into one element for all iterations of the scope around it, which nothing else there
+    touches."""
+    around = [n for n, node in enumerate(ancestors(kernel, path), 1) if isinstance(node, Scope)]
+    if not around:
+        return False
+    scope = path[: around[-1]]
+    (step,) = [site.statement for site in kernel.sites if site.path == path]
+    return not depends(step.target, len(around) - 1) and not any(
+        access.buffer == step.target.buffer
+        for site in kernel.sites
+        if site.path != path and is_inside(site.path, scope)
+        for access in site.statement.accesses
+    )

@@ -5,6 +5,22 @@ each term. In one residue of `h` and `p` that is always so or never, and what is
 
 Source: W. Shi et al., "Is the deconvolution layer the same as a convolutional layer?" (2016), on the sub-pixel
 form.
+
+Scattered sums gathered: what is added at places that a window shifts is summed up at each place instead.
+
+    H @i | 3 @p | y[i + p] += x[i] * f[p]
+
+becomes
+
+    H + 2 @i | 3 @p | if i >= p and i < H + p: y[i] += x[i - p] * f[p]
+
+So a text says what a convolution gives back to its input, or a transposed convolution. A scope over results cannot
+run in lanes or stay in registers while its iterations add to each other's results; gathered, it is a convolution
+with a border. Where the places lie several elements apart, the window is split into its residues, and there is a
+nest for each of them.
+
+Source: V. Dumoulin and F. Visin, "A guide to convolution arithmetic for deep learning" (2016), on transposed
+convolutions as convolutions.
 """
 
 from __future__ import annotations
@@ -14,20 +30,18 @@ from functools import partial
 from math import gcd, prod
 
 from dojoir.ir.affine import Affine, Iter, Mod
-from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Path, Scope, Site, Statement, holds
+from dojoir.ir.nodes import Condition, Guard, Kernel, Path, Scope, Site, holds
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import place_of
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.loops.cyclic import SplitCyclic
-from dojoir.passes.loops.deletion import DeleteNode
-from dojoir.passes.loops.extents import SetExtent
-from dojoir.passes.loops.guards import DropCondition, RemoveGuard
-from dojoir.passes.loops.once import RemoveScope
+from dojoir.passes.loops.guards import DropCondition
 from dojoir.passes.loops.peeling import Peel
+from dojoir.passes.loops.shifting import Shift
 from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.facts.strides import depends
-from dojoir.passes.schedule.forms.plain import MOST_RESIDUES, guards_inside
+from dojoir.passes.schedule.facts.strides import depends, follows, known
+from dojoir.passes.schedule.forms.parting import is_window, sink_sums
+from dojoir.passes.schedule.forms.plain import MOST_RESIDUES, guards_inside, rows_outside, settle_guards
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
 from dojoir.sets.ranges import without_divisions
@@ -103,7 +117,7 @@ def _split(trace: Trace, rest: Rest) -> None:
     refused."""
     number = next(n for n, site in enumerate(trace.kernel.sites) if is_inside(site.path, rest.guard))
     split_outermost(trace, number, rest.scopes)
-    while fixed := _first_fixed(trace.kernel):
+    while fixed := next(((site, *one) for site in trace.kernel.sites if (one := _fixed(site))), None):
         site, path, value = fixed
         residues = _residue_in(site, value)
         if residues is None:
@@ -127,11 +141,6 @@ def split_outermost(trace: Trace, number: int, scopes: Sequence[tuple[int, int]]
             path = path[:-1]
         found.append(spot(trace, path))
     return sorted(residue.path for residue in found)
-
-
-def _first_fixed(kernel: Kernel) -> tuple[Site, Path, Affine] | None:
-    """The first statement for which something is fixed, with what."""
-    return next(((site, *fixed) for site in kernel.sites if (fixed := _fixed(site))), None)
 
 
 def _residue_in(site: Site, value: Affine) -> Path | None:
@@ -170,19 +179,16 @@ def _least(affine: Affine, divisor: int) -> Affine:
 
 def _fix(trace: Trace, path: Path, value: Affine) -> None:
     """Leaves one iteration of a scope, where no other does anything."""
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope) and scope.extent.constant is not None
-    first = value != Affine.constant(0)
-    if first:
-        act(trace, Cut, spot(trace, path), value)
-    own = spot(trace, path).beside(int(first))
-    if value != Affine.constant(scope.extent.constant - 1):
-        act(trace, Cut, own, Affine.constant(1))
-        own = spot(trace, path).beside(int(first))
-        act(trace, DeleteNode, own.beside(1))
-    if first:
-        act(trace, DeleteNode, own.beside(-1))
-    act(trace, RemoveScope, own)
+    own, count = spot(trace, path), spot(trace, path).count
+    before, after = value != Affine.constant(0), value != Affine.constant(count - 1)
+    if before:
+        _, own = own.cut(value)
+    if after:
+        own, behind = own.cut(Affine.constant(1))
+        behind.delete()
+    if before:
+        own.beside(-1).delete()
+    own.remove()
     _settle(trace, path)
 
 
@@ -217,7 +223,7 @@ def settle_extents(trace: Trace) -> None:
     scopes = [(path, node) for path, node in trace.kernel.walk() if isinstance(node, Scope)]
     for path, scope in scopes:
         if len(scope.extent.bounds) > 1 and all(bound.is_constant for bound in scope.extent.bounds):
-            act(trace, SetExtent, spot(trace, path), Affine.constant(scope.constant_bound or 0))
+            spot(trace, path).bound(Affine.constant(scope.constant_bound or 0))
 
 
 def _bounding(kernel: Kernel) -> Path | None:
@@ -237,7 +243,7 @@ def write_out(trace: Trace, path: Path) -> None:
     count, width = rest.scope.extent.constant or 1, len(rest.body)
     for _ in range(count - 1):
         act(trace, Peel, rest)
-    act(trace, RemoveScope, rest)
+    rest.remove()
     first = spot(trace, path)
     for k in reversed(range(count * width)):
         _settle(trace, first.beside(k).path)
@@ -251,16 +257,129 @@ def _settle(trace: Trace, path: Path) -> None:
         assert isinstance(guard, Guard)
         decided = [n for n, c in enumerate(guard.conditions) if c.left.is_constant and c.right.is_constant]
         if not all(holds(guard.conditions[n], {}, ()) for n in decided):
-            while len(at) > 1 and len(_body(trace.kernel, at[:-1])) == 1:
+            while len(at) > 1 and len(spot(trace, at[:-1]).body) == 1:
                 at = at[:-1]
-            act(trace, DeleteNode, spot(trace, at))
+            spot(trace, at).delete()
         elif len(decided) == len(guard.conditions):
-            act(trace, RemoveGuard, spot(trace, at))
+            spot(trace, at).unguard()
         else:
             for n in reversed(decided):
                 act(trace, DropCondition, spot(trace, at), n)
 
 
-def _body(kernel: Kernel, path: Path) -> tuple[Node, ...]:
-    node = kernel.at(path)
-    return () if isinstance(node, Statement) else node.body
+@dataclass(frozen=True)
+class Scatter:
+    """A statement, by its number, that adds to `step * {depth} + windows + rest` in dimension `dim`: the factor of
+    the iterator of each scope over a window, by depth."""
+
+    number: int
+    dim: int
+    depth: int
+    step: int
+    windows: tuple[tuple[int, int], ...]
+    rest: Affine
+
+    @property
+    def apart(self) -> list[tuple[int, int]]:
+        """The windows of which one more element is no whole number of steps, each with how many are."""
+        counts = [(depth, self.step // gcd(self.step, factor)) for depth, factor in self.windows]
+        return [(depth, count) for depth, count in counts if count > 1]
+
+
+def gather_scattered(trace: Trace) -> bool:
+    """Makes each sum that a window scatters one that is gathered, as long as the residues are few. One for which a
+    move is refused stays as it was. Returns whether there was one."""
+    gathers = False
+    while any(
+        tried(trace, partial(_gather, scatter=scatter))
+        for scatter in sorted(_scatters(trace.kernel), key=lambda scatter: not scatter.apart)
+    ):
+        gathers = True
+    if gathers:
+        sink_sums(trace)
+        rows_outside(trace)
+    return gathers
+
+
+def _scatters(kernel: Kernel) -> Iterator[Scatter]:
+    for number, site in enumerate(kernel.sites):
+        target = site.statement.target
+        own = any(access.buffer == target.buffer and access != target for access in site.statement.reads)
+        if site.statement.accumulation is None or own or any(s.marks or s.hints for s in site.scopes):
+            continue
+        found = [_scatter(site, number, dim) for dim in range(len(target.indices))]
+        windows = [depth for one in found if one is not None for depth, _ in one.windows]
+        shifted = set(windows)
+        if len(shifted) < len(windows):  # what one dimension shifts, the other would guard
+            continue
+        alone = {d for d in shifted for n, one in enumerate(found) if one is None and follows(target, n, d)}
+        yield from (one for one in found if one is not None and not any(d in alone for d, _ in one.windows))
+
+
+def _scatter(site: Site, number: int, dim: int) -> Scatter | None:
+    """The places that a statement adds to in a dimension: those of one scope, shifted by windows."""
+    index = site.statement.target.indices[dim]
+    if not isinstance(index, Affine) or index.divided:
+        return None
+    factors = {depth: index.coefficient(Iter(depth)) for depth in index.iterators}
+    windows = {depth: factor for depth, factor in factors.items() if is_window(site.scopes[depth])}
+    rest = index
+    for depth, factor in factors.items():
+        rest = rest - Affine.iterator(depth) * factor
+    constant = all(site.scopes[depth].extent.constant is not None for depth in windows)
+    long = [depth for depth in factors if depth not in windows]
+    if len(long) != 1 or not windows or not constant or factors[long[0]] < 1:
+        return None
+    if any(bound.iterators for bound in site.scopes[long[0]].extent.bounds):
+        return None  # of rows of unequal length each place would ask for its own
+    count = site.scopes[long[0]].extent.constant
+    if count is not None and any(abs(f) >= factors[long[0]] * count for f in windows.values()):
+        return None  # rows of a joined dimension, `[8 * b + i]` for i below 8: none adds to another's results
+    return Scatter(number, dim, long[0], factors[long[0]], tuple(sorted(windows.items())), rest)
+
+
+def _gather(trace: Trace, scatter: Scatter) -> None:
+    """Splits the windows into residues where one more element of them is no whole number of steps, else shifts the
+    scope over results by them. Raises DojoError where a move is refused."""
+    if scatter.apart:
+        found = [one for one in _scatters(trace.kernel) if one.number == scatter.number]
+        nests = prod(count for one in found for _, count in one.apart)
+        known(nests <= MOST_RESIDUES, "of few residues")
+        for path in reversed(split_outermost(trace, scatter.number, scatter.apart)):
+            write_out(trace, path)
+        settle_extents(trace)
+        return
+    site = trace.kernel.sites[scatter.number]
+    scope = spot(trace, site.scope_paths[scatter.depth])
+    levels = len(site.scope_paths[max(depth for depth, _ in scatter.windows)]) - len(scope.path)
+    if levels > 0:
+        scope.sink(levels)
+        sunk = _scatter(trace.kernel.sites[scatter.number], scatter.number, scatter.dim)
+        assert sunk is not None
+        scatter = sunk
+    own = _shift(trace, scope, scatter)
+    if levels > 0:
+        own.lift(levels)
+    guards_inside(trace)
+
+
+def _shift(trace: Trace, scope: Spot, scatter: Scatter) -> Spot:
+    """Shifts a scope inside of all windows by them, so that each iteration has one place of the result. Returns it.
+    Raises DojoError where a move is refused."""
+    site = trace.kernel.sites[scatter.number]
+    least, by = 0, Affine.constant(0)
+    for depth, factor in scatter.windows:
+        by = by + Affine.iterator(depth) * (factor // scatter.step)
+        least += min(factor // scatter.step * ((site.scopes[depth].extent.constant or 1) - 1), 0)
+    rest = scatter.rest + least * scatter.step  # where iteration 0 of the shifted scope is
+    size = trace.kernel.buffer(site.statement.target.buffer).dims[scatter.dim].extent
+    act(trace, Shift, scope, by - least)
+    ends = [Condition(scope.iterator, "<", bound) for bound in scope.scope.extent.bounds]
+    scope.guard(ends)
+    scope.bound((size - rest + (scatter.step - 1)) // scatter.step)
+    first = (scatter.step - 1 - rest) // scatter.step
+    if first != Affine.constant(0):
+        never, scope = scope.cut(first)
+        never.delete()
+    settle_guards(trace, scope.path)
+    return scope

@@ -4,6 +4,12 @@ By the rules `blocked_scan`, of sums, products, maxima and minima, what the bloc
 comes before each, and then each block goes on from there; `blocked_recurrence` does likewise for `s = a*s + x`.
 A step that is written otherwise is brought into this form first, and the value before, where it was read from what
 was written, is kept beside the row.
+
+Recurrences: what an element of a row takes from the one before it is kept beside the row.
+
+`y[i, j + 1] = f(y[i, j], x[i, j + 1])` waits for the store before it, and for the operation. With a temporary that
+keeps the last element of each row, and takes no storage but one element, the store is one that nothing waits for.
+So the row is a running value like any other.
 """
 
 from __future__ import annotations
@@ -16,19 +22,10 @@ from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Condition, Extent, Kernel, Path, Scope, Statement, format_path
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.extents import SetExtent
-from dojoir.passes.loops.joining import JoinScopes, SplitScopes
-from dojoir.passes.loops.once import AddScope, RemoveScope
 from dojoir.passes.loops.peeling import Peel
-from dojoir.passes.loops.siblings import SwapSiblings
-from dojoir.passes.loops.splitting import Split
-from dojoir.passes.schedule.facts.strides import depends
-from dojoir.passes.schedule.forms.carried import carry, recurs
+from dojoir.passes.schedule.facts.strides import depends, dims_along
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import Spot, act, move, spot
-from dojoir.passes.storage.dims import DropDim
-from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
-from dojoir.passes.storage.staging import Stage
+from dojoir.passes.schedule.steps.spots import Array, Spot, act, move, spot
 from dojoir.passes.values.rule import UseRule
 from dojoir.passes.values.subexpressions import ExtractSubexpression
 from dojoir.rules.operators import OPERATORS, SUM
@@ -49,11 +46,16 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Running:
-    """A scope that continues from a value in each iteration and gives it away, after the step or `before` it."""
+    """A value that goes on along a scope: the `number` of its `step` among two statements, and the `result` that
+    gives it away in each iteration, after the step or `before` it."""
 
-    path: Path
-    step: int
-    before: bool
+    number: int
+    step: Statement
+    result: Statement
+
+    @property
+    def before(self) -> bool:
+        return self.number == 1
 
 
 @dataclass(frozen=True)
@@ -87,74 +89,64 @@ def _stored(trace: Trace, scope: Path) -> None:
         raise ArgumentError(f"the scope at {format_path(scope)} has no running value", "bad-arguments")
     along = spot(trace, scope)
     act(trace, ExtractSubexpression, along.child(1), reads[0], fresh_name(trace.kernel, f"{total.buffer}_row"))
-    act(trace, SplitScopes, along, 2)
+    along.part(2)
 
 
-def running(kernel: Kernel, path: Path) -> Running | None:
+def running(along: Spot) -> Running:
     """The running value in a scope of two statements: a step into an element that is the same for all iterations,
-    and a result. The result is that element, stored where no other iteration stores."""
-    scope, depth = kernel.at(path), kernel.depth_of(path)
-    assert isinstance(scope, Scope)
-    match scope.body:
+    and a result. The result is that element, stored where no other iteration stores. Raises ArgumentError where
+    there is none."""
+    match along.body:
         case (Statement() as one, Statement() as other):
             for number, (step, result) in enumerate(((one, other), (other, one))):
                 goes_on = step.accumulation is not None or step.target in step.reads
-                gives = result.op == "=" and result.value == step.target and depends(result.target, depth)
-                if goes_on and gives and not depends(step.target, depth):
-                    return Running(path, number, before=number == 1)
-    return None
+                gives = result.op == "=" and result.value == step.target and depends(result.target, along.depth)
+                if goes_on and gives and not depends(step.target, along.depth):
+                    return Running(number, step, result)
+    raise ArgumentError(f"no value goes on along the scope at {along}", "bad-arguments")
 
 
 def make_blocks(trace: Trace, row: Spot, size: int, count: int | None = None) -> Blocks:
     """Splits a scope along a row into blocks and makes its running value one of blocks, from the statement before
     it on. Into `count` blocks, if that is given, the last of which may be empty. The value inside of a block is in
     a register. Raises DojoError where it is no running value, or a move of it is refused."""
-    found = running(trace.kernel, row.path)
-    if found is None:
-        raise ArgumentError(f"no value goes on along the scope at {row}", "bad-arguments")
-    normal_step(trace, row.child(found.step))
+    number = running(row).number
+    normal_step(row.child(number))
     bounds = row.scope.extent.bounds
     extent = bounds[0]
-    act(trace, Split, row, size)
+    inside = row.split(size)
     if count is not None:
         rest = (bound - row.iterator * size for bound in bounds if bound != Affine.constant(count * size))
         inner = Extent((Affine.constant(size), *rest))
-        for scope, new in ((row.child(0), inner), (row, Extent((Affine.constant(count),)))):
+        for scope, new in ((inside, inner), (row, Extent((Affine.constant(count),)))):
             if scope.scope.extent != new:
-                act(trace, SetExtent, scope, new)
+                scope.bound(new)
     elif not sets_of(trace.kernel).always(Condition(extent, ">=", Affine.constant(1))):
-        act(trace, SetExtent, row, (extent + size) // size)  # a block at least, as arrays have no other number
-    rule, wanted = _rule(trace, row, found)
-    names = fresh_names(trace.kernel, wanted)
+        row.bound((extent + size) // size)  # a block at least, as arrays have no other number
+    rule, wanted = _rule(running(inside))
+    names = [fresh_name(trace.kernel, name) for name in wanted]
     path = row.beside(-1).path
     act(trace, UseRule, row.beside(-1), rule, names)
-    act(trace, PlaceBuffer, names[-1], "reg")
+    Array(trace, names[-1]).place("reg")
     first = spot(trace, path)
     return Blocks(tuple(names), first, first.beside(2), first.beside(3))
 
 
-def normal_step(trace: Trace, step: Spot) -> None:
+def normal_step(step: Spot) -> None:
     """Brings the step of a running value into the form that the rules of blocks have, where it can be."""
     for form in FORMS:
-        if tried(trace, move(UseRule, step, form, ())):
+        if tried(step.trace, move(UseRule, step, form, ())):
             return
 
 
-def _rule(trace: Trace, row: Spot, found: Running) -> tuple[str, list[str]]:
+def _rule(found: Running) -> tuple[str, list[str]]:
     """The rule for a running value, and what its temporaries are called."""
-    step = row.child(0, found.step).node
-    assert isinstance(step, Statement)
     before = "_before" if found.before else ""
     for name, operator in OPERATORS.items():
-        if step.accumulation == operator.accumulates:
+        if found.step.accumulation == operator.accumulates:
             kind = "" if operator == SUM else f"_{name}"
             return f"blocked_scan{before}{kind}", list(MAPS[1:])
     return f"blocked_recurrence{before}", list(MAPS)
-
-
-def fresh_names(kernel: Kernel, wanted: list[str]) -> list[str]:
-    """Names that a kernel does not have yet."""
-    return [fresh_name(kernel, name) for name in wanted]
 
 
 def keep_beside(trace: Trace, row: Spot) -> None:
@@ -170,19 +162,61 @@ def keep_beside(trace: Trace, row: Spot) -> None:
         carry(trace, row.path[:-1], step.target.buffer)
     else:
         _carry_row(trace, row, step.target.buffer, kept)
-    act(trace, DropDim, kept, len(trace.kernel.buffer(kept).dims) - 1)
+    Array(trace, kept).drop(len(trace.kernel.buffer(kept).dims) - 1)
     first = row.beside(-2)
     act(trace, UseRule, first, "give_first", ())
-    act(trace, SwapSiblings, first)
+    first.swap_next()
 
 
 def _carry_row(trace: Trace, row: Spot, written: str, kept: str) -> None:
     """As `carry`, for one row: its first element and the scope along it."""
-    act(trace, AddScope, row.beside(-1), 2)
+    row.beside(-1).wrap(2)
     around = row.around()
-    act(trace, Stage, around, written, kept, "out")
+    around.stage(written, "kept", "out", name=kept)
     act(trace, Peel, around.beside(1))
-    act(trace, RemoveScope, around)
-    act(trace, SwapSiblings, row)
-    act(trace, JoinScopes, row, row.beside(1))
-    act(trace, ReuseDims, kept, len(trace.kernel.buffer(kept).dims) - 1)
+    around.remove()
+    row.swap_next()
+    row.join(row.beside(1))
+    Array(trace, kept).reuse(len(trace.kernel.buffer(kept).dims) - 1)
+
+
+def recurs(kernel: Kernel, path: Path, number: int, step: Statement) -> bool:
+    """Whether the scope over rows at `path` only sets the first element of each row of an output, and then, by its
+    child `number`, each next one from the one before."""
+    rows, depth = kernel.at(path), kernel.depth_of(path)
+    target = step.target
+    own = [access for access in step.reads if access.buffer == target.buffer]
+    if not isinstance(rows, Scope) or number != 1 or len(rows.body) != 2 or step.accumulation is not None:
+        return False
+    first = rows.body[0]
+    used = sum(a.buffer == target.buffer for site in kernel.sites for a in site.statement.accesses)
+    return (
+        isinstance(first, Statement)
+        and first.accumulation is None
+        and first.target.buffer == target.buffer
+        and used == 2 + len(own)
+        and len(own) > 0
+        and len(set(own)) == 1
+        and kernel.buffer(target.buffer).role == "out"
+        and depends(target, depth)
+        and target.indices[:-1] == own[0].indices[:-1] == first.target.indices[:-1]
+        and all(dim == len(target.indices) - 1 for dim in dims_along(target, depth + 1))
+        and target.indices[-1] == Affine.iterator(depth + 1) + 1
+        and own[0].indices[-1] == Affine.iterator(depth + 1)
+        and first.target.indices[-1] == Affine.constant(0)
+    )
+
+
+def carry(trace: Trace, path: Path, written: str) -> None:
+    """Keeps the last element of each row beside it, for a scope over rows of which `recurs` holds. Its children are
+    then the first element, its store, and the scope along the row with a statement and a store. Raises IllegalMove
+    where a move of it is refused."""
+    rows = spot(trace, path)
+    kept = rows.stage(written, "kept", "out")
+    for _ in range(rows.depth):  # the copy has one element along each scope around
+        rows.beside(1).remove()
+    rows.join(rows.beside(1))
+    act(trace, Peel, rows.child(2))
+    rows.child(1).swap_next()
+    rows.child(2).join(rows.child(3))
+    Array(trace, kept).reuse(len(trace.kernel.buffer(kept).dims) - 1)

@@ -3,50 +3,51 @@
 A nest begins with scopes whose iterations are independent. Where the elements of a row are the work of an
 iteration, a block has it, and its threads the elements. Else a thread has an iteration, or a few neighbours of one
 that an access moves together.
+
+Transposed accesses on a GPU: arrays read along one dimension and written along another go through square tiles
+in shared memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from dojoir.backends.machine import Machine
-from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Kernel, Path, Scope, Statement
+from dojoir.ir.nodes import Condition, Kernel, Path, Scope, Statement
 from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
+from dojoir.passes.hardware.marks import Bind
 from dojoir.passes.loops.collapsing import Collapse
-from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.loops.sinking import SinkScope
-from dojoir.passes.loops.splitting import Split
-from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.strides import depends, is_leaf, sites_in, step_of
-from dojoir.passes.schedule.gpu.rows.channels import channels_apart
-from dojoir.passes.schedule.gpu.rows.long_scans import long_rows, long_vector
-from dojoir.passes.schedule.gpu.rows.open_rows import rows_by_length
-from dojoir.passes.schedule.gpu.rows.rows import own_scalars_of
-from dojoir.passes.schedule.gpu.rows.scans import scan_rows
-from dojoir.passes.schedule.gpu.rows.totals import add_up
-from dojoir.passes.schedule.gpu.sharing.flat import flattened
-from dojoir.passes.schedule.gpu.sharing.private import keep_private
-from dojoir.passes.schedule.gpu.sharing.settled import settle
-from dojoir.passes.schedule.gpu.sharing.threads import THREADS, along, full_extent, grid
+from dojoir.passes.schedule.facts.strides import depends, given, is_leaf, is_plain, known, sites_in, step_of
+from dojoir.passes.schedule.gpu.rows.reductions import add_up, channels_apart
+from dojoir.passes.schedule.gpu.rows.rows import own_scalars_of, rows_by_length
+from dojoir.passes.schedule.gpu.rows.scans import long_rows, long_vector, scan_rows
+from dojoir.passes.schedule.gpu.sharing.threads import (
+    THREADS,
+    a_thread_each,
+    along,
+    every_so_many_rows,
+    flattened,
+    full_extent,
+    grid,
+    in_columns,
+    in_vectors,
+    keep_private,
+    settle,
+)
 from dojoir.passes.schedule.gpu.tiles.convolutions import tile_convolution
-from dojoir.passes.schedule.gpu.tiles.open_products import product_by_size
-from dojoir.passes.schedule.gpu.tiles.squares import turn_squares
+from dojoir.passes.schedule.gpu.tiles.products import product_by_size
 from dojoir.passes.schedule.gpu.tiles.triangles import growing_rows
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import Spot, act, in_two, move, nested, spot, stand_alone
-from dojoir.passes.storage.layout import MaterializeDims, PlaceBuffer
+from dojoir.passes.schedule.steps.spots import Array, Spot, act, mark_all, move, nested, spot
 
 TILE = (8, 32)
 """Rows and columns of threads where a block has a part of a plane."""
 
-COLUMNS = (16, 32)
-"""Rows and columns of threads that add up columns."""
 
 ROWS = 8
 """How many rows a thread goes down where it reads the neighbours of each."""
@@ -94,18 +95,15 @@ def _nest(trace: Trace, path: Path, machine: Machine) -> None:
         return
     if any(tried(trace, partial(way, path=path, machine=machine)) for way in (_channels, growing_rows)):
         return
-    kept = keep_private(trace, path)
-    _known(any(tried(trace, partial(_settled, way=way, path=path, kept=kept)) for way in WAYS))
+    _by_ways(trace, path, WAYS)
 
 
 def elements_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
     """Gives each thread one independent iteration of the outer scopes, or a few neighbours. Scopes whose iterations
     depend on each other run inside of the thread. Raises DojoError where no scope is independent."""
     _steps_inside(trace, path)
-    if not _chain(trace, path):
-        raise ArgumentError("no independent iterations", "bad-arguments")
-    kept = keep_private(trace, path)
-    _known(any(tried(trace, partial(_settled, way=way, path=path, kept=kept)) for way in (_flat, _threads)))
+    known(bool(_chain(trace, path)), "a nest of independent iterations")
+    _by_ways(trace, path, (_flat, _threads))
 
 
 def _steps_inside(trace: Trace, path: Path) -> None:
@@ -121,11 +119,17 @@ def _steps_inside(trace: Trace, path: Path) -> None:
             return
 
 
-def _settled(trace: Trace, way: Callable[[Trace, Path], None], path: Path, kept: Sequence[str]) -> None:
-    """One of the WAYS, and then for each temporary that was kept in registers the place that its threads need."""
-    way(trace, path)
-    for name in kept:
-        settle(trace, name)
+def _by_ways(trace: Trace, path: Path, ways: Iterable[Callable[[Trace, Path], None]]) -> None:
+    """The first of some ways that a nest is of, with its temporaries in registers before, and each of these where
+    its threads find it after. Raises ArgumentError where it is of none."""
+    kept = keep_private(trace, path)
+
+    def settled(trace: Trace, way: Callable[[Trace, Path], None]) -> None:
+        way(trace, path)
+        for name in kept:
+            settle(trace, name)
+
+    known(any(tried(trace, partial(settled, way=way)) for way in ways), "of this form")
 
 
 def _channels(trace: Trace, path: Path, machine: Machine) -> None:
@@ -139,19 +143,17 @@ def _channels(trace: Trace, path: Path, machine: Machine) -> None:
 def _images(trace: Trace, path: Path) -> None:
     """A block for each iteration of the first two scopes, whose threads have what is inside, 16 bytes at a time."""
     chain = _chain(trace, path)[:2]
-    _known(len(chain) == 2)
+    known(len(chain) == 2, "of this form")
     kept = keep_private(trace, path)
     inner = chain[-1].scopes()
-    _known(len(inner) == 1)
+    known(len(inner) == 1, "of this form")
     nest, width = flattened(trace, inner[0])
     elements = nest[-1]
-    _known(len(nest) == 1 and _constant(elements) > THREADS and len(elements.body) == 1)
+    known(len(nest) == 1 and elements.count > THREADS and len(elements.body) == 1, "of this form")
     width = max(width, _width(elements))
-    if width > 1:
-        act(trace, Split, elements, width)
-        act(trace, Vectorize, elements.child(0))
-    along(trace, elements, 0, IMAGE_THREADS)
-    grid(trace, chain)
+    in_vectors(elements, width)
+    along(elements, 0, IMAGE_THREADS)
+    grid(chain)
     for name in kept:
         settle(trace, name)
 
@@ -159,16 +161,16 @@ def _images(trace: Trace, path: Path) -> None:
 def _each_by_itself(trace: Trace, path: Path, machine: Machine) -> None:
     """Steps of time outside of channels that know nothing of each other: a thread takes all steps of one."""
     steps = spot(trace, path)
-    _known(len(steps.body) == 1 and len(steps.scopes()) == 1 and _plain(steps.child(0)))
-    act(trace, SwapScopes, steps)
-    _known(bool(_chain(trace, path)))
+    known(len(steps.body) == 1 and len(steps.scopes()) == 1 and is_plain(steps.child(0).node), "of this form")
+    steps.swap()
+    known(bool(_chain(trace, path)), "of this form")
     _nest(trace, path, machine)
 
 
 def _apart(trace: Trace, path: Path, machine: Machine) -> None:
     """Distributes a scope whose last statement adds to what all iterations share: the rest may be a grid."""
     whole = spot(trace, path)
-    first, last = in_two(trace, SplitScopes, whole, len(whole.scope.body) - 1)
+    first, last = whole.part(len(whole.scope.body) - 1)
     _host(trace, last.path, machine)
     _nest(trace, first.path, machine)
 
@@ -200,125 +202,91 @@ def _gathers(scope: Spot) -> bool:
     return any(target.buffer not in own and not depends(target, scope.depth) for target in sums)
 
 
-def _known(found: bool) -> None:
-    """Raises ArgumentError where a nest is not of the form that a rule is for."""
-    if not found:
-        raise ArgumentError("not of this form", "bad-arguments")
-
-
 # -- a thread an iteration ---------------------------------------------------------------------------------
 def _threads(trace: Trace, path: Path) -> None:
     """The innermost scope of the chain on the threads of a block, as many neighbours each as an access moves. One
     that is too short for a warp is made one with the scope around it; of one that is too short for a block, a block
     has several rows."""
     chain = _chain(trace, path)
-    while len(chain) > 1 and _plain(chain[-1]) and 0 < _constant(chain[-1]) < TILE[1]:
+    while len(chain) > 1 and is_plain(chain[-1].node) and 0 < chain[-1].count < TILE[1]:
         if not tried(trace, move(Collapse, chain[-2])):
             break
         chain.pop()
     if len(chain) > 3:
         _plane(trace, chain, TILE)
         return
-    width = _width(chain[-1]) if _plain(chain[-1]) else 1
-    count = _constant(chain[-1]) // width
-    if len(chain) > 1 and TILE[1] <= count <= THREADS // 2 and _constant(chain[-1]) % width == 0:
-        _in_rows(trace, chain, width, THREADS // count)
+    width = _width(chain[-1]) if is_plain(chain[-1].node) else 1
+    count = chain[-1].count // width
+    if len(chain) > 1 and TILE[1] <= count <= THREADS // 2 and chain[-1].count % width == 0:
+        _in_rows(chain, width, THREADS // count)
         return
-    _in_blocks(trace, chain[-1], width)
-    grid(trace, chain)
+    a_thread_each(chain[-1], width=width)
+    grid(chain)
 
 
-def _in_rows(trace: Trace, chain: list[Spot], width: int, rows: int) -> None:
+def _in_rows(chain: list[Spot], width: int, rows: int) -> None:
     """The last scope of the chain on threads, with so many iterations of the one before in a block."""
-    threads = chain.pop()
-    if width > 1:
-        act(trace, Split, threads, width)
-        act(trace, Vectorize, threads.child(0))
-    act(trace, Split, chain[-1], rows)
-    act(trace, Bind, chain[-1].child(0), "by")
-    act(trace, Bind, threads, "bx")
-    grid(trace, chain)
+    *others, threads = chain
+    in_vectors(threads, width)
+    mark_all(((others[-1].split(rows), "by"), (threads, "bx")))
+    grid(others)
 
 
 def _flat(trace: Trace, path: Path) -> None:
     """Scopes over what lies side by side as one, on threads: blocks of neighbours in it run side by side too."""
     chain = _chain(trace, path)
-    _known(len(chain) > 1 and _plain(chain[-1]))
+    known(len(chain) > 1 and is_plain(chain[-1].node), "of this form")
     nest, width = flattened(trace, chain[0])
-    extents = list(map(_constant, nest))
-    _known(width > 1 and len(extents) <= len(GRID) and all(extent > 0 for extent in extents[:-1]))
-    _in_blocks(trace, nest[-1], width)
-    grid(trace, reversed(nest))
-
-
-def _in_blocks(trace: Trace, scope: Spot, width: int) -> None:
-    """A scope as blocks of threads, each with `width` neighbours that one access moves."""
-    act(trace, Split, scope, THREADS * width)
-    threads = scope.child(0)
-    if width > 1:
-        act(trace, Split, threads, width)
-        act(trace, Vectorize, threads.child(0))
-    act(trace, Bind, threads, "bx")
-
-
-def _constant(scope: Spot) -> int:
-    """The constant extent of a scope; 0 where it is open."""
-    return scope.scope.extent.constant or 0
-
-
-def _plain(scope: Spot) -> bool:
-    """Whether a scope has statements alone."""
-    return all(isinstance(node, Statement) for node in scope.body)
+    extents = [scope.count for scope in nest]
+    known(width > 1 and len(extents) <= len(GRID) and all(extent > 0 for extent in extents[:-1]), "of this form")
+    a_thread_each(nest[-1], width=width)
+    grid(reversed(nest))
 
 
 def _neighbours(trace: Trace, path: Path) -> None:
     """A few rows a thread, where it reads the neighbours of each: what one row has read serves the next."""
     chain, kernel = _chain(trace, path), trace.kernel
-    _known(len(chain) == 2 and _plain(chain[-1]))
+    known(len(chain) == 2 and is_plain(chain[-1].node), "of this form")
     rows, columns = chain
     outer = rows.depth
     near: dict[str, set[str]] = {}
     for site in sites_in(kernel, path):
-        _known(site.statement.accumulation is None)
+        known(site.statement.accumulation is None, "of this form")
         for access in site.statement.reads:
             if depends(access, outer):
                 near.setdefault(access.buffer, set()).add(str(access.indices[0]))
-    _known(any(len(places) > 2 for places in near.values()))
-    act(trace, Split, rows, ROWS)
-    few = rows.child(0)
-    act(trace, SwapScopes, few)
-    full_extent(trace, few, ROWS)
-    act(trace, Unroll, few)
-    act(trace, Split, columns, THREADS)
-    for scope, mark in ((columns.child(0), "bx"), (rows, "gy"), (columns, "gx")):
-        act(trace, Bind, scope, mark)
+    known(any(len(places) > 2 for places in near.values()), "of this form")
+    few = rows.split(ROWS)
+    few.swap()
+    full_extent(few, ROWS)
+    few.mark("u")
+    columns.split(THREADS)
+    mark_all(((columns.child(0), "bx"), (rows, "gy"), (columns, "gx")))
 
 
 def _tiled(trace: Trace, path: Path) -> None:
     """A part of a plane a block, where the rows of it are in the same columns: products of matrices."""
     chain = _chain(trace, path)
-    _known(len(chain) > 1 and not is_leaf(chain[-1].node))
+    known(len(chain) > 1 and not is_leaf(chain[-1].node), "of this form")
     inner = chain[-1].depth
     sums = [s for s in sites_in(trace.kernel, chain[-1].path) if s.statement.accumulation]
     shared = [a for s in sums for a in s.statement.reads if depends(a, inner) and not depends(a, inner - 1)]
-    _known(bool(sums and shared) and all(depends(s.statement.target, inner) for s in sums))
+    known(bool(sums and shared) and all(depends(s.statement.target, inner) for s in sums), "of this form")
     _plane(trace, chain, (16, 16))
 
 
 def _product(trace: Trace, path: Path, machine: Machine) -> None:
     """A product of matrices, in tiles where they divide the sizes."""
     chain = _chain(trace, path)
-    _known(len(chain) in {2, 3})
+    known(len(chain) in {2, 3}, "of this form")
     product_by_size(trace, path, len(chain) == 3, machine, _tiled)
 
 
 def _plane(trace: Trace, chain: list[Spot], tile: tuple[int, int]) -> None:
     """Tiles the last two scopes of the chain; one thread per element of a tile."""
     act(trace, Tile, chain[-2:], tile)
-    rows = chain[-1].child(0)
-    act(trace, Bind, rows, "by")
-    act(trace, Bind, rows.child(0), "bx")
-    grid(trace, chain)
+    mark_all(((chain[-1].child(0), "by"), (chain[-1].child(0, 0), "bx")))
+    grid(chain)
 
 
 def _width(scope: Spot) -> int:
@@ -342,19 +310,19 @@ def _width(scope: Spot) -> int:
 def _is_row(kernel: Kernel, path: Path) -> bool:
     """Whether a scope goes far through memory where those inside go on to the next element."""
     depth = kernel.depth_of(path)
-    for site in sites_in(kernel, path):
-        for access in site.statement.accesses:
-            if depends(access, depth) and step_of(kernel, access, depth, 4) is None:
-                inner = range(depth + 1, len(site.scopes))
-                if any(step_of(kernel, access, d) == 1 for d in inner):
-                    return True
-    return False
+    return any(
+        depends(access, depth)
+        and step_of(kernel, access, depth, 4) is None
+        and any(step_of(kernel, access, d) == 1 for d in range(depth + 1, len(site.scopes)))
+        for site in sites_in(kernel, path)
+        for access in site.statement.accesses
+    )
 
 
 def _open_rows(trace: Trace, path: Path) -> None:
     """Rows of open length, in the registers of a block where they are short enough."""
     chain = _chain(trace, path)
-    _known(len(chain) == 1 and not is_leaf(chain[0].node) and _is_row(trace.kernel, path))
+    known(len(chain) == 1 and not is_leaf(chain[0].node) and _is_row(trace.kernel, path), "of this form")
     rows_by_length(trace, path, _rows)
 
 
@@ -362,10 +330,10 @@ def _rows(trace: Trace, path: Path) -> None:
     """An iteration of the chain a block, what is inside on its threads."""
     chain = _chain(trace, path)
     row = chain[-1]
-    _known(not is_leaf(row.node) and _is_row(trace.kernel, row.path))
+    known(not is_leaf(row.node) and _is_row(trace.kernel, row.path), "of this form")
     for nest in reversed(_nests(row)):
         _strided(trace, nest)
-    grid(trace, chain)
+    grid(chain)
 
 
 def _nests(scope: Spot) -> list[Spot]:
@@ -376,14 +344,14 @@ def _nests(scope: Spot) -> list[Spot]:
 def _strided(trace: Trace, nest: Spot) -> None:
     """A nest inside a block on its threads, which go along the innermost scope of it that they can. The block goes
     through steps that wait for each other, as of time, one by one, and its threads along what is in each."""
-    _known(isinstance(nest.node, Scope))
+    known(isinstance(nest.node, Scope), "of this form")
     inside = nested(nest)
     steps = inside[-1]
     while inside:
         if tried(trace, partial(_spread, scope=inside[-1], levels=len(inside) - 1)):
             return
         inside.pop()
-    _known(len(_nests(steps)) > 1)
+    known(len(_nests(steps)) > 1, "of this form")
     for part in reversed(_nests(steps)):
         _strided(trace, part)
 
@@ -391,46 +359,102 @@ def _strided(trace: Trace, nest: Spot) -> None:
 def _spread(trace: Trace, scope: Spot, levels: int) -> None:
     """A scope, which `levels` others of a nest are around, on threads, if which element they put together is one of
     all."""
-    nest = along(trace, scope, levels)
+    nest = along(scope, levels)
     sums = [s for s in sites_in(trace.kernel, nest.path) if s.statement.accumulation]
     together = [s for s in sums if not depends(s.statement.target, nest.depth)]
     inner = nest.depth + 1
-    _known(not any(depends(s.statement.target, d) for s in together for d in range(inner, len(s.scopes))))
+    known(
+        not any(depends(s.statement.target, d) for s in together for d in range(inner, len(s.scopes))),
+        "of this form",
+    )
 
 
 def _columns(trace: Trace, path: Path) -> None:
     """Sums along columns: a few neighbours a block, the rows of each shared out over its threads."""
     chain = _chain(trace, path)
     column, nests = chain[0], _nests(chain[0])
-    _known(len(chain) == 1 and len(nests) == 1)
+    known(len(chain) == 1 and len(nests) == 1, "of this form")
     (loop,) = nests
-    _known(isinstance(loop.node, Scope) and len(loop.body) == 1 and _plain(loop))
+    known(isinstance(loop.node, Scope) and len(loop.body) == 1 and is_plain(loop.node), "of this form")
     sums = [s.statement for s in sites_in(trace.kernel, column.path) if s.statement.accumulation]
-    _known(len(sums) == 1)
+    known(len(sums) == 1, "of this form")
     target, reads = sums[0].target, sums[0].reads
-    _known(depends(target, column.depth) and not depends(target, loop.depth))
-    _known(all(step_of(trace.kernel, a, column.depth) is not None for a in reads))
+    known(depends(target, column.depth) and not depends(target, loop.depth), "of this form")
+    known(all(step_of(trace.kernel, a, column.depth) is not None for a in reads), "of this form")
+    used = {access.buffer for access in sums[0].accesses}
     for buffer in trace.kernel.buffers:
-        if buffer.role == "tmp" and buffer.storage == "reg" and buffer.name in {a.buffer for a in sums[0].accesses}:
-            act(trace, PlaceBuffer, buffer.name, "heap")
-            for d in [d for d, dim in enumerate(buffer.dims) if dim.collapsed]:
-                act(trace, MaterializeDims, buffer.name, d)
-    act(trace, Split, column, COLUMNS[1])
-    neighbours = stand_alone(trace, loop, 1)
-    along(trace, loop, 1, COLUMNS[0], "by")
-    act(trace, Bind, neighbours, "bx")
-    for other in column.scopes():
-        if not other.scope.marks:
-            act(trace, Bind, other, "bx")
-    grid(trace, chain)
+        if buffer.role == "tmp" and buffer.storage == "reg" and buffer.name in used:
+            Array(trace, buffer.name).in_memory()
+    in_columns(column, loop, loop, 1)
+    grid(chain)
 
 
 def _turned(trace: Trace, path: Path) -> None:
     chain = _chain(trace, path)
-    _known(len(chain) >= 2 and len(chain[-1].body) == 1 and _plain(chain[-1]))
+    known(len(chain) >= 2 and len(chain[-1].body) == 1 and is_plain(chain[-1].node), "of this form")
     turn_squares(trace, chain[-2], chain[-1])
-    grid(trace, sorted(chain, key=lambda scope: len(scope.path)))  # the last two may have been exchanged
+    grid(sorted(chain, key=lambda scope: len(scope.path)))  # the last two may have been exchanged
 
 
 WAYS = (_flat, _neighbours, _turned, _tiled, _open_rows, _rows, _columns, _threads)
 """The forms of nests, in the order in which they are tried."""
+
+
+SIDE, AT_ONCE = 64, 8
+"""The side of a square that is turned in shared memory, and how many rows of it the threads of a block are."""
+
+
+def turn_squares(trace: Trace, rows: Spot, columns: Spot) -> None:
+    """Gives two scopes, the second all that is in the first and around one statement, to threads by squares. Raises
+    DojoError where the statement turns nothing, or a move is refused."""
+    name = _read_turned(trace.kernel, rows, columns)
+    if name is None and (name := _read_turned(trace.kernel, columns, rows)) is not None:
+        rows.swap()
+        rows, columns = columns, rows
+    name = given(name, "read along one dimension and written along another")
+    act(trace, Tile, (rows, columns), (SIDE, SIDE))
+    down = columns.child(0)
+    across = down.child(0)
+    square = down.stage(name, "tile", "in")
+    copied = _square(down.beside(-1))
+    Array(trace, square).place("shared").pad(len(trace.kernel.buffer(name).dims) - 1, 1)
+    down.swap()
+    _few_rows(*copied)
+    _few_rows(across, down)
+
+
+def _read_turned(kernel: Kernel, rows: Spot, columns: Spot) -> str | None:
+    """The array that the statement in two scopes reads along the columns and writes along the rows, if it does."""
+    (site,) = sites_in(kernel, max(rows.path, columns.path))
+    target, *reads = site.statement.accesses
+    read = {
+        a.buffer for a in reads if step_of(kernel, a, columns.depth) == 1 and step_of(kernel, a, rows.depth) is None
+    }
+    turned = step_of(kernel, target, rows.depth) == 1 and step_of(kernel, target, columns.depth) is None
+    return read.pop() if turned and len(read) == 1 else None
+
+
+def _square(copied: Spot) -> tuple[Spot, Spot]:
+    """Removes the scopes of extent 1 of a copied square, one for each dimension but its two. Returns what is left:
+    the scopes over its rows and columns. Raises DojoError where it is no square."""
+    nest = nested(copied)
+    once = [scope for scope in nest if scope.scope.extent.constant == 1][: len(nest) - 2]
+    for scope in once:
+        scope.remove()
+    left = [scope for scope in nest if scope not in once]
+    known(len(left) == 2, "a square that is read")
+    return left[0], left[1]
+
+
+def _few_rows(rows: Spot, columns: Spot) -> None:
+    """Shares a square out over `AT_ONCE` rows of threads, each with every so many-th row: all that a thread reads
+    is under way at once."""
+    bounds = [bound for bound in rows.scope.extent.bounds if not bound.is_constant]
+    threads = rows.split(AT_ONCE)
+    if bounds:
+        row = rows.iterator * AT_ONCE + threads.iterator
+        columns.guard([Condition(row, "<", bound) for bound in bounds])
+        threads.bound(Affine.constant(AT_ONCE))
+        rows.bound(Affine.constant(SIDE // AT_ONCE))
+    every_so_many_rows(rows, threads, columns)
+    rows.mark("u")

@@ -14,8 +14,8 @@ from dojoir.ir.nodes import Kernel, Path, format_path, parse_path
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.cpu.structures import CPU_STRUCTURES, schedule_nests, use
-from dojoir.passes.schedule.facts.sizes import Sizes
-from dojoir.passes.schedule.forms.settling import settle
+from dojoir.passes.schedule.facts.strides import Sizes
+from dojoir.passes.schedule.forms.plain import settle
 from dojoir.passes.schedule.plan import planner
 
 _T = TypeVar("_T")

@@ -14,43 +14,51 @@ from math import inf
 
 from dojoir.backends.machine import Machine
 from dojoir.costs.cycles import seconds_of
-from dojoir.costs.launches import (
-    crosses_launches,
-    floor_seconds,
-    launch_seconds,
-    node_seconds,
-    temporary_share,
-)
+from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds, node_seconds, temporary_share
 from dojoir.errors import ArgumentError, DojoError
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path, parse_path
 from dojoir.passes.engine.supposing import proved, supposing
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.cpu.structures import schedule_nests
-from dojoir.passes.schedule.forms.borders import cut_borders
-from dojoir.passes.schedule.forms.bounds import conditions_to_bounds
-from dojoir.passes.schedule.forms.contractions import join_around_products, sink_sums
-from dojoir.passes.schedule.forms.gathered import gather_scattered
-from dojoir.passes.schedule.forms.invariants import hoist_factors
-from dojoir.passes.schedule.forms.nests import distribute
+from dojoir.passes.schedule.forms.borders import conditions_to_bounds, cut_borders
 from dojoir.passes.schedule.forms.packed import pack_factors
-from dojoir.passes.schedule.forms.parting import is_contraction, part_products
+from dojoir.passes.schedule.forms.parting import (
+    distribute,
+    is_contraction,
+    join_around_products,
+    part_products,
+    sink_sums,
+)
 from dojoir.passes.schedule.forms.pivots import cut_pivots
 from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
-from dojoir.passes.schedule.forms.residues import split_residues, write_out_extents
+from dojoir.passes.schedule.forms.residues import gather_scattered, split_residues, write_out_extents
 from dojoir.passes.schedule.forms.running import store_running
-from dojoir.passes.schedule.forms.scalars import MOST_MEMORY, expand_temporaries, keep_scalars, own_scalars
-from dojoir.passes.schedule.gpu.rows.assigning import assigns_at_data
+from dojoir.passes.schedule.forms.temporaries import (
+    MOST_MEMORY,
+    expand_temporaries,
+    hoist_factors,
+    keep_scalars,
+    own_scalars,
+)
 from dojoir.passes.schedule.gpu.rows.blocks import blocks_in_threads
-from dojoir.passes.schedule.gpu.rows.columns import columns_in_threads
 from dojoir.passes.schedule.gpu.rows.reductions import partial_products, partial_sums, sum_across, sum_along
-from dojoir.passes.schedule.gpu.rows.scatters import adds_at_data, copies_in_blocks
-from dojoir.passes.schedule.gpu.rows.spread_rows import rows_as_one, rows_in_blocks, rows_in_warps
+from dojoir.passes.schedule.gpu.rows.rows import rows_as_one, rows_in_blocks, rows_in_warps
+from dojoir.passes.schedule.gpu.rows.scatters import (
+    adds_at_data,
+    assigns_at_data,
+    columns_in_threads,
+    copies_in_blocks,
+)
 from dojoir.passes.schedule.gpu.rules import elements_in_threads, schedule_grid
-from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, quad_tiles, small_tiles
-from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, open_tiles, small_matrix_tiles
+from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, quad_tiles, scaled_tiles, small_tiles
+from dojoir.passes.schedule.gpu.tiles.matrix_units import (
+    large_group_tiles,
+    large_matrix_tiles,
+    open_tiles,
+    small_group_tiles,
+    small_matrix_tiles,
+)
 from dojoir.passes.schedule.gpu.tiles.row_products import row_products
-from dojoir.passes.schedule.gpu.tiles.scaled import scaled_tiles
-from dojoir.passes.schedule.gpu.tiles.warp_groups import large_group_tiles, small_group_tiles
 from dojoir.passes.schedule.plan.sized import version_for, version_for_others
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.simplify import delete_dead, join_all

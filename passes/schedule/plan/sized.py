@@ -16,15 +16,10 @@ from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path, parse_p
 from dojoir.ir.rewriting.substitution import fixed_sizes, substitute_extent
 from dojoir.passes.base.move import BufferName, Formula, Move, Place, fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.extents import SetExtent
-from dojoir.passes.loops.joining import JoinScopes
-from dojoir.passes.loops.once import AddScope
-from dojoir.passes.loops.siblings import SwapSiblings
 from dojoir.passes.schedule.steps.combinators import make
-from dojoir.passes.schedule.steps.spots import Spot, act, spot
+from dojoir.passes.schedule.steps.spots import Array, Spot, act, spot
 from dojoir.passes.schedule.steps.versions import Exactly, split_in_place
-from dojoir.passes.storage.dims import AddDim, DropDim, uses_of
-from dojoir.passes.storage.layout import MaterializeDims, ReuseDims
+from dojoir.passes.storage.dims import AddDim, uses_of
 
 
 def version_for(trace: Trace, sizes: Mapping[str, int], here: Trace) -> None:
@@ -32,12 +27,12 @@ def version_for(trace: Trace, sizes: Mapping[str, int], here: Trace) -> None:
     `here`, a trace of the kernel with these sizes fixed; the second, for all other sizes, stays unscheduled.
     Raises DojoError where a move is refused inside of the guard."""
     start = trace.kernel
-    act(trace, AddScope, spot(trace, (0,)), 1)
+    spot(trace, (0,)).wrap(1)
     for _ in start.body[1:]:
-        act(trace, AddScope, spot(trace, (1,)), 1)
-        act(trace, JoinScopes, spot(trace, (0,)), spot(trace, (1,)))
+        spot(trace, (1,)).wrap(1)
+        spot(trace, (0,)).join(spot(trace, (1,)))
     split_in_place(trace, (0,), *(Exactly(name, sizes[name]) for name in sorted(sizes)))
-    act(trace, SwapSiblings, spot(trace, (0,)))
+    spot(trace, (0,)).swap_next()
     names = _temporaries(trace, start)
     _with_numbers(trace, (0,), sizes)
     for name in names.values():
@@ -68,9 +63,7 @@ def _sized(trace: Trace, name: str, sizes: Mapping[str, int]) -> None:
             continue
         indices = [access.indices[d] for access, _ in uses_of(trace.kernel, name)]
         act(trace, AddDim, name, d, extent, [Formula(str(index)) for index in indices])
-        act(trace, MaterializeDims, name, d)
-        act(trace, ReuseDims, name, d + 1)
-        act(trace, DropDim, name, d + 1)
+        Array(trace, name).store(d).reuse(d + 1).drop(d + 1)
 
 
 def _temporaries(trace: Trace, start: Kernel) -> dict[str, str]:
@@ -88,7 +81,7 @@ def _with_numbers(trace: Trace, path: Path, sizes: Mapping[str, int]) -> None:
     for place in _scopes(trace, path):
         extent = substitute_extent(place.scope.extent, at)
         if extent != place.scope.extent:
-            act(trace, SetExtent, place, extent)
+            place.bound(extent)
 
 
 def _moved(move: Move, around: Path, names: Mapping[str, str]) -> Move:

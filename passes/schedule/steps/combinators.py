@@ -1,4 +1,7 @@
-"""Passes: named functions that pick moves, and the combinators that put them together."""
+"""Passes: named functions that pick moves, and the combinators that put them together.
+
+Structures for CPUs: the places of a kernel that each fits, and what schedules it there.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,14 @@ from typing import Concatenate, get_type_hints
 
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError, DojoError, repr_of
-from dojoir.ir.nodes import Kernel
+from dojoir.ir.nodes import Kernel, Path, Site, Statement
 from dojoir.passes.base.move import Move
 from dojoir.passes.engine.catalogue import MOVES, parse_move
 from dojoir.passes.engine.engine import is_legal
 from dojoir.passes.engine.located import find as find_places
 from dojoir.passes.engine.located import located
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.schedule.facts.strides import Sizes
 from dojoir.query.conditions import Query
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public, public_class
@@ -227,6 +231,21 @@ def _is_legal(kernel: Kernel, step: Move | str) -> bool:
     return is_legal(kernel, located(parse_move(step) if isinstance(step, str) else step, kernel))
 
 
+def each_once(trace: Trace, find: Callable[[Kernel], Iterable[Site]], step: Callable[[Trace, Site], None]) -> bool:
+    """Tries a step on each statement that `find` gives, again after each, until none is left that it was not tried
+    on. Returns whether one was made."""
+
+    def at(site: Site) -> Callable[[Trace], None]:
+        return lambda trace: step(trace, site)
+
+    left: set[Statement] = set()
+    before = len(trace.steps)
+    while (site := next((s for s in find(trace.kernel) if s.statement not in left), None)) is not None:
+        left.add(site.statement)
+        tried(trace, at(site))
+    return len(trace.steps) > before
+
+
 def sequence(*steps: Step) -> Callable[[Trace], None]:
     """One step after the other.
 
@@ -354,3 +373,17 @@ def moves_named(*names: str) -> Find:
             yield from kinds[name].candidates(kernel)
 
     return find
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A place that a structure fits by its facts: the path of the node there, empty where it is about the kernel as
+    a whole, and what schedules it. That raises DojoError where a move is refused; what goes through a nest by
+    itself, as lanes do, makes what is legal there instead."""
+
+    path: Path
+    step: Step
+
+
+Structure = Callable[[Kernel, Machine, Sizes], Iterator[Fit]]
+"""The places of a kernel that a structure fits on a machine, at sizes that are known, in the order of the text."""

@@ -11,10 +11,7 @@ from dojoir.ir.nodes import Kernel, Path
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import Formula, Quoted, fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.loops.extents import SetExtent
 from dojoir.passes.loops.guards import AddGuard
-from dojoir.passes.loops.once import AddScope, RemoveScope
 from dojoir.passes.schedule.steps.spots import act, spot
 from dojoir.passes.storage.sharing import UnshareBuffer
 from dojoir.support.frozen import dataclass
@@ -84,7 +81,7 @@ def split_versions(trace: Trace, path: Path, *properties: Property) -> tuple[Pat
     """Makes two nodes of the one at `path`, each under a guard: what runs where a size lacks one of the properties,
     and behind it what runs where it has all. Returns the places of the two. Raises IllegalMove where a move is
     refused."""
-    act(trace, AddScope, spot(trace, path), 1)
+    spot(trace, path).wrap(1)
     return split_in_place(trace, path, *properties)
 
 
@@ -92,13 +89,13 @@ def split_in_place(trace: Trace, path: Path, *properties: Property) -> tuple[Pat
     """Like `split_versions`, for the body of an existing scope of extent 1, which the two versions replace."""
     excess = " + ".join(p.excess for p in properties)
     others = properties[0].other if len(properties) == 1 else f"{excess} >= 1"
-    act(trace, Cut, spot(trace, path), Formula(excess))
+    spot(trace, path).cut(Formula(excess))
     lacking = spot(trace, path)
     having = lacking.beside(1)
     for version, condition in ((having, " and ".join(p.text for p in properties)), (lacking, others)):
         act(trace, AddGuard, version.child(0), len(version.body), Quoted(condition))
-        act(trace, SetExtent, version, Affine.constant(1))
-        act(trace, RemoveScope, version)
+        version.bound(Affine.constant(1))
+        version.remove()
     first = spot(trace, path)
     second = first.beside(1)
     own_temporaries(trace, first.path, second.path)

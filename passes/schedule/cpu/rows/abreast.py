@@ -4,6 +4,13 @@ A sum over a row whose other factor all rows share, as of a matrix times a vecto
 row. With eight rows at once it is read an eighth as often, and memory is read from eight places. A running sum over
 a row waits for the addition before each, and so does all that takes from the element before, as a running maximum.
 Those of four rows do not wait for each other.
+
+Sums of several rows side by side, where rows share what they read or what they add to.
+
+A sum over a row whose other factor all rows share, as of a matrix times a vector, reads that factor again for each
+row. With eight rows at once it is read an eighth as often, and memory is read from eight places. So it is with sums
+that all rows share, as of a vector times a matrix: they are read and written an eighth as often. Where rows go as
+far as a diagonal, as where a triangle is solved, those of eight rows go together as far as the first of them does.
 """
 
 from __future__ import annotations
@@ -13,26 +20,25 @@ from functools import partial
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement
-from dojoir.passes.base.move import BufferName, fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.marks import Unroll, Vectorize
-from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.loops.joining import SplitScopes
-from dojoir.passes.loops.splitting import Split
-from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.cpu.rows.streams import stream_if_large
-from dojoir.passes.schedule.facts.short_rows import are_short_rows
-from dojoir.passes.schedule.facts.sizes import Sizes, is_short
-from dojoir.passes.schedule.facts.strides import depends, follows, sites_in
-from dojoir.passes.schedule.facts.tree import plain_scopes
-from dojoir.passes.schedule.forms.carried import carry, recurs
-from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.fit import Fit
-from dojoir.passes.schedule.steps.spots import Spot, act, spot
+from dojoir.passes.schedule.facts.narrow import are_short_rows
+from dojoir.passes.schedule.facts.strides import (
+    Sizes,
+    depends,
+    follows,
+    is_short,
+    plain_scopes,
+    scattered,
+    scope_at,
+    sites_in,
+    strided,
+)
+from dojoir.passes.schedule.forms.running import carry, recurs
+from dojoir.passes.schedule.steps.combinators import Fit, tried
+from dojoir.passes.schedule.steps.spots import Array, Spot, mark_all, move, spot
 from dojoir.passes.schedule.steps.versions import own_temporaries
-from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
-from dojoir.passes.storage.staging import Stage
+from dojoir.passes.storage.layout import ReuseDims
 from dojoir.support.frozen import dataclass
 
 CHAINS = 4
@@ -59,8 +65,7 @@ class Rows:
 def rows_abreast(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
     """Brings several rows of running sums side by side, but where these are known to be few for the cores."""
     for rows in _found(kernel):
-        scope = kernel.at(rows.path)
-        assert isinstance(scope, Scope)
+        scope = scope_at(kernel, rows.path)
         few = is_short(scope.extent, sizes, CHAINS * max(machine.cores, 1))
         if not few and not are_short_rows(kernel, rows.path, machine, sizes):
             yield Fit(rows.path, partial(_bring, rows=rows, machine=machine, sizes=sizes))
@@ -104,16 +109,11 @@ def _bring(trace: Trace, rows: Rows, machine: Machine, sizes: Sizes) -> None:
     if rows.recurs:
         carry(trace, rows.path, rows.written)
         rows = Rows(rows.path, rows.number + 1, rows.written)
-    cut_rows(trace, rows.path, CHAINS)
-    nest = spot(trace, rows.path)
-    act(trace, Split, nest, CHAINS)
-    dims_of_rows(trace, nest.child(0), CHAINS)
-    scope = nest.child(0).node
-    assert isinstance(scope, Scope)
-    if len(scope.body) > rows.number + 1:
-        act(trace, SplitScopes, nest.child(0), rows.number + 1)
-    act(trace, SplitScopes, nest.child(0), rows.number)
-    act(trace, SwapScopes, nest.child(1))
+    nest = block_of_rows(trace, rows.path, CHAINS)
+    if len(nest.child(0).body) > rows.number + 1:
+        nest.child(0).part(rows.number + 1)
+    nest.child(0).part(rows.number)
+    nest.child(1).swap()
     _running(trace, nest, rows.written)
     stream_if_large(trace, trace.kernel.buffer(rows.written), machine, sizes)
 
@@ -121,43 +121,115 @@ def _bring(trace: Trace, rows: Rows, machine: Machine, sizes: Sizes) -> None:
 def _running(trace: Trace, nest: Spot, result: str) -> None:
     """Puts blocks of running sums together in registers. Raises IllegalMove where a move of it is refused."""
     path = nest.child(1).path
-    copy = fresh_name(trace.kernel, f"{result}_block")
     cut = cut_rows(trace, path, TOGETHER)
     along = spot(trace, path)
-    act(trace, Split, along, TOGETHER)
-    act(trace, Stage, along.child(0), result, copy, "out")
-    act(trace, PlaceBuffer, copy, "reg")
-    act(trace, Split, along.child(1, 0), VECTOR)
-    act(trace, Vectorize, along.child(1, 0, 0))
-    for scope in (along.child(1, 0), along.child(1), along.child(0, 0), along.child(0), nest.child(0)):
-        act(trace, Unroll, scope)
+    along.split(TOGETHER).stage(result, "block", "out", "reg")
+    made, written = along.child(0), along.child(1)
+    vector = written.child(0).split(VECTOR)
+    once = (written.child(0), written, made.child(0), made, nest.child(0))
+    mark_all([(vector, "v"), *((scope, "u") for scope in once)])
     if cut:
-        act(trace, Unroll, along.beside(1).child(0))
+        along.beside(1).child(0).mark("u")
+
+
+def block_of_rows(trace: Trace, path: Path, count: int) -> Spot:
+    """Brings so many rows at a time into a scope inside of the one at a path, what is left behind it. What they
+    keep has as many elements. Returns the scope over blocks. Raises IllegalMove where a move of it is refused."""
+    cut_rows(trace, path, count)
+    nest = spot(trace, path)
+    dims_of_rows(nest.split(count), count)
+    return nest
 
 
 def cut_rows(trace: Trace, path: Path, count: int) -> bool:
     """Makes the scope at `path` run a multiple of `count` times, and one behind it what is left, with temporaries
     of its own. Returns whether anything may be left."""
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope)
-    (extent,) = scope.extent.bounds
+    (extent,) = scope_at(trace.kernel, path).extent.bounds
     if extent.is_constant and extent.offset % count == 0:
         return False
-    act(trace, Cut, spot(trace, path), extent // count * count)
-    own_temporaries(trace, path, (*path[:-1], path[-1] + 1))
+    _, left = spot(trace, path).cut(extent // count * count)
+    own_temporaries(trace, path, left.path)
     return True
 
 
-def dims_of_rows(trace: Trace, rows: Spot, count: int) -> None:
+def dims_of_rows(rows: Spot, count: int) -> None:
     """Gives what a block of rows keeps one element of for each row, and nothing else uses, so many elements."""
-    kernel, depth = trace.kernel, trace.kernel.depth_of(rows.path)
-    inside = {access.buffer for site in sites_in(kernel, rows.path) for access in site.statement.accesses}
-    for name in sorted(inside):
-        buffer = kernel.buffer(name)
-        if buffer.role != "tmp":
-            continue
+    trace, kernel, depth = rows.trace, rows.trace.kernel, rows.depth
+    for name in sorted(
+        {name for site in sites_in(kernel, rows.path) for name in {a.buffer for a in site.statement.accesses}}
+    ):
         accesses = [a for site in kernel.sites for a in site.statement.accesses if a.buffer == name]
-        for dim in range(len(buffer.dims)):
+        for dim in range(len(kernel.buffer(name).dims) if kernel.buffer(name).role == "tmp" else 0):
             if all(follows(access, dim, depth) for access in accesses):
-                act(trace, SplitDim, name, dim, count)
-                tried(trace, ReuseDims(BufferName(name), dim))
+                Array(trace, name).split(dim, count)
+                tried(trace, move(ReuseDims, name, dim))
+
+
+ROWS = 8
+"""How many rows are summed at once: their accumulators fit any registers, with what they read."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A scope over rows that goes along each by the scopes that are its children `numbers`, one after the other."""
+
+    path: Path
+    numbers: tuple[int, ...]
+
+
+def sums_abreast(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
+    """Brings the sums of several rows side by side, but where rows are known to be few for the cores."""
+    for sums in _found_sums(kernel):
+        scope = scope_at(kernel, sums.path)
+        few = is_short(scope.extent, sizes, ROWS * max(machine.cores, 1))
+        if not few and not are_short_rows(kernel, sums.path, machine, sizes):
+            yield Fit(sums.path, partial(_bring_sums, sums=sums))
+
+
+def _found_sums(kernel: Kernel) -> Iterator[Sums]:
+    """In the order of the text."""
+    for path, node in plain_scopes(kernel):
+        numbers = tuple(n for n, child in enumerate(node.body) if not isinstance(child, Statement))
+        if numbers and all(_shares(kernel, (*path, n)) for n in numbers):
+            yield Sums(path, numbers)
+
+
+def _shares(kernel: Kernel, path: Path) -> bool:
+    """Whether a scope adds up what lies along a row, in statements of which each sums up for its row, times what
+    all rows share, or for what all rows share. And lanes go along rows. For several sums it is one array that lies
+    along rows: of two, memory would be read from twice as many places, which is slower. Sums under a
+    condition on data may end with few rows."""
+    along = kernel.at(path)
+    if not isinstance(along, Scope) or along.marks or along.hints or len(along.extent.bounds) != 1:
+        return False
+    sums = [node for node in along.body if isinstance(node, Statement)]
+    inner = kernel.depth_of(path)
+    inside = [a for sum_ in sums for a in sum_.accesses if depends(a, inner)]
+    shared = [access for access in inside if not depends(access, inner - 1)]
+    return (
+        len(sums) == len(along.body)
+        and all(sum_.accumulation is not None and sum_.condition is None for sum_ in sums)
+        and all(depends(sum_.target, inner) != depends(sum_.target, inner - 1) for sum_ in sums)
+        and len(shared) > 0
+        and len(inside) > len(shared)
+        and (len(sums) == 1 or len(set(inside) - set(shared)) == 1)
+        and scattered(kernel, path[:-1]) > 0
+        and not strided(kernel, path)
+    )
+
+
+def _bring_sums(trace: Trace, sums: Sums) -> None:
+    """Raises IllegalMove where a move of it is refused."""
+    nest = block_of_rows(trace, sums.path, ROWS)
+    for number in reversed(sums.numbers):
+        along = nest.child(0, number)
+        if any(nest.depth + 1 in bound.iterators for bound in along.scope.extent.bounds):
+            along.cut(nest.iterator * ROWS)
+        if len(nest.child(0).body) > number + 1:
+            nest.child(0).part(number + 1)
+        if number:
+            nest.child(0).part(number)
+    for n, rows in enumerate(nest.body):
+        if isinstance(rows, Scope) and isinstance(rows.body[0], Scope) and len(rows.body) == 1:
+            nest.child(n).swap()
+            mark_all(((nest.child(n), "v"), (nest.child(n, 0), "u")))

@@ -4,6 +4,12 @@ A scope that sweeps over the rows of large arrays in each iteration, as a stenci
 them through the caches each time. Here its sweeps become one, each late enough for what it takes from those
 before. Blocks of iterations go down the rows as a wave: the next one follows as many rows behind as it needs,
 while what it reads is still in the cache.
+
+Rows of which each element waits for the one before and for the row before: several of them in flight.
+
+`a[i, j] = f(a[i, j - 1], a[i - 1, j + 1], …)` is a chain along the row, and rows wait for each other as well.
+Blocks of a row go on as soon as the row before is two blocks further, so that the chains of several rows overlap.
+What each element takes from elsewhere is added up before the chain, in lanes.
 """
 
 from __future__ import annotations
@@ -14,20 +20,18 @@ from itertools import product
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Condition, Extent, Kernel, Path, Scope, Statement
+from dojoir.ir.expressions import parts
+from dojoir.ir.nodes import Access, Condition, Expr, Extent, Kernel, Op, Path, Scope, Statement
+from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.extents import SetExtent
-from dojoir.passes.loops.joining import JoinScopes
-from dojoir.passes.loops.once import AddScope
 from dojoir.passes.loops.shifting import Shift
 from dojoir.passes.loops.skewing import Skew
-from dojoir.passes.loops.splitting import Split
-from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.cpu.rows.chains import ROWS, chain_of, put_last, rows_in_flight
-from dojoir.passes.schedule.facts.sizes import Sizes, bytes_of, is_short, value_of
-from dojoir.passes.schedule.facts.strides import sites_in
-from dojoir.passes.schedule.steps.fit import Fit
-from dojoir.passes.schedule.steps.spots import act, guard_body, spot
+from dojoir.passes.schedule.facts.strides import Sizes, bytes_of, is_short, lanes_of, sites_in, value_of
+from dojoir.passes.schedule.steps.combinators import Fit, tried
+from dojoir.passes.schedule.steps.spots import Array, Spot, act, move, spot
+from dojoir.passes.storage.layout import ReuseDims
+from dojoir.passes.values.rule import UseRule
+from dojoir.passes.values.subexpressions import ExtractSubexpression, InlineSubexpression
 from dojoir.support.frozen import dataclass
 
 TOGETHER = 8
@@ -189,15 +193,14 @@ def _in_waves(trace: Trace, found: Repeated, chained: bool, machine: Machine, si
     steps = spot(trace, found.path)
     rows = steps.child(0)
     if height > 1:
-        act(trace, Split, rows, height)
+        rows.split(height)
     if count > 1:
         if not is_short(steps.scope.extent, sizes, count + 1):
-            act(trace, Split, steps, count)
-            steps = steps.child(0)
+            steps = steps.split(count)
         path = steps.path
         if behind:
             act(trace, Skew, steps, behind)
-        act(trace, SwapScopes, spot(trace, path))
+        spot(trace, path).swap()
     if chained:
         inner = found.path
         while chain_of(trace.kernel, inner) is None:
@@ -238,13 +241,116 @@ def _join_sweeps(trace: Trace, found: Repeated) -> None:
     end = max(ends.values(), key=lambda e: (e - next(iter(ends.values()))).offset)
     for n, (sweep, shift) in enumerate(zip(found.sweeps, found.shifts, strict=True)):
         if sweep.rows is None:
-            act(trace, AddScope, spot(trace, (*path, n)), 1)
+            spot(trace, (*path, n)).wrap(1)
         rows = spot(trace, (*path, n))
         if shift:
             act(trace, Shift, rows, Affine.constant(shift))
         own = ends.get(n, Affine.constant(1 + shift))
         if own != end:
-            guard_body(trace, rows, [Condition(rows.iterator, "<", own)])
-            act(trace, SetExtent, rows, Extent((end,)))
+            rows.guard([Condition(rows.iterator, "<", own)])
+            rows.bound(Extent((end,)))
     for _ in found.sweeps[1:]:
-        act(trace, JoinScopes, spot(trace, (*path, 0)), spot(trace, (*path, 1)))
+        spot(trace, (*path, 0)).join(spot(trace, (*path, 1)))
+
+
+ROWS = 4
+"""How many rows are in flight: as many as the processor sees at once."""
+
+APART = 2
+"""How many blocks a row is behind the one before: what it reads is written by then, and on its way to the cache."""
+
+BLOCK = 8
+"""The least elements of a block."""
+
+
+def chain_of(kernel: Kernel, path: Path) -> Access | None:
+    """The read of the element before in a scope over rows, with nothing in it but a scope along the row with one
+    statement that takes its element from that one."""
+    rows = kernel.at(path)
+    if not isinstance(rows, Scope) or rows.marks or rows.hints:
+        return None
+    match rows.body:
+        case (Scope(body=(Statement() as step,)) as along,) if not along.marks and not along.hints:
+            pass
+        case _:
+            return None
+    depth, target = kernel.depth_of(path) + 1, step.target
+    if step.accumulation is not None or not target.indices:
+        return None
+    for read in step.reads:
+        if read.buffer == target.buffer and read.indices[:-1] == target.indices[:-1]:
+            last, own = read.indices[-1], target.indices[-1]
+            if isinstance(last, Affine) and isinstance(own, Affine) and depth in own.iterators and own == last + 1:
+                return read
+    return None
+
+
+def put_last(trace: Trace, path: Path) -> None:
+    """Makes the term of a sum that has the element before its last one, as far as it is a sum and algebra is
+    allowed, in rows at `path` which have a chain. Raises IllegalMove where a move is refused."""
+    chain = chain_of(trace.kernel, path)
+    assert chain is not None
+    along = spot(trace, path).child(0)
+    while trace.kernel.fp == "fast" and (found := _early(_value_along(along), chain)) is not None:
+        part, rule = found
+        name = fresh_name(trace.kernel, "sum")
+        act(trace, ExtractSubexpression, along.child(0), part, name)
+        act(trace, UseRule, along.child(0), rule)
+        act(trace, InlineSubexpression, along.child(1), name)
+
+
+def _value_along(along: Spot) -> Expr:
+    """The value that the first statement in a scope assigns."""
+    statement = along.body[0]
+    assert isinstance(statement, Statement)
+    return statement.value
+
+
+def rows_in_flight(trace: Trace, path: Path, machine: Machine) -> None:
+    """Runs blocks of the rows at `path`, which have a chain, two blocks behind each other, with what the chain
+    takes from elsewhere added up before, in lanes. Raises IllegalMove where a move is refused."""
+    chain = chain_of(trace.kernel, path)
+    assert chain is not None
+    rows = spot(trace, path)
+    along = rows.child(0)
+    size = max(BLOCK, lanes_of(trace.kernel, chain.buffer, machine))
+    name = fresh_name(trace.kernel, f"{chain.buffer}_around")
+    part = _around(_value_along(along), chain)
+    if part is not None:
+        act(trace, ExtractSubexpression, along.child(0), part, name)
+    block = along.split(size)
+    if part is not None:
+        block.part(1)
+        last = len(trace.kernel.buffer(name).dims) - 1
+        for dim in range(last):
+            tried(trace, move(ReuseDims, name, dim))
+        Array(trace, name).split(last, size)
+    act(trace, Skew, rows, APART)
+    spot(trace, path).swap()
+    if part is not None:
+        Array(trace, name).reuse(last).place("stack")
+        spot(trace, (*path, 0, 0, 0)).mark("v")
+
+
+def _early(value: Expr, chain: Access) -> tuple[int, str] | None:
+    """A part of an expression in which the term with a read is not the last, and the rule that brings it on."""
+    for number, part in enumerate(parts(value)):
+        match part:
+            case Op("add", (Op("add", (_, term)), _)) if _has(term, chain):
+                return number, "exchange_terms"
+            case Op("add", (term, _)) if _has(term, chain) and not (isinstance(term, Op) and term.name == "add"):
+                return number, "turn_sum"
+    return None
+
+
+def _around(value: Expr, chain: Access) -> int | None:
+    """The number of the part that is added to the term with a read, if there is something to compute in it."""
+    for number, part in enumerate(parts(value)):
+        match part:
+            case Op("add", (Op(), term)) if _has(term, chain) and not _has(part.args[0], chain):
+                return number + 1
+    return None
+
+
+def _has(expr: Expr, read: Access) -> bool:
+    return any(part == read for part in parts(expr))

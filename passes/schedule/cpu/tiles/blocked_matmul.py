@@ -7,26 +7,20 @@ loops are those of F. Van Zee and R. van de Geijn, "BLIS: a framework for rapidl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from dojoir.backends.host import machine_named
 from dojoir.backends.machine import Machine
-from dojoir.ir.nodes import Access, Scope, Statement
-from dojoir.passes.base.move import BufferName, fresh_name, place_of
+from dojoir.ir.nodes import Access
+from dojoir.passes.base.move import BufferName
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.marks import Unroll, Vectorize
-from dojoir.passes.loops.sinking import SinkScope
-from dojoir.passes.loops.splitting import Split
-from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.products import Product, products
-from dojoir.passes.schedule.facts.strides import depends
+from dojoir.passes.schedule.facts.strides import depends, lanes_of
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, spot, stand_alone
-from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.layout import PlaceBuffer, ReorderDims
-from dojoir.passes.storage.staging import Stage
-from dojoir.passes.values.fma import ToFma
+from dojoir.passes.schedule.steps.spots import Array, Spot, act, first_nest, fuse, mark_all, nested, spot
+from dojoir.passes.storage.layout import ReorderDims
 from dojoir.support.frozen import dataclass
 
 VECTORS = 2
@@ -71,8 +65,8 @@ def block_products(
     for product in reversed(list(products(trace.kernel))):
         operands = _operands(product)
         if operands is not None:
-            size = trace.kernel.buffer(product.site.statement.target.buffer).dtype.itemsize
-            wide = columns or max(VECTORS * machine.vector_bytes // size, 1)
+            target = product.site.statement.target.buffer
+            wide = columns or VECTORS * lanes_of(trace.kernel, target, machine)
             high = rows or (8 if machine.registers >= 32 else 6)
             blocks = (row_block, column_block, sum_block)
             tried(trace, partial(_block, product=product, operands=operands, tile=(high, wide), blocks=blocks))
@@ -97,64 +91,43 @@ def _operands(product: Product) -> tuple[Operand, Operand] | None:
 
 def _dims(access: Access, depth: int) -> list[int]:
     """The dimensions in which an access uses the iterator of `depth`."""
-    return [
-        d
-        for d, index in enumerate(access.indices)
-        if (depends(index, depth) if isinstance(index, Access) else depth in index.iterators)
-    ]
+    return [d for d, index in enumerate(access.indices) if depends(Access("", (index,)), depth)]
 
 
 def _block(
-    trace: Trace,
-    product: Product,
-    operands: tuple[Operand, Operand],
-    tile: tuple[int, int],
-    blocks: tuple[int, int, int],
+    trace: Trace, product: Product, operands: tuple[Operand, Operand], tile: tuple[int, int], blocks: Iterable[int]
 ) -> None:
-    left, right = operands
-    rows, columns = tile
-    tried(trace, ToFma(place_of(product.site.path), 0))
-    i = stand_alone(trace, first_nest(spot(trace, product.rows).child(0)), 2)
+    (left, right), (rows, columns) = operands, tile
+    fuse(trace, product.site.path)
+    i = first_nest(spot(trace, product.rows).child(0)).alone(2)
     j, k = i.child(0), i.child(0, 0)
     act(trace, Tile, (i, j, k), blocks)
     ir, jr, kr = i.child(0, 0, 0), i.child(0, 0, 0, 0), i.child(0, 0, 0, 0, 0)
-    act(trace, SinkScope, i, 2)
+    i.sink(2)
     act(trace, Tile, (ir, jr), (rows, columns))
     row, column = ir.child(0, 0), ir.child(0, 0, 0)
-    act(trace, SwapScopes, ir)
-    act(trace, SinkScope, column, 1)
-    act(trace, SinkScope, row, 1)
-    _keep_in_registers(trace, kr, product.site.statement.target.buffer)
+    ir.swap()
+    column.sink(1)
+    row.sink(1)
+    kr.stage(product.site.statement.target.buffer, "tile", "inout", "reg")
+    for nest in (
+        kr.beside(-1),
+        kr.child(0),
+        kr.beside(1),
+    ):  # the tile stays in registers while the sum runs over it
+        *around, lanes = nested(nest)
+        mark_all([*((scope, "u") for scope in around), (lanes, "v")])
     _pack(trace, i, right, columns)
     _pack(trace, jr, left, rows)
 
 
-def _keep_in_registers(trace: Trace, summed: Spot, target: str) -> None:
-    """Keeps the tile of the product in registers while the sum runs over it."""
-    name = fresh_name(trace.kernel, f"{target}_tile")
-    act(trace, Stage, summed, target, name, "inout")
-    act(trace, PlaceBuffer, name, "reg")
-    for nest in (summed.beside(-1), summed.child(0), summed.beside(1)):
-        while not _is_leaf(nest):
-            act(trace, Unroll, nest)
-            nest = nest.child(0)
-        act(trace, Vectorize, nest)
-
-
 def _pack(trace: Trace, nest: Spot, operand: Operand, size: int) -> None:
     """Packs what a nest reads of an operand: strips of `size` elements across, side by side along the sum."""
-    name = fresh_name(trace.kernel, f"{operand.array}_panel")
     across = operand.across
-    act(trace, Stage, nest, operand.array, name, "in")
-    copy = nest.beside(-1)
-    act(trace, Split, copy.child(*(0,) * across), size)
-    act(trace, SplitDim, name, across, size)
+    name = nest.stage(operand.array, "panel", "in")
+    strips = nest.beside(-1).child(*(0,) * across).split(size)
+    Array(trace, name).split(across, size)
     strip = (across, operand.sum + (operand.sum > across), across + 1)
     others = [d for d in range(len(trace.kernel.buffer(name).dims)) if d not in strip]
     tried(trace, ReorderDims(BufferName(name), (*others, *strip)))
-    act(trace, Vectorize, copy.child(*(0,) * (across + 1)))
-
-
-def _is_leaf(nest: Spot) -> bool:
-    node = nest.node
-    return isinstance(node, Scope) and all(isinstance(child, Statement) for child in node.body)
+    strips.mark("v")

@@ -13,18 +13,11 @@ from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Access, Kernel, Path, Scope, Statement
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.joining import JoinScopes
-from dojoir.passes.loops.once import AddScope, RemoveScope
-from dojoir.passes.loops.splitting import Split
-from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.cpu.tiles.convolution import take_trivial_away
-from dojoir.passes.schedule.facts.sizes import Sizes, count_of
-from dojoir.passes.schedule.facts.strides import depends, step_of
-from dojoir.passes.schedule.steps.fit import Fit
-from dojoir.passes.schedule.steps.spots import act, spot
+from dojoir.passes.schedule.facts.strides import Sizes, count_of, depends, lanes_of, step_of
+from dojoir.passes.schedule.steps.combinators import Fit
+from dojoir.passes.schedule.steps.spots import Array, act, spot
 from dojoir.passes.storage.dead import DeleteTemporary
-from dojoir.passes.storage.layout import PlaceBuffer
-from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.recomputing import Recompute
 from dojoir.support.frozen import dataclass
 
@@ -94,21 +87,19 @@ def _in_registers(trace: Trace, bag: Bag, machine: Machine, sizes: Sizes) -> Non
     begun = spot(trace, bag.first)
     bags = begun.beside(1)
     columns = bags.child(len(bag.temporaries))
-    lanes = max(machine.vector_bytes // trace.kernel.buffer(bag.target).dtype.itemsize, 1)
+    lanes = lanes_of(trace.kernel, bag.target, machine)
     count = count_of(columns.scope.extent, sizes)
     width = lanes * (VECTORS if count is None else min(max(-(-count // lanes), 1), MOST_VECTORS))
-    act(trace, Split, begun, width)
-    act(trace, Split, columns, width)
+    begun.split(width)
+    columns.split(width)
     for name in bag.temporaries:
         again = fresh_name(trace.kernel, f"{name}_of_tile")
         act(trace, Recompute, columns.child(0), name, again)
         act(trace, DeleteTemporary, name)
-        act(trace, PlaceBuffer, again, "reg")
-    act(trace, SwapScopes, bags)
-    act(trace, JoinScopes, begun, columns)
-    act(trace, AddScope, begun.child(0), 2)
-    tile = fresh_name(trace.kernel, f"{bag.target}_tile")
-    act(trace, Stage, begun.child(0), bag.target, tile, "out")
-    act(trace, PlaceBuffer, tile, "reg")
-    act(trace, RemoveScope, begun.child(0))
-    take_trivial_away(trace, begun.path)
+        Array(trace, again).place("reg")
+    bags.swap()
+    begun.join(columns)
+    begun.child(0).wrap(2)
+    begun.child(0).stage(bag.target, "tile", "out", "reg")
+    begun.child(0).remove()
+    take_trivial_away(begun)

@@ -12,20 +12,14 @@ from functools import partial
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Access, Kernel, Path, Scope, Site, Statement
+from dojoir.ir.nodes import Kernel, Path, Site, Statement
 from dojoir.ir.places import sites_inside
-from dojoir.passes.base.move import Formula, fresh_name
+from dojoir.passes.base.move import Formula
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.loops.joining import SplitScopes
-from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.cpu.tiles.tile_shape import tile_rows
-from dojoir.passes.schedule.facts.sizes import Sizes, is_short
-from dojoir.passes.schedule.facts.strides import depends, step_of
-from dojoir.passes.schedule.steps.fit import Fit
-from dojoir.passes.schedule.steps.spots import act, spot
-from dojoir.passes.storage.layout import ReorderDims
-from dojoir.passes.storage.staging import Stage
+from dojoir.passes.schedule.facts.strides import Sizes, depends, dims_along, is_short, scope_at, step_of
+from dojoir.passes.schedule.steps.combinators import Fit
+from dojoir.passes.schedule.steps.spots import Array, spot
 from dojoir.support.frozen import dataclass
 
 TALL = 8
@@ -58,8 +52,7 @@ def triangles(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
         if way := _way_of_sum(site):
             yield Fit(site.path[:-3], partial(_block_sum, path=site.path, way=way, rows=rows))
         elif found := _columns(site):
-            scope = kernel.at(found.rows)
-            assert isinstance(scope, Scope)
+            scope = scope_at(kernel, found.rows)
             if not is_short(scope.extent, sizes, 2 * rows):
                 yield Fit(found.rows, partial(_block_columns, found=found, rows=rows, sizes=sizes))
 
@@ -74,11 +67,10 @@ def _way_of_sum(site: Site) -> int:
     across = [a for a in reads if a.buffer != target.buffer and depends(a, depth - 1)]
     if len(across) != 2 or sum(depends(a, depth - 2) for a in across) != 1 or depends(target, depth - 1):
         return 0
-    if len(site.scopes[-1].extent.bounds) != 1:
+    rows, _, summed = site.scopes[depth - 3 :]
+    if len(summed.extent.bounds) != 1 or len(rows.body) != 1 or len(rows.extent.bounds) != 1:
         return 0
-    if len(site.scopes[depth - 3].body) != 1 or len(site.scopes[depth - 3].extent.bounds) != 1:
-        return 0
-    bound = site.scopes[-1].extent.bounds[0]
+    (bound,) = summed.extent.bounds
     way = bound.coefficient(Iter(depth - 3))
     rest = bound - Affine.iterator(depth - 3) * way
     return int(way) if abs(way) == 1 and not rest.iterators & {depth - 3, depth - 2} else 0
@@ -88,22 +80,17 @@ def _block_sum(trace: Trace, path: Path, way: int, rows: int) -> None:
     """Cuts the rows into whole blocks and the rest, the sum of a block into what its rows share and a triangle, and
     distributes the block. Raises IllegalMove where a move of it is refused."""
     outer, inner = path[:-3], path[-2]
-    scope = trace.kernel.at(outer)
-    assert isinstance(scope, Scope)
-    depth = trace.kernel.depth_of(outer)
-    (extent,) = scope.extent.bounds
-    act(trace, Cut, spot(trace, outer), (extent // rows) * rows)
-    block = spot(trace, outer)
-    act(trace, Split, block, rows)
-    column = block.child(0, 0)
-    shared = f"{rows}*{{{depth}}}" if way > 0 else f"{rows} - {{{depth + 1}}}"
-    act(trace, Cut, column.child(inner), Formula(shared))
-    body = column.node
-    assert isinstance(body, Scope)
+    (extent,) = scope_at(trace.kernel, outer).extent.bounds
+    block, _ = spot(trace, outer).cut((extent // rows) * rows)
+    row = block.split(rows)
+    column = row.child(0)
+    shared = f"{rows}*{{{block.depth}}}" if way > 0 else f"{rows} - {{{row.depth}}}"
+    column.child(inner).cut(Formula(shared))
+    count = len(column.body)
     for child in (inner + 1, inner):
-        if 0 < child < len(body.body):
-            act(trace, SplitScopes, spot(trace, (*outer, 0, 0)), child)
-            act(trace, SplitScopes, spot(trace, (*outer, 0)), 1)
+        if 0 < child < count:
+            spot(trace, (*outer, 0, 0)).part(child)
+            spot(trace, (*outer, 0)).part(1)
 
 
 # -- in the columns ---------------------------------------------------------------------------------------------
@@ -148,8 +135,7 @@ def _block_columns(trace: Trace, found: Triangle, rows: int, sizes: Sizes) -> No
     """Raises IllegalMove where a move of it is refused."""
     path = _alone(trace, found)
     path = (*path[:-1], path[-1] + _turn(trace, path))
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope)
+    scope = scope_at(trace.kernel, path)
     if not is_short(scope.extent, sizes, 2 * TALL * rows):
         path = _cut_columns(trace, path, found, TALL * rows)
     _cut_columns(trace, path, found, rows)
@@ -159,13 +145,12 @@ def _alone(trace: Trace, found: Triangle) -> Path:
     """Gives what stands behind a sum in the scope over columns nests of its own, and what stands before it and
     accumulates, as a scaling by a factor. Returns the place of the rows of the sum."""
     path, number = found.rows, found.number
-    columns = trace.kernel.at((*path, 0))
-    assert isinstance(columns, Scope)
+    columns = scope_at(trace.kernel, (*path, 0))
     scaled = [n for n in range(number) if isinstance(node := columns.body[n], Statement) and node.accumulation]
     for place in (number + 1, scaled[-1] + 1 if scaled else 0):
         if 0 < place < len(columns.body):
-            act(trace, SplitScopes, spot(trace, (*path, 0)), place)
-            act(trace, SplitScopes, spot(trace, path), 1)
+            spot(trace, (*path, 0)).part(place)
+            spot(trace, path).part(1)
     return (*path[:-1], path[-1] + 1) if scaled else path
 
 
@@ -176,10 +161,8 @@ def _turn(trace: Trace, rows: Path) -> int:
     count = 0
     for name, dim in _read_down(trace.kernel, rows):
         place = rows[0] + (count if len(rows) == 1 else 0)
-        copy = fresh_name(trace.kernel, f"{name}_turned")
-        act(trace, Stage, spot(trace, (place,)), name, copy, "in")
-        dims = range(len(trace.kernel.buffer(copy).dims))
-        act(trace, ReorderDims, copy, [*(d for d in dims if d != dim), dim])
+        copy = spot(trace, (place,)).stage(name, "turned", "in")
+        Array(trace, copy).inside(dim)
         count += 1
     return count if len(rows) == 1 else 0
 
@@ -192,31 +175,23 @@ def _read_down(kernel: Kernel, rows: Path) -> Iterator[tuple[str, int]]:
     for site in sites_inside(kernel, rows):
         for access in site.statement.reads:
             if access.buffer not in seen and depends(access, column) and step_of(kernel, access, column) is None:
-                dims = [d for d, index in enumerate(access.indices) if _goes(index, column)]
+                dims = dims_along(access, column)
                 if len(dims) == 1 and site.statement.accumulation:
                     seen.add(access.buffer)
                     yield access.buffer, dims[0]
 
 
-def _goes(index: Affine | Access, depth: int) -> bool:
-    return not isinstance(index, Access) and depth in index.iterators
-
-
 def _cut_columns(trace: Trace, path: Path, found: Triangle, rows: int) -> Path:
     """Cuts the rows at `path` into blocks, the columns of a block into what its rows share and a triangle, and
     distributes the block. Returns where the rows of the triangles are."""
-    depth = trace.kernel.depth_of(path)
-    columns = trace.kernel.at((*path, 0))
-    assert isinstance(columns, Scope)
-    if found.way > 0:
-        rest = columns.extent.bounds[0] - Affine.iterator(depth)
-        shared = Affine.iterator(depth) * rows + rest - rest.offset % rows
-    else:
-        shared = Affine.constant(rows - found.ahead % rows) - Affine.iterator(depth + 1)
     block = spot(trace, path)
-    act(trace, Split, block, rows)
-    act(trace, Cut, spot(trace, (*block.path, 0, 0)), shared)
-    act(trace, SplitScopes, spot(trace, (*path, 0)), 1)
-    act(trace, SplitScopes, spot(trace, path), 1)
-    behind = (*path[:-1], path[-1] + 1)
-    return (*behind, 0) if found.way > 0 else (*path, 0)
+    if found.way > 0:
+        rest = block.child(0).scope.extent.bounds[0] - block.iterator
+        shared = block.iterator * rows + rest - rest.offset % rows
+    else:
+        shared = Affine.constant(rows - found.ahead % rows) - Affine.iterator(block.depth + 1)
+    row = block.split(rows)
+    row.child(0).cut(shared)
+    row.part(1)
+    first, behind = spot(trace, path).part(1)
+    return (behind if found.way > 0 else first).child(0).path

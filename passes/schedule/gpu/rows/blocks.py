@@ -8,19 +8,15 @@ them are a block of threads. Where more is done in a row, as a sum over all of i
 from __future__ import annotations
 
 from dojoir.backends.machine import Machine
-from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Kernel, Node, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
-from dojoir.passes.loops.splitting import Split
-from dojoir.passes.schedule.facts.strides import depends, sites_in
-from dojoir.passes.schedule.forms.nests import known
-from dojoir.passes.schedule.gpu.sharing.threads import grid, shared_among
+from dojoir.passes.schedule.facts.strides import depends, is_plain, known, sites_in
+from dojoir.passes.schedule.gpu.sharing.threads import a_thread_each, grid, shared_among
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import Spot, act, move, spot
-from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
+from dojoir.passes.schedule.steps.spots import Array, Spot, move, nested, spot
+from dojoir.passes.storage.layout import ReuseDims
 
 LARGEST = 64
 """The most elements of a block that one thread has."""
@@ -42,26 +38,24 @@ def blocks_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
     last = chain[-1]
     only_blocks = _is_blocks(last.scope)
     children = [last.child(n) for n, node in enumerate(last.body) if isinstance(node, Scope)]
-    if not only_blocks and not any(_is_blocks(child.scope) for child in children):
-        raise ArgumentError("no blocks", "bad-arguments")
-    if len(chain) > len(GRID) + only_blocks - 1 or any(spot.scope.marks for spot in chain):
-        raise ArgumentError("too many scopes around the blocks", "bad-arguments")
-    if not any(_is_shared(trace.kernel, site) for site in sites_in(trace.kernel, path)):
-        raise ArgumentError("nothing that the elements of a block share", "bad-arguments")
-    if not only_blocks and not all(_is_blocks(child.scope) or _is_leaf(child.scope) for child in children):
-        raise ArgumentError("other nests beside the blocks", "bad-arguments")
+    known(only_blocks or any(_is_blocks(child.scope) for child in children), "blocks")
+    few = len(chain) < len(GRID) + only_blocks
+    known(few and not any(scope.scope.marks for scope in chain), "blocks in few scopes")
+    shared = any(_is_shared(trace.kernel, site) for site in sites_in(trace.kernel, path))
+    known(shared, "blocks whose elements share something")
+    alone = only_blocks or all(_is_blocks(child.scope) or is_plain(child.scope) for child in children)
+    known(alone, "blocks without other nests beside them")
     for scope in [last] if only_blocks else [child for child in children if _is_blocks(child.scope)]:
         results = [s.statement.target for s in sites_in(trace.kernel, scope.path)]
         results = [target for target in results if trace.kernel.buffer(target.buffer).role != "tmp"]
         known(all(depends(target, scope.depth) for target in results), "blocks with results of their own")
     _registers(trace, path)
     if only_blocks:
-        act(trace, Split, last, ALONE)
-        act(trace, Bind, last.child(0), "bx")
+        a_thread_each(last, ALONE)
     else:
         for child in children:
-            act(trace, Bind, shared_among(trace, child, TOGETHER), "bx")
-    grid(trace, chain)
+            shared_among(child, TOGETHER).mark("bx")
+    grid(chain)
 
 
 def _is_shared(kernel: Kernel, site: Site) -> bool:
@@ -72,13 +66,8 @@ def _is_shared(kernel: Kernel, site: Site) -> bool:
 
 def _chain(trace: Trace, path: Path) -> list[Spot]:
     """The scopes around the blocks, those over them included where nothing else is beside them."""
-    found = [spot(trace, path)]
-    while not _is_blocks(found[-1].scope):
-        body = found[-1].body
-        if len(body) != 1 or not isinstance(body[0], Scope):
-            break
-        found.append(found[-1].child(0))
-    return found
+    found = nested(spot(trace, path))
+    return found[: next((n for n, scope in enumerate(found, 1) if _is_blocks(scope.scope)), len(found))]
 
 
 def _is_blocks(node: Node) -> bool:
@@ -86,15 +75,11 @@ def _is_blocks(node: Node) -> bool:
     if not isinstance(node, Scope) or len(node.extent.bounds) != 1:
         return False
     inner = [child for child in node.body if not isinstance(child, Statement)]
-    return bool(inner) and all(_is_leaf(child) and _is_short(child) for child in inner)
+    return bool(inner) and all(is_plain(child) and _is_short(child) for child in inner)
 
 
 def _is_short(node: Node) -> bool:
     return isinstance(node, Scope) and (node.extent.constant or LARGEST + 1) <= LARGEST
-
-
-def _is_leaf(node: Node) -> bool:
-    return isinstance(node, Scope) and all(isinstance(child, Statement) for child in node.body)
 
 
 def _registers(trace: Trace, path: Path) -> None:
@@ -112,10 +97,11 @@ def _registers(trace: Trace, path: Path) -> None:
         for dim in trace.kernel.buffer(buffer.name).dims:
             elements *= 1 if dim.collapsed else dim.extent.offset if dim.extent.is_constant else LARGEST + 1
         if elements <= LARGEST:
-            act(trace, PlaceBuffer, buffer.name, "reg")
+            Array(trace, buffer.name).place("reg")
             arrays |= {buffer.name} if elements > 1 else set()
-    for place, node in reversed(_leaves(kernel, path)):
-        _side_by_side(trace, spot(trace, place), _uses(node, arrays))
+    for place, _ in reversed(_leaves(kernel, path)):
+        used = {name for site in sites_in(kernel, place) for name in site.statement.buffers}
+        _side_by_side(trace, spot(trace, place), not used.isdisjoint(arrays))
 
 
 def _side_by_side(trace: Trace, scope: Spot, must: bool) -> None:
@@ -128,25 +114,20 @@ def _side_by_side(trace: Trace, scope: Spot, must: bool) -> None:
     def spelled() -> None:
         each = scope
         if extent // (2 if shares else 1) > WIDEST:
-            act(trace, Split, each, WIDEST * (2 if shares else 1))
-            act(trace, Unroll, each)
-            each = each.child(0)
+            inner = each.split(WIDEST * (2 if shares else 1))
+            each.mark("u")
+            each = inner
         if shares:
-            act(trace, Split, each, 2)
-            act(trace, Unroll, each.child(0))
-        act(trace, Vectorize, each)
+            each.split(2).mark("u")
+        each.mark("v")
 
     if not tried(trace, lambda _: spelled()) and must:
-        act(trace, Unroll, scope)
+        scope.mark("u")
 
 
 def _leaves(kernel: Kernel, path: Path) -> list[tuple[Path, Scope]]:
     return [
         (place, node)
         for place, node in kernel.walk()
-        if isinstance(node, Scope) and is_inside(place, path) and _is_leaf(node) and _is_short(node)
+        if isinstance(node, Scope) and is_inside(place, path) and is_plain(node) and _is_short(node)
     ]
-
-
-def _uses(scope: Scope, names: set[str]) -> bool:
-    return any(isinstance(child, Statement) and not names.isdisjoint(child.buffers) for child in scope.body)

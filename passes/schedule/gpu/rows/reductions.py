@@ -3,6 +3,13 @@
 Where that is what is summed, the threads of a block or of a warp go along it and put together what they have. Where
 it is what is kept, neighbours of a block go along that, and rows of threads share the sum. Where there are too few
 results for the multiprocessors, partial results are made first, and added up by a second launch.
+
+Sums and extremes of all that there is, on a GPU: of parts, a block each, and of these in a second launch.
+
+Large sums of which there are too few for a GPU, as those of a batch of images by channel.
+
+What is done with a channel becomes launches of its own: the sums of each image, those of a channel from these, and
+what is made of them. Each sum is of partial results in a fixed order, so that it is the same every time.
 """
 
 from __future__ import annotations
@@ -11,23 +18,17 @@ from math import prod
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Path, Scope
+from dojoir.ir.nodes import Path, Scope, Statement
 from dojoir.ir.words import GRID
-from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.marks import Bind, Vectorize
 from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.joining import JoinScopes
-from dojoir.passes.loops.splitting import Split
-from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.facts.strides import sites_in, step_of
-from dojoir.passes.schedule.forms.nests import Sum, distribute, known, runs_along, sum_at, trips
-from dojoir.passes.schedule.forms.parting import is_contraction
-from dojoir.passes.schedule.gpu.sharing.flat import flattened
-from dojoir.passes.schedule.gpu.sharing.threads import along, grid, shared_among
+from dojoir.passes.loops.siblings import SwapSiblings
+from dojoir.passes.schedule.facts.strides import depends, given, is_plain, known, sites_in, step_of
+from dojoir.passes.schedule.forms.parting import Sum, distribute, is_contraction, runs_along, sum_at, trips
+from dojoir.passes.schedule.gpu.sharing.threads import along, flattened, grid, in_columns, in_vectors
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import Spot, act, move, spot, stand_alone
-from dojoir.passes.values.reductions import SplitReduction
+from dojoir.passes.schedule.steps.spots import Spot, move, spot
 
 WARP_SUM = 1024
 """The longest sum that a warp takes by itself."""
@@ -74,26 +75,13 @@ def sum_along(trace: Trace, path: Path, machine: Machine) -> None:
         width = 1
     all_of_it = prod(map(trips, nest))
     threads = machine.warp if all_of_it <= WARP_SUM and found.kept else _threads(count // width, machine)
-    if width > 1:
-        act(trace, Split, elements, width)
-        act(trace, Vectorize, elements.child(0))
-    if threads == machine.warp:
-        _along_lanes(trace, elements, len(nest) - 1, threads)
-    else:
-        along(trace, elements, len(nest) - 1, threads)
-    kept = _merged(trace, found)
-    if threads == machine.warp and kept:
-        act(trace, Split, kept[-1], BLOCK // threads)
-        act(trace, Bind, kept[-1].child(0), "bx")
-    grid(trace, reversed(kept))
-
-
-def _along_lanes(trace: Trace, scope: Spot, levels: int, lanes: int) -> None:
-    """A scope, which `levels` others are around, on the lanes of a warp: all of them, some under a guard."""
-    shared = scope if trips(scope) == lanes else shared_among(trace, scope, lanes)
-    for _ in range(levels):
-        act(trace, SwapScopes, shared.around())
-    act(trace, Bind, shared, "lane")
+    in_vectors(elements, width)
+    warp = threads == machine.warp
+    along(elements, len(nest) - 1, threads, "lane" if warp else "bx", whole=warp)
+    kept = _merged(found)
+    if warp and kept:
+        kept[-1].split(BLOCK // threads).mark("bx")
+    grid(reversed(kept))
 
 
 def _threads(count: int, machine: Machine) -> int:
@@ -106,21 +94,13 @@ def sum_across(trace: Trace, path: Path, machine: Machine) -> None:
     """Neighbours of what is kept on the threads of a row, of which a block has several that share the sum."""
     found = sum_at(trace, path)
     column = next((s for s in reversed(found.kept) if runs_along(trace.kernel, found.site, s)), None)
-    known(column is not None and found.kept[-1].path == column.path, "a sum across memory")
+    column = given(column, "a sum across memory")
+    known(found.kept[-1].path == column.path, "a sum across memory")
     nest = [*found.summed]
-    while len(nest) > 1:
-        if not tried(trace, move(Collapse, nest[-2])):
-            break
+    while len(nest) > 1 and tried(trace, move(Collapse, nest[-2])):
         nest.pop()
-    assert column is not None
-    act(trace, Split, column, NEIGHBOURS)
-    neighbours = stand_alone(trace, nest[0], 1)
-    along(trace, nest[-1], len(nest), ROWS, "by")
-    act(trace, Bind, neighbours, "bx")
-    for other in column.scopes():
-        if not other.scope.marks:
-            act(trace, Bind, other, "bx")
-    grid(trace, reversed(found.kept))
+    in_columns(column, nest[0], nest[-1], len(nest))
+    grid(reversed(found.kept))
 
 
 def partial_sums(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
@@ -133,7 +113,7 @@ def partial_sums(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     known(blocks < wanted, "a nest of few sums")
     terms = prod(map(trips, found.summed))
     known(terms >= 2 * LONG, "a nest of long sums")
-    return _in_parts(trace, found, max(2, min(wanted // blocks, terms // LONG)))
+    return _in_parts(found, max(2, min(wanted // blocks, terms // LONG)))
 
 
 def partial_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
@@ -147,7 +127,7 @@ def partial_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     terms = prod(map(trips, found.summed))
     known(terms >= 2 * LONG_PRODUCT, "a contraction of long sums")
     wanted = TILES * machine.multiprocessors
-    parts = _in_parts(trace, found, max(2, min(wanted // tiles, terms // LONG_PRODUCT)), DEPTH)
+    parts = _in_parts(found, max(2, min(wanted // tiles, terms // LONG_PRODUCT)), DEPTH)
     return [*parts, *others]
 
 
@@ -163,30 +143,21 @@ def _apart(trace: Trace, path: Path) -> list[Spot]:
     return nests
 
 
-def _in_parts(trace: Trace, found: Sum, most: int, whole: int = 1) -> list[Spot]:
+def _in_parts(found: Sum, most: int, whole: int = 1) -> list[Spot]:
     """Splits the outermost scope that a nest sums over into so many parts at most, of so many terms or of a
     multiple. Returns the nest that makes their sums and the one that adds them up."""
     begun_before: list[Spot] = []
     if found.begins:
-        nest = stand_alone(trace, found.nest, len(found.kept))
+        nest = found.nest.alone(len(found.kept))
         begun_before = [nest.beside(-1)]
     part = found.summed[0]
     pieces = trips(part)
     known(pieces > 1, "a nest of long sums")
     if pieces > most:
-        act(trace, Split, part, _size_of_part(pieces, most, whole))
+        part.split(_size_of_part(pieces, most, whole))
     for _ in found.kept:
-        act(trace, SwapScopes, part.around())
-    target = found.site.statement.target.buffer
-    name = fresh_name(trace.kernel, f"{target}_part")
-    act(trace, SplitReduction, part, target, name, part.scope.extent)
-    begun, together = part.beside(-1), part.beside(1)
-    act(trace, JoinScopes, begun, part)
-    outer = part
-    for _ in found.kept:
-        first, second = outer.child(0), outer.child(1)
-        act(trace, JoinScopes, first, second)
-        outer = outer.child(0)
+        part.around().swap()
+    _, together = part.split_sum(found.site.statement.target.buffer, len(found.kept))
     return [*begun_before, part, together]
 
 
@@ -203,12 +174,12 @@ def _size_of_part(terms: int, most: int, whole: int) -> int:
     return next((each for step in steps for each in sizes if each % step == 0), least)
 
 
-def _merged(trace: Trace, found: Sum) -> list[Spot]:
+def _merged(found: Sum) -> list[Spot]:
     """The kept scopes, at most as many as a grid has dimensions: the outermost ones as one where there are more."""
     kept = list(found.kept)
     while len(kept) > len(GRID):
         outermost = kept.pop(0)
-        act(trace, Collapse, outermost)
+        outermost.collapse()
         kept[0] = outermost
     return kept
 
@@ -228,3 +199,127 @@ def _aligned(trace: Trace, found: Sum, elements: Spot) -> bool:
             if buffer.dtype.itemsize > 4:
                 return False
     return isinstance(elements.node, Scope)
+
+
+PARTS = (32768, 16384, 8192)
+"""How many elements of a sum a block may add up, the best first: of long ones there are few partial results."""
+
+ENOUGH_BLOCKS = 1024
+"""How many blocks there should be for that."""
+
+WIDTH = 4
+"""How many elements side by side one access moves."""
+
+MOST_THREADS = 1024
+"""How many threads add up the partial results."""
+
+
+def add_up(trace: Trace, path: Path) -> None:
+    """A sum or maximum over all of a scope: of parts, a block each, and then of these."""
+    blocks = spot(trace, path)
+    known(is_plain(blocks.node) and len(blocks.body) == 1, "a sum by itself")
+    statement, extent = sites_in(trace.kernel, path)[0].statement, blocks.count
+    alone = statement.accumulation is not None and not depends(statement.target, blocks.depth)
+    known(alone, "a sum of all there is")
+    blocks.split(next((p for p in PARTS if extent >= p * ENOUGH_BLOCKS), PARTS[-1]))
+    _, together = blocks.split_sum(statement.target.buffer)
+    part, once = blocks.child(1), together.wrap(1)
+    along(together, 0, MOST_THREADS)
+    _ = tried(trace, lambda _: _in_fours(part))
+    along(part, 0)
+    blocks.mark("gx")
+    before = blocks.beside(-1) if blocks.path[-1] else blocks
+    if isinstance(before.node, Statement) and before.node.target == statement.target:
+        _ = tried(trace, lambda _: _begun_later(before, once))
+    once.mark("gx")
+
+
+def _begun_later(before: Spot, once: Spot) -> None:
+    """Brings what a sum begins with, in front of the blocks, to the launch behind them."""
+    begun = before.wrap(1)
+    begun.swap_next()
+    begun.join(once)
+
+
+def _in_fours(scope: Spot) -> None:
+    """Elements of a sum side by side, which one access moves."""
+    kernel = scope.trace.kernel
+    reads = [a for site in sites_in(kernel, scope.path) for a in site.statement.reads]
+    whole = scope.count > 0 and scope.count % WIDTH == 0
+    known(whole and all(step_of(kernel, a, scope.depth) == 1 for a in reads), "of elements side by side")
+    in_vectors(scope, WIDTH)
+
+
+FEW_BLOCKS = 2
+"""How many blocks a multiprocessor should have at least."""
+
+
+def channels_apart(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+    """Makes nests of their own of what the scope at `path` over channels does one after the other, each over images
+    and then channels where it goes through all images. Returns them, in the order of the text. Raises DojoError
+    where the sums of a block are not large or there are enough of them, or a move is refused."""
+    scope = spot(trace, path).scope
+    inside = [node for node in scope.body if isinstance(node, Scope)]
+    few = scope.extent.constant is not None and scope.extent.constant < FEW_BLOCKS * machine.multiprocessors
+    large = bool(inside) and all(map(_is_large, inside))
+    known(len(path) == 1 and few and large and _adds_up(trace, path), "large sums by channel")
+    parts = []
+    for n in reversed(range(1, len(scope.body))):
+        if isinstance(scope.body[n], Scope) or isinstance(scope.body[n - 1], Scope):
+            spot(trace, path).part(n)
+            parts.append(spot(trace, path).beside(1))
+    parts.append(spot(trace, path))
+    nests: list[Spot] = []
+    for part in parts:
+        nests[:0] = _images(part) if isinstance(part.scope.body[0], Scope) else [part]
+    if _is_small(nests[0]) and tried(trace, move(SwapSiblings, nests[0])):
+        nests[:2] = reversed(nests[:2])
+    launches = nests[:1]
+    for nest in nests[1:]:  # few elements each: one launch
+        small = _is_small(launches[-1]) and _is_small(nest)
+        if not (small and tried(trace, move(JoinScopes, launches[-1], nest))):
+            launches.append(nest)
+    return launches
+
+
+def _images(channels: Spot) -> list[Spot]:
+    """Brings images to the outside of a nest over channels, whose sums get partial results, one for each image.
+    Returns that nest, and the one that adds those up."""
+    images = channels.child(0)
+    channels.swap()
+    (site,) = sites_in(channels.trace.kernel, images.path)
+    if site.statement.accumulation is None:
+        return [images]
+    _, added = images.split_sum(site.statement.target.buffer, 1)
+    added.swap()
+    return [images, added.around()]
+
+
+def _is_large(node: Scope) -> bool:
+    """Whether a node is a perfect nest over images and what is in them, of constant extents."""
+    depth, extents = 0, 1
+    inner: Scope = node
+    while inner.extent.constant is not None:
+        depth, extents = depth + 1, extents * inner.extent.constant
+        if len(inner.body) != 1 or not isinstance(inner.body[0], Scope):
+            break
+        inner = inner.body[0]
+    return depth > 1 and extents >= 4096 and all(isinstance(child, Statement) for child in inner.body)
+
+
+def _adds_up(trace: Trace, path: Path) -> bool:
+    """Whether a nest inside has a sum for each iteration of the scope at `path`, and each one statement."""
+    depth = trace.kernel.depth_of(path)
+    sites = [site for site in sites_in(trace.kernel, path) if len(site.scopes) > depth + 1]
+    sums = [site for site in sites if site.statement.accumulation is not None]
+    alone = all(len(site.scopes[-1].body) == 1 for site in sites)
+    return (
+        bool(sums)
+        and alone
+        and not any(depends(site.statement.target, d) for site in sums for d in range(depth + 1, len(site.scopes)))
+    )
+
+
+def _is_small(nest: Spot) -> bool:
+    """Whether a nest has a few statements or additions for each channel."""
+    return all(len(site.scopes) <= 2 for site in sites_in(nest.trace.kernel, nest.path))

@@ -6,6 +6,20 @@ which another operand goes; all others are the grid's. Of what is summed, one sc
 windows of a convolution, are loops of a block around it. Sizes that a tile does not divide have guards.
 
 Source: V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008).
+
+Products whose terms are summed block by block, each sum with a factor of its own, on a GPU: as of weights in a
+few bits, of which so many share a scale.
+
+    y[m, n] = 0
+    B
+    | t = 0
+    | 32
+    | | t += x[m, 32*b + k] * q[n, 32*b + k]
+    | y[m, n] += t * s[n, b]
+
+A block has a tile of the result, as of any contraction, and a thread a few rows and columns of it, of which both
+`y` and `t` are in registers. What the rows share goes through shared memory, one block of terms at a time. What is
+packed is read by each thread for its columns: a word has several of its terms.
 """
 
 from __future__ import annotations
@@ -14,32 +28,17 @@ from typing import Literal
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Condition, Path, Site
+from dojoir.ir.nodes import Access, Condition, Path, Scope, Site, Statement
 from dojoir.ir.words import GRID
-from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
-from dojoir.passes.loops.collapsing import Collapse
-from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.loops.deletion import DeleteNode
-from dojoir.passes.loops.extents import SetExtent
-from dojoir.passes.loops.once import RemoveScope
 from dojoir.passes.loops.shifting import Shift
-from dojoir.passes.loops.sinking import LiftScope, SinkScope
-from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.strides import depends, sites_in, step_of
-from dojoir.passes.schedule.forms.nests import Sum, known, sum_at, trips
-from dojoir.passes.schedule.gpu.sharing.copies import Marked, copied_in_shared, mark_all, without_ones
-from dojoir.passes.schedule.gpu.sharing.threads import known_extent
+from dojoir.passes.schedule.facts.strides import depends, dims_along, is_plain, known, sites_in, step_of
+from dojoir.passes.schedule.forms.parting import Sum, sum_at, trips
+from dojoir.passes.schedule.gpu.sharing.threads import grid
 from dojoir.passes.schedule.gpu.tiles.convolutions import guards_inside
-from dojoir.passes.schedule.gpu.tiles.products import BlockTile, lay_in_fours, spread_tile, tile_in_shared
-from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.fusing import fuse
-from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, in_two, nested, spot, stand_alone
-from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReorderDims
-from dojoir.passes.storage.staging import Stage
+from dojoir.passes.schedule.gpu.tiles.products import BlockTile, copied_tile
+from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, add_dim, fuse, mark_all, nested, spot
 from dojoir.types.quads import QUAD, multiplies_bytes
 
 MOST_STEP = 4
@@ -71,10 +70,8 @@ def large_tiles(trace: Trace, path: Path, machine: Machine) -> None:
 def small_tiles(trace: Trace, path: Path, machine: Machine) -> None:
     """Tiles for results of which there are few: more blocks, each thread with fewer results. Not of f64, of which
     fewer results a thread were slower in all shapes measured."""
-    narrow = all(
-        trace.kernel.buffer(s.statement.target.buffer).dtype.bits <= 32 for s in sites_in(trace.kernel, path)
-    )
-    known(narrow, "sums of at most 32 bits")
+    targets = (trace.kernel.buffer(s.statement.target.buffer) for s in sites_in(trace.kernel, path))
+    known(all(target.dtype.bits <= 32 for target in targets), "sums of at most 32 bits")
     _contraction(trace, path, False)
 
 
@@ -92,16 +89,10 @@ def _contraction(trace: Trace, path: Path, large: bool, quads: bool = False) -> 
     first = _shifted(trace, found)
     row, column = roles(trace, found)
     begins = first is not None and first.path == row.path
-    known(
-        quads or first is not None or not _in_two_buffers(trace, found), "a product that the rules give two buffers"
-    )
+    known(quads or first is not None or not _in_two_buffers(found), "a product that the rules give two buffers")
     known(not quads or multiplies_bytes(found.site.statement, trace.kernel.buffer), "a sum of products of bytes")
     triangle: Triangle = "begins" if begins else "ends" if _squared(trace, found, row) else ""
-    for scope in (row, column):
-        order = [s.path for s in sorted(found.kept, key=lambda s: len(s.path))]
-        levels = len(order) - 1 - order.index(scope.path)
-        if levels:
-            act(trace, SinkScope, scope, levels)
+    found.sink_kept(row, column)
     tile = _shape(found, row, column, large)
     if quads:
         tile = tile._replace(depth=_whole_quads(found))
@@ -116,17 +107,13 @@ def _whole_quads(found: Sum) -> int:
     return depth
 
 
-def _in_two_buffers(trace: Trace, found: Sum) -> bool:
+def _in_two_buffers(found: Sum) -> bool:
     """Whether a contraction is a plain product of matrices that whole tiles divide: the rules fetch the next tiles
     of it while a block multiplies with those at hand, of which the model of the machine says nothing."""
-    arrays = {access.buffer for access in found.site.statement.reads}
+    target, *reads = found.site.statement.accesses
     whole = all((s.scope.extent.constant or 1) % 64 == 0 for s in (*found.kept, *found.summed))
-    return (
-        len(found.kept) == 2
-        and len(found.summed) == 1
-        and whole
-        and len(arrays - {found.site.statement.target.buffer}) == 2
-    )
+    arrays = {access.buffer for access in reads} - {target.buffer}
+    return whole and (len(found.kept), len(found.summed), len(arrays)) == (2, 1, 2)
 
 
 def _whole_result(trace: Trace, path: Path) -> None:
@@ -138,8 +125,13 @@ def _whole_result(trace: Trace, path: Path) -> None:
             result = all(depends(s.statement.target, scope.depth) for s in sites_in(trace.kernel, scope.path))
             size = other.scope.extent.constant
             if result and size is not None and end.iterators and (end - other.iterator).is_constant:
-                guard_body(trace, scope, [Condition(scope.iterator, "<", end)])
-                act(trace, SetExtent, scope, end - other.iterator + (size - 1))
+                _run_to(scope, end - other.iterator + (size - 1))
+
+
+def _run_to(scope: Spot, end: Affine) -> None:
+    """Lets a scope run to another end, under a guard beyond its own."""
+    scope.guard([Condition(scope.iterator, "<", scope.scope.extent.bounds[0])])
+    scope.bound(end)
 
 
 def _shifted(trace: Trace, found: Sum) -> Spot | None:
@@ -163,8 +155,7 @@ def _squared(trace: Trace, found: Sum, row: Spot) -> bool:
         end = scope.scope.extent.bounds[0]
         if row.depth in end.iterators:
             known(end - row.iterator in (ZERO, ZERO + 1) and len(found.summed) == 1, "a sum that ends at the row")
-            guard_body(trace, scope, [Condition(scope.iterator, "<", end)])
-            act(trace, SetExtent, scope, end - row.iterator + (_extent(row) - 1))
+            _run_to(scope, end - row.iterator + (_extent(row) - 1))
             triangular = True
     return triangular
 
@@ -234,163 +225,152 @@ def _tile(
     if not square:
         operands = list(dict.fromkeys(operands))
     result = site.statement.target.buffer
-    dims = [
-        (dim_along(site.statement.target, row.depth), tile.height, tile.down),
-        (dim_along(site.statement.target, column.depth), tile.width, tile.across),
-    ]
+    dims = [dim_along(site.statement.target, scope.depth) for scope in (row, column)]
     depths = [s.depth for s in found.summed]
     fuse(trace, site.path)
     others = [s for s in found.kept if s.path not in (row.path, column.path)]
     act(trace, Tile, (row, column), (tile.height, tile.width))
     down = column.child(0)
-    own = fresh_name(trace.kernel, f"{result}_tile")
-    act(trace, Stage, down, result, own, "out" if found.begins else "inout")
-    act(trace, PlaceBuffer, own, "reg")  # here, where the nest is small: it is a question about all of it
-    written = without_ones(trace, down.beside(1))
+    own, written = tile.kept(down, result, "out" if found.begins else "inout")
     sums = list(found.summed)
-    multiplied = stand_alone(trace, sums[0], 2) if found.begins else down
-    longest = max(sums, key=lambda s: (trips(s), _beside(trace, found.site, s)))
+    if found.begins:
+        sums[0].alone(2)
+    accesses, kernel = found.site.statement.reads, trace.kernel
+    longest = max(sums, key=lambda s: (trips(s), sum(step_of(kernel, a, s.depth) == 1 for a in accesses)))
     in_fours = depths[sums.index(longest)] if quads else None
     if longest.path != sums[-1].path:
-        act(trace, SinkScope, longest, len(sums) - 1 - [s.path for s in sums].index(longest.path))
+        longest.sink(len(sums) - 1 - [s.path for s in sums].index(longest.path))
         sums = [*(s for s in sums if s.place != longest.place), longest]
     for scope in sums:
-        act(trace, LiftScope, scope, 2)
+        scope.lift(2)
     if triangle:
         known(_extent(longest) % tile.height == 0, "a triangle of whole tiles")
         first = row.iterator * tile.height
         if triangle == "begins":
-            before, longest = in_two(trace, Cut, longest, first)
-            act(trace, DeleteNode, before)
+            before, longest = longest.cut(first)
+            before.delete()
             first = Affine.constant(tile.height)
         else:
-            act(trace, SetExtent, longest, first + tile.height)
-        parts = list(in_two(trace, Cut, longest, first))
+            longest.bound(first + tile.height)
+        parts = list(longest.cut(first))
         guards_inside(trace, parts[1 if triangle == "begins" else 0])
-        parts = [turn for part in parts for turn in _turns(trace, part, tile.depth)]
-    else:
-        parts = _parts(trace, longest, tile.depth)
+    else:  # the terms that are no whole turn are a scope of their own
+        rest = _extent(longest) % tile.depth if _extent(longest) > tile.depth else 0
+        parts = list(longest.cut(Affine.constant(_extent(longest) - rest))) if rest else [longest]
+    for part in parts:
+        each = tile.depth if triangle else min(tile.depth, _extent(part))
+        part.split(each).constant(each)
     products = sums[0].path if len(sums) > 1 else None
     turns = [part.path for part in parts]
     apart = [nest for nest in column.scopes() if nest.path != products and nest.path not in turns]
     shared = []
     for part in parts:
-        whole_tile(trace, part.child(0, 0), tile)
-        shared.append(spread_tile(trace, part.child(0, 0), tile, 1, Unroll))
+        shared.append(tile.spread(part.child(0, 0), 1))
         if quads:
             terms = shared[-1].across.child(0)
-            act(trace, Split, terms, QUAD)
-            act(trace, SinkScope, terms.child(0), len(nested(terms)) - 2)
-    spread = [*shared]
-    for nest in apart:
-        is_masked = whole_tile(trace, nest, tile)
-        last = Vectorize if nest.path == written.path and not is_masked else Unroll
-        spread.append(spread_tile(trace, nest, tile, 0, last))
-    for dim, size, each in sorted(dims, reverse=True):
-        act(trace, SplitDim, own, dim, size * GROUP // each)
-        act(trace, SplitDim, own, dim + 1, GROUP)
+            terms.split(QUAD).sink(len(nested(terms)) - 2)
+    spread = [*shared, *(tile.spread(nest, 0, written) for nest in apart)]
+    tile.in_groups(trace, own, *dims)
     marks: list[Marked] = []
-    for multiplied in (one.down for one in shared):
+    for one in shared:
         for array, only in operands:
-            copy = fresh_name(trace.kernel, f"{array}_tile")
             along = None if in_fours is None else dim_along(next(a for a in reads if a.buffer == array), in_fours)
-            marks += copied_tile(trace, multiplied, array, copy, tile.threads, only, along)
-    mark_all(trace, marks)
+            marks += copied_tile(one.down, array, tile.threads, only, along)
+    mark_all(marks)
     for one in spread:  # last, as each move after a mark is held against what it promises
-        one.mark(trace)
-    grid_of(trace, row, column, others)
-
-
-def copied_tile(
-    trace: Trace,
-    node: Spot,
-    array: str,
-    copy: str,
-    threads: int,
-    only: tuple[int, ...] = (),
-    quads: int | None = None,
-) -> list[Marked]:
-    """Copies the tile of an array to shared memory, by wide accesses where that is possible, along the dimension
-    `quads` in fours. Returns the marks."""
-    marks: list[Marked] = []
-    if not tried(trace, lambda t: marks.extend(tile_in_shared(t, node, array, copy, threads, only, quads))):
-        marks = copied_in_shared(trace, node, array, copy, threads, only)
-        if quads is None:
-            _turn(trace, copy)
-        else:
-            lay_in_fours(trace, copy, quads)
-    return marks
-
-
-def _parts(trace: Trace, summed: Spot, depth: int) -> list[Spot]:
-    """Splits the longest sum into turns of `depth` terms, and one of the rest of them, which is a scope of its own.
-    Returns the scopes over turns."""
-    extent = _extent(summed)
-    parts = [summed]
-    if extent % depth and extent > depth:
-        parts = list(in_two(trace, Cut, summed, Affine.constant(extent - extent % depth)))
-    return [turn for part in parts for turn in _turns(trace, part, min(depth, _extent(part)))]
-
-
-def _turns(trace: Trace, part: Spot, each: int) -> list[Spot]:
-    """Splits a sum into turns of so many terms, which divide it."""
-    act(trace, Split, part, each)
-    known_extent(trace, part.child(0), each)
-    return [part]
-
-
-def _beside(trace: Trace, site: Site, scope: Spot) -> int:
-    """How many arrays of a statement lie side by side along a scope."""
-    return sum(step_of(trace.kernel, access, scope.depth) == 1 for access in site.statement.reads)
-
-
-def _turn(trace: Trace, copy: str) -> None:
-    """Lays a tile in shared memory out with its longest dimension side by side, as threads read it, its rows padded
-    so that threads write to different banks."""
-    extents = [dim.extent.offset for dim in trace.kernel.buffer(copy).dims]
-    longest = max(range(len(extents)), key=lambda d: (extents[d], d))
-    if longest != len(extents) - 1:
-        order = [*(d for d in range(len(extents)) if d != longest), longest]
-        act(trace, ReorderDims, copy, tuple(order))
-        outer = max((d for d in order[:-1] if extents[d] > 1), default=None)
-        if outer is not None:
-            act(trace, PadDims, copy, longest, GROUP)
+        one.mark()
+    grid_of(row, column, others)
 
 
 def dim_along(access: Access, depth: int) -> int:
     """The one dimension of an array that an access goes along with an iterator, which is the index of it."""
-    found = [d for d, index in enumerate(access.indices) if isinstance(index, Affine) and depth in index.iterators]
+    found = dims_along(access, depth)
     known(len(found) == 1, "a result with plain rows and columns")
     return found[0]
 
 
-def whole_tile(trace: Trace, rows: Spot, tile: BlockTile) -> bool:
-    """Makes the extents of the rows and columns of a tile constants, what is not of the result under a guard.
-    Returns whether there is a guard."""
-    columns = rows.child(0)
-    ends = [
-        Condition(scope.iterator, "<", bound)
-        for scope in (rows, columns)
-        for bound in scope.scope.extent.bounds
-        if not bound.is_constant
-    ]
-    if ends:
-        guard_body(trace, columns, ends)
-    for scope, size in ((rows, tile.height), (columns, tile.width)):
-        known_extent(trace, scope, size)
-    return bool(ends)
-
-
-def grid_of(trace: Trace, row: Spot, column: Spot, others: list[Spot]) -> None:
+def grid_of(row: Spot, column: Spot, others: list[Spot]) -> None:
     """Blocks of columns and of rows, and all else; where that is more than a grid has dimensions, the outermost of
     it as one."""
     inner = [column, row]
     for single in [s for s in inner if s.scope.extent.constant == 1]:
         if len(others) + len(inner) > len(GRID):
-            act(trace, RemoveScope, single)
+            single.remove()
             inner.remove(single)
     while len(others) + len(inner) > len(GRID):
-        act(trace, Collapse, others[-2])
+        others[-2].collapse()
         others.pop()
-    for scope, mark in zip((*inner, *reversed(others)), GRID, strict=False):
-        act(trace, Bind, scope, mark)
+    grid((*inner, *reversed(others)))
+
+
+LONGEST = 64
+"""The most terms of a block that share a factor."""
+
+WRITTEN_OUT = 8
+"""How many terms are written out."""
+
+
+def scaled_tiles(trace: Trace, path: Path, machine: Machine) -> None:
+    """Tiles for a product whose blocks of terms have factors. Raises DojoError where the nest is not one."""
+    rows = spot(trace, path)
+    columns = rows.child(0)
+    known(len(rows.body) == 1 and isinstance(columns.node, Scope) and len(columns.body) == 2, "rows and columns")
+    blocks = columns.child(1)
+    known(isinstance(columns.body[0], Statement) and isinstance(blocks.node, Scope), "a result that is begun")
+    known([type(node) for node in blocks.body] == [Statement, Scope, Statement], "blocks of terms")
+    terms = blocks.child(1)
+    site, result = _sum_of(terms), sites_in(trace.kernel, blocks.child(2).path)[0].statement.target
+    name = site.statement.target.buffer
+    scratch = trace.kernel.buffer(name)
+    known(scratch.role == "tmp" and not scratch.dims, "sums in a scalar")
+    sizes = [scope.scope.extent.constant or 0 for scope in (rows, columns, terms)]
+    known(all(sizes) and sizes[2] <= LONGEST, "a product of constant sizes")
+    known(result.indices[-2:] == (rows.iterator, columns.iterator), "a result of rows and columns")
+    (height, down), (width, across) = side_of_tile(sizes[0], 64, 8), side_of_tile(sizes[1], 64, 4)
+    shared = [a for a in site.statement.reads if depends(a, rows.depth) and not depends(a, columns.depth)]
+    apart = [a for a in site.statement.reads if depends(a, columns.depth) and not depends(a, rows.depth)]
+    known(bool(shared) and bool(apart), "a product of two arrays")
+    arrays = [a.buffer for a in (*shared, *apart) if not trace.kernel.buffer(a.buffer).packed]
+    if scratch.storage != "heap":
+        Array(trace, name).place("heap")
+    for number, scope in enumerate((rows, columns)):
+        add_dim(trace, name, scope.depth, scope.scope.extent, number)
+    tile = BlockTile(height, width, 1, down, across)
+    _tile_scaled(trace, (rows, columns, blocks, terms), result.buffer, name, tile, arrays)
+
+
+def _sum_of(terms: Spot) -> Site:
+    """The one statement of a scope, which accumulates. Raises ArgumentError where there is none such."""
+    known(is_plain(terms.node) and len(terms.body) == 1, "one sum of a block")
+    (site,) = sites_in(terms.trace.kernel, terms.path)
+    known(site.statement.accumulation == "+=", "one sum of a block")
+    return site
+
+
+def _tile_scaled(
+    trace: Trace, nest: tuple[Spot, Spot, Spot, Spot], result: str, name: str, tile: BlockTile, arrays: list[str]
+) -> None:
+    rows, columns, blocks, terms = nest
+    act(trace, Tile, (rows, columns), (tile.height, tile.width))
+    for dim, size in ((1, tile.width), (0, tile.height)):
+        Array(trace, name).split(dim, size).reuse(dim)
+    Array(trace, name).place("reg")
+    inside = columns.child(0)
+    own, written = tile.kept(inside, result, "out")
+    for scope in (blocks, terms):
+        scope.alone(2)
+        scope.lift(2)
+    begun, closed = blocks.child(0), blocks.child(2)
+    others = [scope for scope in columns.scopes() if scope.path != blocks.path]
+    multiplied, loops = terms.child(0), 1
+    if (terms.scope.extent.constant or 0) > WRITTEN_OUT:
+        multiplied, loops = terms.split(WRITTEN_OUT).child(0), 2
+    spread = [tile.spread(multiplied, loops)]
+    spread += [tile.spread(scope, 0, written) for scope in (*others, begun, closed)]
+    dims = len(trace.kernel.buffer(own).dims)
+    tile.in_groups(trace, own, dims - 2, dims - 1)
+    tile.in_groups(trace, name, 1, 3)
+    mark_all([mark for array in dict.fromkeys(arrays) for mark in copied_tile(spread[0].down, array, tile.threads)])
+    for one in spread:
+        one.mark()
+    grid((columns, rows))

@@ -10,26 +10,17 @@ Source: Chetlur et al., "cuDNN: Efficient primitives for deep learning" (2014), 
 
 from __future__ import annotations
 
-from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Guard, Kernel, Op, Path, Scope, Site
 from dojoir.ir.paths import is_inside
-from dojoir.passes.base.move import Move, fresh_name, place_of
+from dojoir.passes.base.move import place_of
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.guards import DropCondition, RemoveGuard
-from dojoir.passes.loops.sinking import LiftScope, SinkScope
-from dojoir.passes.loops.splitting import Split
-from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.facts.footprints import reach
-from dojoir.passes.schedule.facts.strides import depends, sites_in
-from dojoir.passes.schedule.gpu.sharing.copies import remove_around, shared_copy, whole_extent
+from dojoir.passes.loops.sinking import SinkScope
+from dojoir.passes.schedule.facts.strides import depends, is_leaf, known, reach, sites_in
+from dojoir.passes.schedule.gpu.sharing.threads import remove_around, shared_copy, whole_extent
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.fusing import fuse
-from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, move, spot, stand_alone
-from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReorderDims
-from dojoir.passes.storage.staging import Stage
+from dojoir.passes.schedule.steps.spots import Array, Spot, first_nest, fuse, mark_all, move, scopes_inside, spot
 from dojoir.support.frozen import dataclass
 
 ACROSS, ACROSS_GUARDED = (8, 7, 6, 5, 4), (7, 8, 5, 6, 4)
@@ -75,49 +66,42 @@ def tile_convolution(trace: Trace, path: Path) -> None:
     extents = [scope.extent.constant or 0 for scope in site.scopes[-7:]]
     image, filters = _operands(site)
     tile = _tile(trace.kernel, image, extents, ACROSS_GUARDED if guards else ACROSS)
-    own = fresh_name(trace.kernel, f"{site.statement.target.buffer}_tile")
     fuse(trace, site.path)
     outputs, rows = images.child(0), images.child(0, 0)
     summed = first_nest(rows.child(0))
     down, across = summed.child(0), summed.child(0, 0)
-    act(trace, Split, outputs, tile.channels)
-    act(trace, Split, rows, tile.rows)
-    block = outputs.child(0)
-    act(trace, SwapScopes, block)
-    act(trace, Stage, block, site.statement.target.buffer, own, "out")
-    written = remove_around(trace, block.beside(1))
-    channels = stand_alone(trace, summed, 3)
+    block = outputs.split(tile.channels)
+    rows.split(tile.rows)
+    block.swap()
+    own = block.stage(site.statement.target.buffer, "tile", "out")
+    written = remove_around(block.beside(1))
+    channels = summed.alone(3)
     begun = channels.beside(-1)
     for scope in (summed, down, across):
-        act(trace, LiftScope, scope, 3)
-    act(trace, Split, summed, tile.summed)
+        scope.lift(3)
+    summed.split(tile.summed)
     for nest in (begun, channels, written):
-        _of_threads(trace, nest, tile.across)
+        _of_threads(nest, tile.across)
     for scope in (channels, channels.child(0), channels.child(0, 0)):
-        act(trace, LiftScope, scope, 3)
+        scope.lift(3)
     if guards:
         _read_once(trace, down, image.buffer, filters.buffer)
     for array in (image.buffer, filters.buffer):
-        copy = fresh_name(trace.kernel, f"{array}_tile")
-        shared_copy(trace, channels, array, copy, tile.threads)
+        copy = Array(trace, shared_copy(channels, array, tile.threads))
         if array == filters.buffer:
-            act(trace, ReorderDims, copy, (1, 2, 3, 0))
-            act(trace, PadDims, copy, 0, 4)
-    for nest, last in ((begun, Unroll), (channels, Unroll), (written, Vectorize)):
-        _on_threads(trace, nest, last)
-    act(trace, SplitDim, own, 1, DOWN)
-    act(trace, SplitDim, own, 4, tile.across)
-    act(trace, PlaceBuffer, own, "reg")
-    for scope, mark in ((images, "gz"), (outputs, "gy"), (rows, "gx")):
-        act(trace, Bind, scope, mark)
+            copy.inside(0).pad(0, 4)
+    for nest, last in ((begun, "u"), (channels, "u"), (written, "v")):
+        _on_threads(nest, last)
+    Array(trace, own).split(1, DOWN).split(4, tile.across).place("reg")
+    mark_all(((images, "gz"), (outputs, "gy"), (rows, "gx")))
 
 
-def _of_threads(trace: Trace, channels: Spot, across: int) -> None:
+def _of_threads(channels: Spot, across: int) -> None:
     """Splits a nest `channels > rows > columns` into what a thread has, innermost, and the threads around it."""
     columns = channels.child(0, 0)
-    act(trace, Split, channels, DOWN)
-    act(trace, Split, columns, across)
-    act(trace, SinkScope, channels.child(0), 2)
+    own = channels.split(DOWN)
+    columns.split(across)
+    own.sink(2)
 
 
 def guards_inside(trace: Trace, images: Spot) -> None:
@@ -130,7 +114,7 @@ def guards_inside(trace: Trace, images: Spot) -> None:
                 _ = tried(trace, DropCondition(place, number))
     for guard in reversed(_guards(images)):
         while len(guard.body) == 1 and isinstance(guard.body[0], Scope):
-            act(trace, LiftScope, guard.child(0), 1)
+            guard.child(0).lift(1)
 
 
 def _guards(nest: Spot) -> list[Spot]:
@@ -145,22 +129,21 @@ def _read_once(trace: Trace, down: Spot, image: str, filters: str) -> None:
     for guard in _guards(down):
         while guard.around().depth > down.depth and tried(trace, move(SinkScope, guard.around(), 1)):
             pass
-    _near(trace, across, image)
-    _near(trace, across.child(0), filters)
+    _near(across, image)
+    _near(across.child(0), filters)
 
 
-def _near(trace: Trace, node: Spot, array: str) -> None:
+def _near(node: Spot, array: str) -> None:
     """Has what a node reads of an array in registers."""
-    near = fresh_name(trace.kernel, f"{array}_near")
-    act(trace, Stage, node, array, near, "in")
+    near = node.stage(array, "near", "in")
     copied = node.beside(-1)
     while isinstance(copied.node, Scope):
         if copied.scope.extent.constant == 1:
-            copied = remove_around(trace, copied)
+            copied = remove_around(copied)
         else:
-            whole_extent(trace, copied)
+            whole_extent(copied)
             copied = copied.child(0)
-    act(trace, PlaceBuffer, near, "reg")
+    Array(node.trace, near).place("reg")
 
 
 def _convolution(images: Spot) -> Site:
@@ -171,25 +154,23 @@ def _convolution(images: Spot) -> Site:
     sums = [site for site in found if site.statement.op == "+="]
     chain = len(images.path) == 1 and len(found) == 2 and all(nest) and len(found[-1].scopes) == 7
     constant = all(scope.extent.constant for site in found for scope in site.scopes)
-    if not (
-        chain and constant and sums == found[1:] and len(found[0].scopes) == 4 and found[0].statement.op == "="
-    ):
-        raise ArgumentError(f"the scope at {images} is no convolution of constant sizes", "bad-arguments")
+    begun = len(found[0].scopes) == 4 and found[0].statement.op == "="
+    known(chain and constant and sums == found[1:] and begun, "a convolution of constant sizes")
     return found[1]
 
 
 def _operands(site: Site) -> tuple[Access, Access]:
     """The image, which all output channels share, and the filters, which all places of an image do."""
     target, value, reads = site.statement.target, site.statement.value, site.statement.reads
-    if site.statement.op == "+=" and len(reads) == 2 and isinstance(value, Op) and value.name == "mul":
-        image, filters = sorted(reads, key=lambda access: depends(access, 1))
-        ranks = len(target.indices) == len(image.indices) == len(filters.indices) == 4
-        apart = all(not depends(filters, depth) for depth in (0, 2, 3)) and not depends(image, 1)
-        different = len({target.buffer, image.buffer, filters.buffer}) == 3
-        in_order = _in_order(target, (0, 1, 2, 3)) and _in_order(filters, (1, 4, 5, 6))
-        if ranks and apart and different and in_order:
-            return image, filters
-    raise ArgumentError("the sum is no convolution of an image with filters", "bad-arguments")
+    multiplies = site.statement.op == "+=" and len(reads) == 2 and isinstance(value, Op) and value.name == "mul"
+    known(multiplies, "a convolution of an image with filters")
+    image, filters = sorted(reads, key=lambda access: depends(access, 1))
+    ranks = len(target.indices) == len(image.indices) == len(filters.indices) == 4
+    apart = all(not depends(filters, depth) for depth in (0, 2, 3)) and not depends(image, 1)
+    different = len({target.buffer, image.buffer, filters.buffer}) == 3
+    in_order = _in_order(target, (0, 1, 2, 3)) and _in_order(filters, (1, 4, 5, 6))
+    known(ranks and apart and different and in_order, "a convolution of an image with filters")
+    return image, filters
 
 
 def _in_order(access: Access, depths: tuple[int, ...]) -> bool:
@@ -201,8 +182,7 @@ def _tile(kernel: Kernel, image: Access, extents: list[int], neighbours: tuple[i
     _, outputs, height, width, inputs, down, across = extents
     columns = next((a for a in neighbours if width % a == 0), 0)
     channels = next((c for c in CHANNELS if outputs % c == 0), 0)
-    if not columns or not channels:
-        raise ArgumentError("no tile divides the channels and columns of the result", "bad-arguments")
+    known(bool(columns and channels), "channels and columns that a tile divides")
     around = channels // DOWN * (width // columns)
     rows = next((r for r in ROWS if height % r == 0 and around * r <= MOST_THREADS), 0)
     item = kernel.buffer(image.buffer).dtype.itemsize
@@ -211,20 +191,17 @@ def _tile(kernel: Kernel, image: Access, extents: list[int], neighbours: tuple[i
     high, broad = reach(lines, {2: rows, 5: down}), reach(places, {3: width, 6: across})
     each = (high * broad + down * across * (channels + 4)) * item
     summed = next((c for c in SUMMED if inputs % c == 0 and c * each <= MOST_BYTES), 0)
-    if not rows or not summed:
-        raise ArgumentError("a tile of the convolution has no room in a block", "bad-arguments")
+    known(bool(rows and summed), "a convolution of which a block has room for a tile")
     return _Tile(channels, rows, summed, columns, around * rows)
 
 
-def _on_threads(trace: Trace, nest: Spot, last: type[Move]) -> None:
+def _on_threads(nest: Spot, last: str) -> None:
     """A nest of channels, rows and columns on threads; what a thread has of it is written out, but for the input
-    channels of a sum. `last` is how the innermost scope of the nest runs."""
-    for mark in ("bz", "by", "bx"):
-        act(trace, Bind, nest, mark)
+    channels of a sum. `last` is the role of the innermost scope of the nest."""
+    for role in ("bz", "by", "bx"):
+        nest.mark(role)
         nest = nest.child(0)
-    own = nest.path
-    inner = [at for at, node in trace.kernel.walk() if isinstance(node, Scope) and is_inside(at, own)]
-    for at in inner:
-        leaf = not any(len(other) > len(at) and is_inside(other, at) for other in inner)
-        if not (at == own and len(inner) > 2):
-            act(trace, last if leaf else Unroll, spot(trace, at))
+    inner = scopes_inside(nest)
+    for scope in inner:
+        if not (scope == nest and len(inner) > 2):
+            scope.mark(last if is_leaf(scope.node) else "u")

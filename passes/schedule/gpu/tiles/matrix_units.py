@@ -8,6 +8,9 @@ is said in its file; here loops and dimensions are split as its text has them.
 
 Sizes are any. Tiles that reach past the end of an array are copied under guards, with zeros beside: products of
 these change no sum, and nothing is stored of the rows and columns past the end.
+
+Products that four warps share: their operands are read from shared memory, swizzled, and not through registers.
+Of copies that land later alone.
 """
 
 from __future__ import annotations
@@ -18,26 +21,21 @@ from typing import NamedTuple
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.grammar.instructions import find_instruction
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Cast, Const, Op, Path, Scope, Statement
+from dojoir.ir.nodes import Const, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.instructions import UseInstr
-from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
-from dojoir.passes.loops.collapsing import Collapse
-from dojoir.passes.loops.deletion import DeleteNode
-from dojoir.passes.loops.sinking import LiftScope, SinkScope
-from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.products import BYTES, HALVES
-from dojoir.passes.schedule.facts.strides import depends
-from dojoir.passes.schedule.forms.nests import Sum, known, sum_at
-from dojoir.passes.schedule.gpu.sharing.copies import mark_all, without_ones
-from dojoir.passes.schedule.gpu.sharing.padded import (
+from dojoir.passes.schedule.facts.products import BYTES, FP8, HALVES, is_of_two
+from dojoir.passes.schedule.facts.strides import depends, given, known
+from dojoir.passes.schedule.forms.parting import Sum, sum_at
+from dojoir.passes.schedule.gpu.sharing.threads import (
     computed_whole,
     guards_outside,
     lanes_at_most,
     whole_nest,
+    without_ones,
     zeros_beside,
 )
 from dojoir.passes.schedule.gpu.tiles.contractions import dim_along, grid_of, roles
@@ -52,13 +50,10 @@ from dojoir.passes.schedule.gpu.tiles.operands import (
     copied,
     in_words,
 )
-from dojoir.passes.schedule.gpu.tiles.stages import run_ahead
-from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot, stand_alone
+from dojoir.passes.schedule.gpu.tiles.turns import run_ahead
+from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, mark_all, nested, spot
 from dojoir.passes.schedule.steps.versions import Multiple, split_versions
 from dojoir.passes.storage.dead import DeleteTemporary
-from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.layout import PlaceBuffer, ReorderDims
-from dojoir.passes.storage.staging import Stage
 
 UNITS: Mapping[tuple[str, str], Unit] = {
     **{(one, one): Unit(f"mma_m16n8k16_{one}", "ldmatrix_{}", 16, 8, 2) for one in HALVES},
@@ -99,7 +94,7 @@ def open_tiles(trace: Trace, path: Path, machine: Machine, rest: Callable[[Trace
     the terms, which is asked at each call. Other sizes have the schedule of `rest`."""
     known(len(path) == 1, "a product of all sizes")
     found = _product_at(trace, path)
-    known(len(found.summed) == 1 and _is_product(found), "a product that matrix units have")
+    known(len(found.summed) == 1 and is_of_two(found.site.statement.value), "a product that matrix units have")
     properties = _asked(trace, found, _operands(found, *roles(trace, found)))
     known(bool(properties), "a product of open sizes")
     others, here = split_versions(trace, path, *properties)
@@ -130,20 +125,15 @@ def matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles, un
     known(len(path) > 1 or not _asked(trace, found, operands), "a product of known sizes")
     left, right = (trace.kernel.buffer(operand.array).dtype for operand in operands)
     in_rows = tuple(operand.kept > operand.summed for operand in operands)
-    unit = unit_of(left.name, right.name, in_rows)
-    known(unit is not None and _is_product(found), "a product that matrix units have")
-    assert unit is not None
+    known(is_of_two(found.site.statement.value), "a product that matrix units have")
+    unit = given(unit_of(left.name, right.name, in_rows), "a product that matrix units have")
     known(trace.kernel.fp != "strict" or not left.is_float, "a sum in any order")
     instruction = find_instruction(unit.product)
     known(instruction.needs <= machine.features and machine.warp == 32, "for this machine's units")
     for scope, size in ((row, tile.height), (column, tile.width)):
         least = size // (2 if tile.height > SMALL.height else FEW)
         known(not _bound(scope).is_constant or _bound(scope).offset > least, "a result of tiles")
-    for scope in (row, column):
-        order = [s.path for s in sorted(found.kept, key=lambda s: len(s.path))]
-        levels = len(order) - 1 - order.index(scope.path)
-        if levels:
-            act(trace, SinkScope, scope, levels)
+    found.sink_kept(row, column)
     across = min(tile.across, 256 // left.itemsize) if unit.has_fragments else tile.across
     tile = tile._replace(depth=DEPTH // left.itemsize, across=across)
     terms = _bound(found.summed[0])
@@ -195,14 +185,6 @@ def _operands(found: Sum, row: Spot, column: Spot) -> tuple[Operand, Operand]:
     )
 
 
-def _is_product(found: Sum) -> bool:
-    """Whether the terms are products of two elements."""
-    match found.site.statement.value:
-        case Op("mul", (Access() | Cast(arg=Access()), Access() | Cast(arg=Access()))):
-            return True
-    return False
-
-
 def _tile(
     trace: Trace, found: Sum, row: Spot, column: Spot, operands: Sequence[Operand], tile: WarpTiles, unit: Unit
 ) -> None:
@@ -212,48 +194,43 @@ def _tile(
     rows, columns = (dim_along(target, s.depth) for s in (row, column))
     act(trace, Tile, (row, column), (tile.height, tile.width))
     down = column.child(0)
-    own = fresh_name(trace.kernel, f"{target.buffer}_tile")
-    act(trace, Stage, down, target.buffer, own, "out" if found.begins else "inout")
-    act(trace, PlaceBuffer, own, "reg")
-    written = without_ones(trace, down.beside(1))
+    own = down.stage(target.buffer, "tile", "out" if found.begins else "inout", "reg")
+    written = without_ones(down.beside(1))
     if trace.kernel.buffer(target.buffer).role == "tmp" and only_here(trace, target.buffer, row):
-        act(trace, DeleteNode, written)
+        written.delete()
         act(trace, DeleteTemporary, target.buffer)
     if len(summed.around().body) > 1:
-        stand_alone(trace, summed, 2)
-    act(trace, LiftScope, summed, 2)
+        summed.alone(2)
+    summed.lift(2)
     apart = [nest for nest in column.scopes() if nest.path != summed.path]
     begins = [nest for nest in apart if nest.path < summed.path]
-    act(trace, Split, summed, tile.depth)
-    turn, ahead = summed.child(0), tile.stages > 1
+    turn, ahead = summed.split(tile.depth), tile.stages > 1
     copies = [copied(trace, summed if ahead else turn, operand, tile, unit, ahead) for operand in operands]
     for nest in apart:
-        _whole(trace, nest, tile, nest in begins)
-    computed_whole(trace, whole_nest(trace, nested(turn), (tile.depth, tile.height, tile.width)))
+        _whole(nest, tile, nest in begins)
+    computed_whole(whole_nest(nested(turn), (tile.depth, tile.height, tile.width)))
     nests = [[copy.nest] for copy in copies]
     if ahead:
         parts_of = run_ahead(trace, [copy.nest.around() for copy in copies], summed, tile.stages)
         nests = [[part.child(n) for part in parts_of] for n in range(len(copies))]
         copies = [copy._replace(operand=copy.operand.split()) for copy in copies]
     marks = [mark for n, copy in enumerate(copies) for mark in copy.spread(trace, nests[n], tile.threads)]
-    warps = _Warps.of(trace, turn.child(0), tile)
-    k = parts(trace, turn, unit.terms, *unit.parts) if unit.terms < tile.depth else [turn]
+    warps = _Warps.of(turn.child(0), tile)
+    k = turn.parts(unit.terms, *unit.parts) if unit.terms < tile.depth else [turn]
     steps = k[: len(k) > 1]
     columns_of = [warps.columns]
     if not unit.has_fragments and copies[1].in_rows:
-        columns_of += parts(trace, warps.columns, tile.depth // COLUMNS)[1:]
-    arranged(
-        trace, [warps.down, *warps.across, *steps, warps.rows, *columns_of, *warps.of_tile(), *k[len(steps) :]]
-    )
+        columns_of += warps.columns.parts(tile.depth // COLUMNS)[1:]
+    arranged([warps.down, *warps.across, *steps, warps.rows, *columns_of, *warps.of_tile(), *k[len(steps) :]])
     threads = []
     for nest in apart:
-        of = _Warps.of(trace, nest, tile)
+        of = _Warps.of(nest, tile)
         inner = [of.i0, of.j1, of.rows] if unit.has_fragments else [of.rows, of.i0, of.j1]
-        arranged(trace, [of.down, *of.across, *inner, of.columns, of.i1, of.j0])
+        arranged([of.down, *of.across, *inner, of.columns, of.i1, of.j0])
         threads.append(of)
     lay_out(trace, own, rows, (tile.down, ROWS, 8), columns, tile.parts_of_columns, _SUMS[bool(warps.across)])
     for of in threads:
-        act(trace, Collapse, of.i0)
+        of.i0.collapse()
     used = []
     for copy in copies:
         if unit.has_fragments:
@@ -262,37 +239,28 @@ def _tile(
     for scope, word in (*used, (warps.i1 if unit.has_fragments else warps.rows, unit.product)):
         act(trace, UseInstr, scope, word)
     for of in threads:
-        if lanes_at_most(of.j0, 2) == 2:
-            marks += [(Vectorize, lanes) for lanes in guards_outside(trace, of.j0)]
-        else:
-            marks.append((Unroll, of.j0))
-    mark_all(trace, marks)
+        marks += pairs(of.j0)
     for of in (warps, *threads):
-        act(trace, Bind, of.down, "by")
-        for scope in of.across if unit.has_fragments or of is warps else (of.rows,):
-            act(trace, Bind, scope, "bx")
-        for scope in (of.rows, of.columns) if unit.has_fragments else (of.columns,) if of in threads else ():
-            act(trace, Unroll, scope)
+        marks.append((of.down, "by"))
+        marks += [(scope, "bx") for scope in (of.across if unit.has_fragments or of is warps else (of.rows,))]
+        own_of = (of.rows, of.columns) if unit.has_fragments else (of.columns,) if of in threads else ()
+        marks += [(scope, "u") for scope in own_of]
     for of in threads:
-        act(trace, Bind, of.i0, "lane")
-        act(trace, Unroll, of.i1)
-    for scope, _ in used:
-        act(trace, Unroll, scope.around())
-    for scope in steps:
-        act(trace, Unroll, scope)
-    grid_of(trace, row, column, others)
+        marks += [(of.i0, "lane"), (of.i1, "u")]
+    mark_all([*marks, *((scope.around(), "u") for scope, _ in used), *((scope, "u") for scope in steps)])
+    grid_of(row, column, others)
 
 
-def _whole(trace: Trace, nest: Spot, tile: WarpTiles, begins: bool) -> None:
+def _whole(nest: Spot, tile: WarpTiles, begins: bool) -> None:
     """Makes a nest over a tile of the result whole. What the sums begin with is 0 on the padding, or the constant
     that it is everywhere."""
-    guard = whole_nest(trace, nested(nest)[:2], (tile.height, tile.width))
+    guard = whole_nest(nested(nest)[:2], (tile.height, tile.width))
     if guard is not None and begins:
         match guard.body:
             case (Statement(value=Const()),):
-                computed_whole(trace, guard)
+                computed_whole(guard)
             case _:
-                zeros_beside(trace, guard)
+                zeros_beside(guard)
 
 
 _Names = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
@@ -330,34 +298,23 @@ class _Warps(NamedTuple):
     j0: Spot
 
     @staticmethod
-    def of(trace: Trace, nest: Spot, tile: WarpTiles) -> _Warps:
+    def of(nest: Spot, tile: WarpTiles) -> _Warps:
         """A nest `rows > columns` of a whole tile split so."""
         i, j = nest, nest.child(0)
-        down, rows, i1, i0 = parts(trace, i, tile.down, ROWS, 8)
-        *across, columns, j1, j0 = parts(trace, j, *tile.parts_of_columns)
+        down, rows, i1, i0 = i.parts(tile.down, ROWS, 8)
+        *across, columns, j1, j0 = j.parts(*tile.parts_of_columns)
         return _Warps(down, tuple(across), rows, columns, i1, i0, j1, j0)
 
     def of_tile(self) -> tuple[Spot, ...]:
         return self.i1, self.i0, self.j1, self.j0
 
 
-def parts(trace: Trace, scope: Spot, *sizes: int) -> list[Spot]:
-    """Splits a scope into parts of so many iterations, these again, and so on. Returns the scopes, outermost
-    first."""
-    found = [scope]
-    for size in sizes:
-        act(trace, Split, found[-1], size)
-        found.append(found[-1].child(0))
-    return found
-
-
-def arranged(trace: Trace, scopes: Sequence[Spot]) -> None:
+def arranged(scopes: Sequence[Spot]) -> None:
     """Brings the scopes of a nest, each of which is all that another has, into an order, outermost first."""
     outermost = min(len(scope.path) for scope in scopes)
     for n, scope in enumerate(scopes):
-        levels = len(scope.path) - outermost - n
-        if levels:
-            act(trace, LiftScope, scope, levels)
+        if levels := len(scope.path) - outermost - n:
+            scope.lift(levels)
 
 
 def lay_out(trace: Trace, buffer: str, rows: int, down: Sequence[int], columns: int, across: Sequence[int],
@@ -367,28 +324,59 @@ def lay_out(trace: Trace, buffer: str, rows: int, down: Sequence[int], columns: 
     for dim, sizes, names in ((rows, down, named[0]), (columns, across, named[1])):
         at = dims.index(dim)
         for n, size in enumerate(sizes):
-            act(trace, SplitDim, buffer, at + n, size)
+            Array(trace, buffer).split(at + n, size)
         dims[at : at + 1] = names
-    others = [n for n, dim in enumerate(dims) if isinstance(dim, int)]
-    order = (*others, *(dims.index(name) for name in named[2]))
-    act(trace, ReorderDims, buffer, order)
+    Array(trace, buffer).inside(*(dims.index(name) for name in named[2]))
+
+
+def pairs(lanes: Spot) -> list[Marked]:
+    """Two neighbours of a thread, at a time where they are on one side of each guard. Returns the marks."""
+    if lanes_at_most(lanes, 2) == 2:
+        return [(scope, "v") for scope in guards_outside(lanes)]
+    return [(lanes, "u")]
 
 
 def fragments(trace: Trace, node: Spot, copy: Copied, unit: Unit) -> list[tuple[Spot, str]]:
     """Stages what a warp needs of an operand's copy in fragments. Returns the scopes that are instructions."""
     operand, dtype = copy.operand, trace.kernel.buffer(copy.name).dtype.name
-    own = fresh_name(trace.kernel, f"{operand.array}_part")
-    act(trace, Stage, node, copy.name, own, "in")
-    act(trace, PlaceBuffer, own, "reg")
-    filled = without_ones(trace, node.beside(-1))
-    scopes = nested(filled)
+    name = fresh_name(trace.kernel, f"{operand.array}_part")
+    own = node.stage(copy.name, "part", "in", "reg", name=name)
+    scopes = nested(without_ones(node.beside(-1)))
     kept, summed = scopes if operand.kept < operand.summed else reversed(scopes)
     across = (ROWS, 8)  # of the right operand, two tiles at a time
-    i = parts(trace, kept, *across)
-    k = parts(trace, summed, *unit.parts)
-    arranged(trace, [i[0], *k, *i[1:]] if copy.in_rows else [*i, *k])
+    i = kept.parts(*across)
+    k = summed.parts(*unit.parts)
+    arranged([i[0], *k, *i[1:]] if copy.in_rows else [*i, *k])
     along, terms, order = _LEFT if operand.is_left else _RIGHT
     own_terms = terms[: len(k)]
     names = along, own_terms, tuple(name for name in order if name in (*along, *own_terms))
     lay_out(trace, own, operand.kept, across, operand.summed, unit.parts, names)
     return [(k[0] if copy.in_rows else i[1], unit.loads(operand, copy.in_rows, dtype))]
+
+
+GROUP = 128
+"""The threads of four warps."""
+
+LARGE_GROUP, SMALL_GROUP = WarpTiles(128, 128, 64, 128, 0, 3, GROUP), WarpTiles(64, 128, 64, 128, 0, 4, GROUP)
+"""Tiles for results of which there are many, and of which there are few: more blocks."""
+
+
+def large_group_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+    """Tiles on matrix units that four warps share, for results of which there are many."""
+    return matrix_tiles(trace, path, machine, LARGE_GROUP, unit_of_groups)
+
+
+def small_group_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+    """Tiles on matrix units that four warps share, for results of which there are few: more blocks."""
+    return matrix_tiles(trace, path, machine, SMALL_GROUP, unit_of_groups)
+
+
+def unit_of_groups(left: str, right: str, in_rows: tuple[bool, ...]) -> Unit | None:
+    """The unit with which four warps multiply 64 rows by 128 columns. Terms of eight bits lie side by side."""
+    if left == right and left in HALVES:
+        turned = "".join(name for name, is_turned in zip("ab", in_rows, strict=True) if is_turned)
+        return Unit(f"wgmma_m64n128k64_{f'trans_{turned}_' if turned else ''}{left}", "", 64, 1, 1)
+    for kind, types in (("", FP8), ("byte_", BYTES)):
+        if {left, right} <= {*types} and not any(in_rows):
+            return Unit(f"wgmma_m64n128k128_{kind}{left}_{right}", "", 128, 1, 1, False)
+    return None

@@ -1,4 +1,14 @@
-"""Tiles of the operands of a product in shared memory, as matrix units take them: their copies, how they lie."""
+"""Tiles of the operands of a product in shared memory, as matrix units take them: their copies, how they lie.
+
+Operands that are windows of an array: tiles of them are copied from there, and no matrix of all windows is
+stored.
+
+`passes/schedule/forms/packed.py` writes the factors of a convolution into matrices. A thread copies chunks of
+16 bytes of such a matrix. Where these lie side by side in its source too, tiles are copied from there: only the
+places are computed (implicit matrix products).
+
+Source: S. Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning" (2014).
+"""
 
 from __future__ import annotations
 
@@ -7,20 +17,20 @@ from functools import partial
 from typing import NamedTuple
 
 from dojoir.backends.machine import ACCESS_BYTES
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Kernel, Scope, Site
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.sinking import LiftScope, SinkScope
-from dojoir.passes.loops.splitting import Split
-from dojoir.passes.schedule.forms.nests import known
-from dojoir.passes.schedule.gpu.sharing.copies import Marked, without_ones
-from dojoir.passes.schedule.gpu.sharing.padded import whole_nest, zeros_beside
+from dojoir.passes.schedule.facts.strides import given, known, sites_in, step_of
+from dojoir.passes.schedule.gpu.sharing.threads import whole_nest, without_ones, zeros_beside
 from dojoir.passes.schedule.gpu.tiles.products import spread_copy
-from dojoir.passes.schedule.gpu.tiles.windows import copy_windows, whole_chunks
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import Spot, act, nested
-from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReorderDims, Swizzle
-from dojoir.passes.storage.staging import Stage
+from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, nested, spot
+from dojoir.passes.storage.dead import DeleteTemporary
+from dojoir.passes.storage.layout import Swizzle
+from dojoir.passes.values.indexing import SetIndex
+from dojoir.passes.values.recomputing import Recompute
+from dojoir.sets.ranges import without_divisions
 
 ROWS, COLUMNS = 16, 8
 """The tile of the result of one instruction."""
@@ -124,24 +134,24 @@ class Copied(NamedTuple):
             self.padded(trace)
             return
         if buffer.dims[along].extent.offset > row:
-            act(trace, SplitDim, self.name, along, row)
+            Array(trace, self.name).split(along, row)
             order = list(trace.kernel.buffer(self.name).order or range(len(buffer.dims) + 1))
             rows += rows > along
             order.remove(along)
             order.insert(order.index(rows), along)
-            act(trace, ReorderDims, self.name, order)
+            Array(trace, self.name).order(order)
         act(trace, Swizzle, self.name, ROW)
 
     def padded(self, trace: Trace) -> None:
         """Pads its rows, so that neighbouring ones lie in different banks."""
         widest = ACCESS_BYTES // trace.kernel.buffer(self.name).dtype.itemsize
-        act(trace, PadDims, self.name, self.dims[1], max(widest, PAD))
+        Array(trace, self.name).pad(self.dims[1], max(widest, PAD))
 
     def spread(self, trace: Trace, nests: Sequence[Spot], threads: int) -> list[Marked]:
         """Shares the nests that fill it out over threads. Returns the marks."""
-        act(trace, PlaceBuffer, self.name, "shared")
+        Array(trace, self.name).place("shared")
         widest = ACCESS_BYTES // trace.kernel.buffer(self.name).dtype.itemsize
-        return [mark for nest in nests for mark in spread_copy(trace, nest, self.name, self.sizes, threads, widest)]
+        return [mark for nest in nests for mark in spread_copy(nest, self.name, self.sizes, threads, widest)]
 
 
 def copied(trace: Trace, node: Spot, operand: Operand, tile: WarpTiles, unit: Unit, ahead: bool = False) -> Copied:
@@ -152,29 +162,27 @@ def copied(trace: Trace, node: Spot, operand: Operand, tile: WarpTiles, unit: Un
     if operand.among is not None or not tried(
         trace, partial(copy_windows, node=node, array=operand.array, copy=copy)
     ):
-        act(trace, Stage, node, operand.array, copy, "in", () if operand.among is None else (operand.among,))
-    filled = without_ones(trace, node.beside(-1))
+        node.stage(operand.array, "tile", "in", only=() if operand.among is None else (operand.among,), name=copy)
+    filled = without_ones(node.beside(-1))
     known(len(nested(filled)) == 2, "a product of tiles")
     kept, in_rows = tile.height if operand.is_left else tile.width, operand.summed < operand.kept
     if ahead:
         terms = filled if in_rows else filled.child(0)
-        act(trace, Split, terms, tile.depth)
+        terms.split(tile.depth)
         if not in_rows:
-            act(trace, LiftScope, terms, 1)
+            terms.lift(1)
         filled = terms.child(0)
-        act(trace, SplitDim, copy, operand.summed, tile.depth)
+        Array(trace, copy).split(operand.summed, tile.depth)
         order = [operand.summed, *(d for d in range(len(trace.kernel.buffer(copy).dims)) if d != operand.summed)]
         if order != sorted(order):
-            act(trace, ReorderDims, copy, order)
+            Array(trace, copy).order(order)
         operand = operand.split()
     whole_chunks(trace, filled)
     sizes: tuple[int, ...] = (tile.depth, kept) if in_rows else (kept, tile.depth)
-    zeros_beside(trace, whole_nest(trace, nested(filled), sizes))
+    zeros_beside(whole_nest(nested(filled), sizes))
     if in_rows and not unit.turns:
-        others = (d for d in range(len(trace.kernel.buffer(copy).dims)) if d != operand.summed)
-        act(trace, ReorderDims, copy, (*others, operand.summed))
-        act(trace, Split, filled, unit.chunk)
-        act(trace, SinkScope, filled.child(0), 1)
+        Array(trace, copy).inside(operand.summed)
+        filled.split(unit.chunk).sink(1)
         in_rows, sizes = False, (tile.depth // unit.chunk, kept, unit.chunk)
     return Copied(copy, operand, in_rows, filled, sizes)
 
@@ -184,3 +192,69 @@ def in_words(trace: Trace, operand: Operand, unit: Unit) -> bool:
     buffer = trace.kernel.buffer(operand.array)
     row, turned = buffer.dims[-1].extent, operand.summed < operand.kept and not unit.turns
     return not turned and row.is_constant and row.offset * buffer.dtype.itemsize % WORD == 0
+
+
+def copy_windows(trace: Trace, node: Spot, array: str, copy: str) -> None:
+    """Copies what a node reads of an array right before it from what the array was copied from, in chunks. Raises
+    ArgumentError where it is no copy in chunks, IllegalMove where a move is refused."""
+    site = given(_copied_in_chunks(trace.kernel, array), "a copy in chunks")
+    nest = spot(trace, site.path[:1])
+    for depth in reversed(_joined(site)):
+        nested(nest)[depth].collapse()
+    statement = nested(nest)[-1].child(0)
+    (site,) = sites_in(trace.kernel, nest.path)
+    for dim, index in enumerate(site.statement.target.indices):
+        for depth in index.iterators if isinstance(index, Affine) else ():  # the one that is left
+            if index != Affine.iterator(depth):
+                act(trace, SetIndex, statement, dim, Affine.iterator(depth))
+    filled = nest.path
+    act(trace, Recompute, node, array, copy)
+    if not any(array in site.statement.buffers_read for site in trace.kernel.sites):
+        spot(trace, filled).delete()
+        act(trace, DeleteTemporary, array)
+
+
+def whole_chunks(trace: Trace, nest: Spot) -> None:
+    """Writes the indices of the copies in a nest without the divisions that the sizes of its tiles decide."""
+    for site in sites_in(trace.kernel, nest.path):
+        statement, accesses = spot(trace, site.path), site.statement.accesses
+        for number, index in enumerate(index for access in accesses for index in access.indices):
+            if isinstance(index, Affine) and (plain := without_divisions(index, site.scopes)) != index:
+                act(trace, SetIndex, statement, number, plain)
+
+
+def _copied_in_chunks(kernel: Kernel, array: str) -> Site | None:
+    """The statement that alone writes an array, where it copies chunks of another one; else None."""
+    writers = [site for site in kernel.sites if site.statement.target.buffer == array]
+    if kernel.buffer(array).role != "tmp" or len(writers) != 1:
+        return None
+    (site,) = writers
+    target, value = site.statement.target, site.statement.value
+    if not isinstance(value, Access) or site.statement.accumulation or not _is_nest_of_one(kernel, site):
+        return None
+    source, chunk = kernel.buffer(value.buffer), ACCESS_BYTES // kernel.buffer(array).dtype.itemsize
+    last = (source.order or range(len(source.dims)))[-1]
+    along = [d for d in range(len(site.scopes)) if step_of(kernel, target, d) == 1 == step_of(kernel, value, d)]
+    whole = [d for d in along if value.indices[last] == Affine.iterator(d)]
+    row = source.dims[last].extent
+    fits = row.is_constant and row.offset % chunk == 0 and source.dtype == kernel.buffer(array).dtype
+    return site if fits and any((site.scopes[d].extent.constant or 1) % chunk == 0 for d in whole) else None
+
+
+def _is_nest_of_one(kernel: Kernel, site: Site) -> bool:
+    """Whether a statement stands in scopes inside of each other, and nothing else does."""
+    node, count = kernel.at(site.path[:1]), 0
+    while isinstance(node, Scope) and len(node.body) == 1:
+        node, count = node.body[0], count + 1
+    return node is site.statement and count == len(site.scopes)
+
+
+def _joined(site: Site) -> list[int]:
+    """The depths of the scopes that go along one dimension of what is written together with the next scope, the
+    outermost first. Raises ArgumentError where the scopes of a dimension do not follow one another."""
+    indices = site.statement.target.indices
+    along = [sorted(index.iterators) for index in indices if isinstance(index, Affine) and index.iterators]
+    known(all(depths == [*range(depths[0], depths[-1] + 1)] for depths in along), "rows of a matrix")
+    depths = [depth for of_dim in along for depth in of_dim]
+    known(len(depths) == len({*depths}), "rows of a matrix")
+    return sorted(depth for of_dim in along for depth in of_dim[:-1])

@@ -1,37 +1,37 @@
 """Products of matrices on a GPU: tiles of the operands in shared memory, a tile of the result in registers.
 
 Source: V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008).
+
+Products of matrices of open sizes on a GPU: tiles where they divide the sizes of a call, chosen there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition
-from dojoir.passes.base.move import Move, fresh_name
+from dojoir.ir.nodes import Condition, Path
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
-from dojoir.passes.loops.collapsing import Collapse
-from dojoir.passes.loops.sinking import LiftScope
-from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.products import Product, products
-from dojoir.passes.schedule.facts.strides import depends
-from dojoir.passes.schedule.gpu.sharing.copies import Marked, mark_all, without_ones
-from dojoir.passes.schedule.gpu.sharing.padded import guards_outside, lanes_at_most
-from dojoir.passes.schedule.gpu.sharing.threads import known_extent, shared_among
+from dojoir.passes.schedule.facts.products import Product, product_at
+from dojoir.passes.schedule.facts.strides import depends, dims_along
+from dojoir.passes.schedule.gpu.sharing.threads import (
+    copied_in_shared,
+    guards_outside,
+    lanes_at_most,
+    shared_among,
+    whole_nest,
+    without_ones,
+)
 from dojoir.passes.schedule.gpu.tiles.turns import Operand, through_two_buffers
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.fusing import fuse
-from dojoir.passes.schedule.steps.spots import Spot, act, first_nest, nested, spot, stand_alone
-from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReorderDims
-from dojoir.passes.storage.staging import Stage
+from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, first_nest, fuse, mark_all, nested, spot
+from dojoir.passes.schedule.steps.versions import AtMost, Multiple, split_versions
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.types.quads import QUAD
 
@@ -63,6 +63,32 @@ class BlockTile(NamedTuple):
         results = self.down * self.across * max(itemsize, 4)
         copies = 2 * self.depth * (self.height + self.width + 2 * PADDING) * itemsize
         return results <= (machine.thread_bytes + 4) // 2 and copies <= machine.shared_bytes
+
+    def kept(self, down: Spot, result: str, way: str, home: str = "reg") -> tuple[str, Spot]:
+        """Keeps the tile of a result in registers around its rows. Returns its name and the nest that stores it."""
+        own = down.stage(result, "tile", way, home)
+        return own, without_ones(down.beside(1))
+
+    def spread(self, rows: Spot, loops: int = 0, written: Spot | None = None) -> Spread:
+        """Shares a nest over the rows and columns of a tile out, what is past the end of the result under a guard,
+        with `loops` scopes around it inside of what goes to threads. What is `written` is so in lanes, where it has
+        no guard. Raises IllegalMove where a move is refused."""
+        is_written = written is not None and rows.path == written.path
+        columns = rows.child(0)
+        is_masked = whole_nest((rows, columns), (self.height, self.width)) is not None
+        for scope, size, each in ((rows, self.height, self.down), (columns, self.width, self.across)):
+            scope.split(size * GROUP // each).split(GROUP)
+        down, across = rows.child(0), columns.child(0)
+        down.lift(1 + loops)
+        across.lift(3 + loops)
+        return Spread(down, across, "v" if is_written and not is_masked else "u")
+
+    def in_groups(self, trace: Trace, own: str, rows: int, columns: int) -> None:
+        """Gives two dimensions of an array, along the rows and the columns of a tile, the parts that `spread` gives
+        a nest: a thread has some groups of neighbours."""
+        sizes = ((rows, self.height * GROUP // self.down), (columns, self.width * GROUP // self.across))
+        for dim, size in sorted(sizes, reverse=True):
+            Array(trace, own).split(dim, size).split(dim + 1, GROUP)
 
 
 def share_tile(trace: Trace, node: str, array: str, copy: str, threads: int) -> None:
@@ -96,44 +122,31 @@ def share_tile(trace: Trace, node: str, array: str, copy: str, threads: int) -> 
     | | | y[{0}, {1}, {2}] = t[{2}, {1}]
     <BLANKLINE>
     """
-    mark_all(trace, tile_in_shared(trace, spot(trace, trace.kernel.path(node)), array, copy, threads))
+    mark_all(tile_in_shared(spot(trace, trace.kernel.path(node)), array, threads, name=copy))
 
 
 def tile_in_shared(
-    trace: Trace,
-    node: Spot,
-    array: str,
-    copy: str,
-    threads: int,
-    only: tuple[int, ...] = (),
-    quads: int | None = None,
-    lay: Callable[[Trace, str], None] | None = None,
+    node: Spot, array: str, threads: int, only: tuple[int, ...] = (), quads: int | None = None, name: str = ""
 ) -> list[Marked]:
-    """Does `share_tile` without the marks, for a node that is followed; `only` are the accesses that `stage`
-    redirects. Along the dimension `quads` the copy is in fours, which lie side by side; `lay` says another way to
-    lay it out, whose innermost dimension stays that of the array. Returns the marks: each move after a mark is held
-    against what it promises, so they come last."""
-    act(trace, Stage, node, array, copy, "in", only)
-    copied = without_ones(trace, node.beside(-1))
-    act(trace, PlaceBuffer, copy, "shared")
-    itemsize = trace.kernel.buffer(array).dtype.itemsize
-    widest = QUAD if quads is not None else ACCESS_BYTES // itemsize
-    dims = [_constant(dim.extent, copy) for dim in trace.kernel.buffer(copy).dims]
+    """Does `share_tile` without the marks, for a node that is followed; `only` is of `stage`. Along the dimension
+    `quads` the copy is in fours, which lie side by side. Returns the marks: each move after a mark is held against
+    what it promises, so they come last."""
+    trace = node.trace
+    copy = node.stage(array, "tile", "in", only=only, name=name)
+    copied = without_ones(node.beside(-1))
+    home, buffer = Array(trace, copy).place("shared"), trace.kernel.buffer(copy)
+    widest = QUAD if quads is not None else ACCESS_BYTES // buffer.dtype.itemsize
+    dims = [_constant(dim.extent, copy) for dim in buffer.dims]
     last = len(dims) - 1
     high = max((d for d in range(last) if dims[d] > 1), default=last)
     if quads is not None:
-        lay_in_fours(trace, copy, quads)
-    elif lay is not None:
-        lay(trace, copy)
+        lay_in_fours(home, quads)
     elif dims[last] < dims[high]:
-        act(trace, ReorderDims, copy, (*(d for d in range(last + 1) if d != high), high))
-        act(trace, PadDims, copy, high, PADDING)
-    return spread_copy(trace, copied, copy, dims, threads, widest)
+        home.inside(high).pad(high, PADDING)
+    return spread_copy(copied, copy, dims, threads, widest)
 
 
-def spread_copy(
-    trace: Trace, copied: Spot, copy: str, dims: Sequence[int], threads: int, widest: int
-) -> list[Marked]:
+def spread_copy(copied: Spot, copy: str, dims: Sequence[int], threads: int, widest: int) -> list[Marked]:
     """Shares the nest that fills a copy, which has a tile of so many elements, out over threads, in accesses of
     `widest` neighbours at most. Returns the marks."""
     marks: list[Marked] = []
@@ -146,27 +159,51 @@ def spread_copy(
         raise ArgumentError(message, "bad-arguments")
     lanes = innermost
     if 1 < width < dims[-1]:
-        act(trace, Split, innermost, width)
-        around, lanes = [*around, innermost], innermost.child(0)
+        around, lanes = [*around, innermost], innermost.split(width)
     if width > 1:
-        marks += [(Vectorize, scope) for scope in guards_outside(trace, lanes)]
+        marks += [(scope, "v") for scope in guards_outside(lanes)]
         around.pop()
     for _ in around:
-        act(trace, Collapse, copied)
+        copied.collapse()
     shared = copied
     if elements > width * threads:
-        shared = shared_among(trace, copied, threads)
-        marks.append((Unroll, copied))
-    return [*marks, (Bind, shared, "bx")]
+        shared = shared_among(copied, threads)
+        marks.append((copied, "u"))
+    return [*marks, (shared, "bx")]
 
 
-def lay_in_fours(trace: Trace, copy: str, dim: int) -> None:
+def lay_in_fours(copy: Array, dim: int) -> None:
     """Makes four neighbours along a dimension of an array contiguous: the dimension is split by four, and the part
     of four elements becomes the innermost one."""
-    last = len(trace.kernel.buffer(copy).dims) - 1
-    act(trace, SplitDim, copy, dim, QUAD)
-    others = (d for d in range(last + 2) if d not in (dim, dim + 1))
-    act(trace, ReorderDims, copy, (dim, *others, dim + 1))
+    copy.split(dim, QUAD)
+    count = len(copy.trace.kernel.buffer(copy.name).dims)
+    copy.order((dim, *(d for d in range(count) if d not in (dim, dim + 1)), dim + 1))
+
+
+def copied_tile(
+    node: Spot, array: str, threads: int, only: tuple[int, ...] = (), quads: int | None = None
+) -> list[Marked]:
+    """Copies the tile of an array to shared memory, by wide accesses where that is possible, along the dimension
+    `quads` in fours. Returns the marks."""
+    marks: list[Marked] = []
+    if not tried(node.trace, lambda _: marks.extend(tile_in_shared(node, array, threads, only, quads))):
+        copy, marks = copied_in_shared(node, array, threads, only)
+        if quads is None:
+            _turn(Array(node.trace, copy))
+        else:
+            lay_in_fours(Array(node.trace, copy), quads)
+    return marks
+
+
+def _turn(copy: Array) -> None:
+    """Lays a tile in shared memory out with its longest dimension side by side, as threads read it, its rows padded
+    so that threads write to different banks."""
+    extents = [dim.extent.offset for dim in copy.trace.kernel.buffer(copy.name).dims]
+    longest = max(range(len(extents)), key=lambda d: (extents[d], d))
+    if longest != len(extents) - 1:
+        copy.inside(longest)
+        if any(extents[d] > 1 for d in range(len(extents)) if d != longest):
+            copy.pad(longest, GROUP)
 
 
 def tile_product(
@@ -188,18 +225,17 @@ def tile_product(
     """
     outermost = spot(trace, trace.kernel.path(rows))
     tile_blocks(trace, outermost, BlockTile(height, width, depth, down, across))
-    grid_of_tiles(trace, outermost)
+    grid_of_tiles(outermost)
 
 
-def grid_of_tiles(trace: Trace, rows: Spot) -> None:
+def grid_of_tiles(rows: Spot) -> None:
     """Gives the blocks of a tiled product, rows and in them columns, to those of a GPU."""
-    act(trace, Bind, rows, "gy")
-    act(trace, Bind, rows.child(0), "gx")
+    mark_all(((rows, "gy"), (rows.child(0), "gx")))
 
 
 def tile_blocks(trace: Trace, rows: Spot, tile: BlockTile) -> None:
     """Does `tile_product` for the product whose rows are at a place, without the marks of the grid."""
-    product = next((p for p in products(trace.kernel) if p.rows == rows.path), None)
+    product = product_at(trace.kernel, rows.path)
     if product is None:
         message = f"{rows} is no scope over the rows of a product of matrices such as library:matmul"
         raise ArgumentError(message, "bad-arguments")
@@ -208,35 +244,32 @@ def tile_blocks(trace: Trace, rows: Spot, tile: BlockTile) -> None:
     columns = rows.child(0)
     act(trace, Tile, (rows, columns), (tile.height, tile.width))
     down = columns.child(0)
-    known_extent(trace, down, tile.height)
-    known_extent(trace, down.child(0), tile.width)
+    down.constant(tile.height)
+    down.child(0).constant(tile.width)
     result = product.site.statement.target.buffer
-    own = fresh_name(trace.kernel, f"{result}_tile")
-    act(trace, Stage, down, result, own, "out")
-    written = without_ones(trace, down.beside(1))
-    multiplied = stand_alone(trace, first_nest(down.child(0)), 2)
+    own, written = tile.kept(down, result, "out", "")
+    multiplied = first_nest(down.child(0)).alone(2)
     sums = multiplied.child(0, 0)
-    act(trace, LiftScope, sums, 2)
-    act(trace, Split, sums, tile.depth)
-    known_extent(trace, sums.child(0), tile.depth)
+    sums.lift(2)
+    sums.split(tile.depth)
+    sums.child(0).constant(tile.depth)
     for nest in columns.scopes():
         if nest.path == sums.path:
-            multiplied = _spread(trace, multiplied, tile, 1, Unroll)
+            spread = tile.spread(multiplied, 1)
+            multiplied = spread.down
         else:
-            _spread(trace, nest, tile, 0, Vectorize if nest.path == written.path else Unroll)
+            spread = tile.spread(nest, 0, written)
+        spread.mark()
     dims = len(trace.kernel.buffer(own).dims)
-    for dim, size, each in ((dims - 1, tile.width, tile.across), (dims - 2, tile.height, tile.down)):
-        act(trace, SplitDim, own, dim, size * GROUP // each)
-        act(trace, SplitDim, own, dim + 1, GROUP)
-    act(trace, PlaceBuffer, own, "reg")
+    tile.in_groups(trace, own, dims - 2, dims - 1)
+    Array(trace, own).place("reg")
     several = product.site.scopes[-1].extent.constant != tile.depth
     operands = _operands(product, tile) if several else None
     if operands and tried(trace, lambda t: through_two_buffers(t, sums, operands, tile.depth, tile.threads)):
         return
     inner = len(product.site.scopes) - 1
     for array in dict.fromkeys(a.buffer for a in product.site.statement.reads if depends(a, inner)):
-        copy = fresh_name(trace.kernel, f"{array}_tile")
-        mark_all(trace, tile_in_shared(trace, multiplied, array, copy, tile.threads))
+        mark_all(tile_in_shared(multiplied, array, tile.threads))
 
 
 def _fits(rows: Spot, product: Product, tile: BlockTile) -> None:
@@ -254,14 +287,11 @@ def _operands(product: Product, tile: BlockTile) -> tuple[Operand, Operand] | No
     row, column, inner = (len(product.site.scopes) - n for n in (3, 2, 1))
     found: list[Operand] = []
     for access in product.site.statement.reads:
-        dims = {depth: [d for d, i in enumerate(access.indices) if isinstance(i, Affine) and depth in i.iterators]
-                for depth in (row, column, inner)}  # fmt: skip
-        along = row if dims[row] else column
-        if len(dims[along]) != 1 or len(dims[inner]) != 1 or access.buffer == product.site.statement.target.buffer:
+        depth, size = (row, tile.height) if dims_along(access, row) else (column, tile.width)
+        along, summed = dims_along(access, depth), dims_along(access, inner)
+        if len(along) != 1 or len(summed) != 1 or access.buffer == product.site.statement.target.buffer:
             return None
-        found.append(
-            Operand(access.buffer, dims[along][0], dims[inner][0], tile.height if along == row else tile.width)
-        )
+        found.append(Operand(access.buffer, along[0], summed[0], size))
     return (found[0], found[1]) if len({operand.array for operand in found}) == 2 == len(found) else None
 
 
@@ -270,37 +300,15 @@ class Spread(NamedTuple):
 
     down: Spot
     across: Spot
-    last: type[Move]
-    """How the innermost scope of a thread runs."""
+    last: str
+    """The role of the innermost scope of a thread."""
 
-    def mark(self, trace: Trace) -> None:
+    def mark(self) -> None:
         """Runs it on threads, and writes out what a thread does. Raises IllegalMove where a mark is refused."""
-        act(trace, Bind, self.down, "by")
-        act(trace, Bind, self.across, "bx")
         *around, innermost = nested(self.across.child(0))
-        for scope in around:
-            act(trace, Unroll, scope)
-        act(trace, self.last, innermost)
-
-
-def spread_tile(trace: Trace, rows: Spot, tile: BlockTile, loops: int, last: type[Move]) -> Spread:
-    """Shares a nest over the rows and columns of a tile out, with `loops` scopes around it inside of what goes to
-    threads. Raises IllegalMove where a move is refused."""
-    columns = rows.child(0)
-    for scope, size, each in ((rows, tile.height, tile.down), (columns, tile.width, tile.across)):
-        act(trace, Split, scope, size * GROUP // each)
-        act(trace, Split, scope.child(0), GROUP)
-    down, across = rows.child(0), columns.child(0)
-    act(trace, LiftScope, down, 1 + loops)
-    act(trace, LiftScope, across, 3 + loops)
-    return Spread(down, across, last)
-
-
-def _spread(trace: Trace, rows: Spot, tile: BlockTile, loops: int, last: type[Move]) -> Spot:
-    """The same on threads. Returns the outermost scope over threads, which is around all of it."""
-    spread = spread_tile(trace, rows, tile, loops, last)
-    spread.mark(trace)
-    return spread.down
+        mark_all(
+            [(self.down, "by"), (self.across, "bx"), *((scope, "u") for scope in around), (innermost, self.last)]
+        )
 
 
 def _whole(rows: Spot, extent: Affine, size: int) -> None:
@@ -323,3 +331,88 @@ def _constant(extent: Affine, what: str) -> int:
         message = f"{extent} of {what} is no constant: fix its size"
         raise ArgumentError(message, "bad-arguments")
     return extent.offset
+
+
+LARGE, MIDDLE = BlockTile(256, 128, 8, 16, 8), BlockTile(128, 128, 8, 16, 8)
+DEEP, SMALL = BlockTile(64, 64, 16, 8, 4), BlockTile(64, 64, 8, 4, 8)
+HALVES = BlockTile(128, 64, 16, 8, 8), BlockTile(128, 64, 8, 8, 8)
+"""In place of the larger ones, where a thread has no room for these: of elements of 8 bytes. The deeper one waits
+half as often."""
+
+ENOUGH = 0.9
+"""The least share of the multiprocessors that tiles must occupy, to be worth their size."""
+
+
+def product_by_size(
+    trace: Trace, path: Path, batched: bool, machine: Machine, rest: Callable[[Trace, Path], None]
+) -> None:
+    """Gives the product of matrices at `path` (of a batch of them, if `batched`) tiles. Large ones where there are
+    enough of these for all multiprocessors, small ones where there are not, and the schedule of `rest` to sizes
+    that these do not divide. Raises DojoError where it is no product."""
+    product = _product_of(spot(trace, path), batched)
+    extents = [scope.extent.bounds[0] for scope in product.site.scopes[-3:]]
+    itemsize = max(trace.kernel.buffer(a.buffer).dtype.itemsize for a in product.site.statement.accesses)
+    fitting = [tile for tile in (LARGE, MIDDLE, DEEP, SMALL) if tile.has_room(machine, itemsize)]
+    if MIDDLE not in fitting:
+        fitting[:0] = [tile for tile in HALVES if tile.has_room(machine, itemsize)]
+    if all(extent.is_constant for extent in extents):
+        results = prod(scope.extent.constant or 1 for scope in product.site.scopes[-4 if batched else -3 : -1])
+        for tile in _in_order(results, batched, machine, fitting):
+            if tried(trace, partial(_whole_product, path=path, batched=batched, tile=tile)):
+                return
+        raise ArgumentError("no tile divides the sizes", "bad-arguments")
+    open_tiles = [tile for tile in ((SMALL,) if batched else (MIDDLE, HALVES[1], SMALL)) if tile in fitting]
+    if not open_tiles:
+        raise ArgumentError(f"{machine.name} has no room for a tile", "bad-arguments")
+    tile = open_tiles[0]
+    uneven = [e for e, size in zip(extents, tile, strict=False) if e.is_constant and e.offset % size]
+    if uneven:
+        raise ArgumentError(f"no tile divides {uneven[0]}", "bad-arguments")
+    properties = [Multiple(str(e), size) for e, size in zip(extents, tile, strict=False) if not e.is_constant]
+    others, here = split_versions(trace, path, *properties)
+    places = [here]
+    if tile != SMALL:
+        side = 2 * int((machine.multiprocessors * tile.height * tile.width) ** 0.5)
+        places = [*split_versions(trace, here, AtMost(f"{extents[0]} + {extents[1]}", side - 1))]
+    versions = [spot(trace, at) for at in places]
+    rest(trace, others)
+    for version, size in zip(versions, (tile, SMALL), strict=False):
+        tile_blocks(trace, _rows(version, batched), size)
+    for version in versions:  # last, as each move after them is held against what they promise
+        _grid(version, batched)
+
+
+def _in_order(results: int, batched: bool, machine: Machine, fitting: Sequence[BlockTile]) -> list[BlockTile]:
+    """The tiles to try for so many results of a product, or of a batch of them, of those for which there is room:
+    the largest of which there are enough first, then smaller ones. Blocks of one small product, of which few run at
+    once, wait half as often for each other's copies with deep tiles."""
+    tiles = [tile for tile in fitting if not (batched and tile == DEEP)]
+    enough = [tile for tile in tiles if results >= ENOUGH * tile.height * tile.width * machine.multiprocessors]
+    return [*enough, *(tile for tile in reversed(tiles) if tile not in enough)]
+
+
+def _product_of(nest: Spot, batched: bool) -> Product:
+    """The product of matrices, rows, columns and sums inside each other, of a nest."""
+    rows = _rows(nest, batched).path
+    product = product_at(nest.trace.kernel, rows)
+    if product is None or any(len(scope.extent.bounds) > 1 for scope in product.site.scopes[-3:]):
+        raise ArgumentError("no product of matrices", "bad-arguments")
+    return product
+
+
+def _rows(nest: Spot, batched: bool) -> Spot:
+    """The rows of a product, or of each in a batch."""
+    return nest.child(0) if batched else nest
+
+
+def _grid(nest: Spot, batched: bool) -> None:
+    """Gives the tiles of a product, or of each in a batch, to the blocks of a GPU."""
+    grid_of_tiles(_rows(nest, batched))
+    if batched:
+        nest.mark("gz")
+
+
+def _whole_product(trace: Trace, path: Path, batched: bool, tile: BlockTile) -> None:
+    nest = spot(trace, path)
+    tile_blocks(trace, _rows(nest, batched), tile)
+    _grid(nest, batched)

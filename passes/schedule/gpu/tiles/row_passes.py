@@ -28,24 +28,12 @@ from dojoir.ir.nodes import (
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.loops.extents import SetExtent
-from dojoir.passes.loops.joining import JoinScopes, SplitScopes
-from dojoir.passes.loops.once import AddScope, RemoveScope
-from dojoir.passes.loops.siblings import SwapSiblings
-from dojoir.passes.loops.splitting import Split
-from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.facts.products import HALVES
-from dojoir.passes.schedule.facts.strides import depends, sites_in
-from dojoir.passes.schedule.forms.nests import known
+from dojoir.passes.schedule.facts.products import HALVES, is_of_two
+from dojoir.passes.schedule.facts.strides import depends, known, sites_in
 from dojoir.passes.schedule.forms.parting import is_contraction
-from dojoir.passes.schedule.gpu.sharing.copies import without_ones
+from dojoir.passes.schedule.gpu.sharing.threads import without_ones
 from dojoir.passes.schedule.gpu.tiles.operands import COLUMNS
-from dojoir.passes.schedule.steps.dims import add_dim
-from dojoir.passes.schedule.steps.spots import Spot, act, in_two, spot
-from dojoir.passes.storage.dims import DropDim
-from dojoir.passes.storage.layout import ReuseDims
-from dojoir.passes.storage.staging import Stage
+from dojoir.passes.schedule.steps.spots import Array, Spot, act, add_dim, spot
 from dojoir.passes.values.hoisting import Hoist
 from dojoir.passes.values.recomputing import Recompute
 from dojoir.passes.values.reductions import SplitReduction
@@ -94,12 +82,8 @@ class Nest:
     def product(self) -> Product | None:
         """The product that it adds up, if it is one."""
         statement, loops = self.statement, self.loops
-        match statement.value:
-            case Op("mul", (Access() | Cast(arg=Access()), Access() | Cast(arg=Access()))):
-                factors = sorted(statement.term_reads, key=lambda read: not depends(read, self.depth))
-            case _:
-                return None
-        if len(factors) != 2:  # one array twice, or an index from data
+        factors = sorted(statement.term_reads, key=lambda read: not depends(read, self.depth))
+        if not is_of_two(statement.value) or len(factors) != 2:  # one array twice, or an index from data
             return None
         left, right = factors
         kept = [d for d in loops if depends(statement.target, d)]
@@ -165,7 +149,7 @@ def separate(trace: Trace, around: Spot) -> None:
         ]  # fmt: skip
         if not forks:
             return
-        act(trace, SplitScopes, spot(trace, forks[0]), 1)
+        spot(trace, forks[0]).part(1)
 
 
 def _nests(rows: Spot) -> list[Nest]:
@@ -225,12 +209,10 @@ def held(trace: Trace, rows: Spot) -> None:
     for name in [name for name in names if trace.kernel.buffer(name).role != "tmp"]:
         own = [n for n, nest in enumerate(_nests(rows)) if name in nest.statement.buffers]
         known(own == [*range(own[0], own[-1] + 1)], "sums that stand together")
-        act(trace, AddScope, rows.child(own[0]), len(own))
-        around = rows.child(own[0])
-        copy = fresh_name(trace.kernel, name)
-        act(trace, Stage, around, name, copy, "out")
-        without_ones(trace, around.beside(1))
-        act(trace, RemoveScope, around)
+        around = rows.child(own[0]).wrap(len(own))
+        copy = around.stage(name, "", "out", name=fresh_name(trace.kernel, name))
+        without_ones(around.beside(1))
+        around.remove()
         add_dim(trace, copy, rows.depth, rows.scope.extent)
 
 
@@ -246,12 +228,12 @@ def ordered(trace: Trace, rows: Spot, names: Names) -> None:
     for nest in _nests(rows):
         along = columns_of(nest, names)
         if len(nest.loops) == 2 and along == nest.loops[1]:
-            act(trace, SwapScopes, nest.node)
+            nest.node.swap()
     first = 0
     for n, nest in enumerate(_nests(rows)):
         if nest.is_first and nest.statement.target.buffer not in names.scores:
             for at in range(n, first, -1):
-                act(trace, SwapSiblings, rows.child(at - 1))
+                rows.child(at - 1).swap_next()
             first += 1
     for n in reversed(range(len(rows.body))):  # what puts parts together stands where its result is used
         nest = Nest(rows.child(n), rows.depth)
@@ -259,7 +241,7 @@ def ordered(trace: Trace, rows: Spot, names: Names) -> None:
         if nest.statement.accumulation is None or nest.product is not None or columns_of(nest, names) is not None:
             continue
         while n + 1 < len(rows.body) and target not in Nest(rows.child(n + 1), rows.depth).statement.buffers:
-            act(trace, SwapSiblings, rows.child(n))
+            rows.child(n).swap_next()
             n += 1
 
 
@@ -298,11 +280,10 @@ def computed_again(trace: Trace, rows: Spot) -> Names:
         nest, score = missing
         copy = fresh_name(trace.kernel, score)
         act(trace, Recompute, nest.node, score, copy)
-        without_ones(trace, nest.node.beside(-1))
+        without_ones(nest.node.beside(-1))
         for d, dim in reversed([*enumerate(trace.kernel.buffer(copy).dims)]):
             if dim.extent == Affine.constant(1):
-                act(trace, ReuseDims, copy, d)
-                act(trace, DropDim, copy, d)
+                Array(trace, copy).reuse(d).drop(d)
         separate(trace, rows)
         add_dim(trace, copy, rows.depth, rows.scope.extent)
 
@@ -316,28 +297,28 @@ def tiled(trace: Trace, rows: Spot, names: Names, height: int) -> list[Spot]:
     ]
     for group in groups:
         for nest in group[1:]:
-            act(trace, JoinScopes, group[0].node, nest.node)
-    act(trace, Split, rows, height)
+            group[0].node.join(nest.node)
+    rows.split(height)
     rest, loops = rows.child(0), list[Spot]()
     for number, is_pass in enumerate(passes):
         own = rest
         if number + 1 < len(groups):
-            own, rest = in_two(trace, SplitScopes, rest, 1)
+            own, rest = rest.part(1)
         if not is_pass:
             continue
         loop = own.child(0)
-        act(trace, Split, loop, WIDTH)
+        loop.split(WIDTH)
         first = substitute_iterators({own.depth: Affine.constant(0)})
         bounds = tuple(bound.substitute(first) for bound in loop.scope.extent.bounds)
         grows = bounds != loop.scope.extent.bounds
         if grows:
-            act(trace, SetExtent, loop, Extent(bounds))
-        act(trace, SwapScopes, own)
+            loop.bound(Extent(bounds))
+        own.swap()
         if grows and inner[number]:
-            last = in_two(trace, Cut, loop, rows.iterator)[1]
+            last = loop.cut(rows.iterator)[1]
             separate(trace, last)
-            act(trace, RemoveScope, last)
-            act(trace, SetExtent, loop.child(0, 0), Affine.constant(WIDTH))
+            last.remove()
+            loop.child(0, 0).bound(Affine.constant(WIDTH))
         separate(trace, loop)
         loops.append(loop)
     return loops

@@ -17,34 +17,17 @@ from typing import NamedTuple
 from dojoir.backends.machine import Machine
 from dojoir.grammar.instructions import find_instruction
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Access, Cast, Dim, Extent, Op, Path
+from dojoir.ir.nodes import Dim, Extent, Path
 from dojoir.ir.words import GRID
-from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.instructions import UseInstr
-from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
-from dojoir.passes.loops.once import AddScope, RemoveScope
-from dojoir.passes.loops.sinking import LiftScope
-from dojoir.passes.schedule.facts.strides import sites_in
-from dojoir.passes.schedule.forms.nests import known, trips
-from dojoir.passes.schedule.forms.scalars import own_arrays
-from dojoir.passes.schedule.gpu.sharing.copies import mark_all, without_ones
-from dojoir.passes.schedule.gpu.sharing.padded import (
-    computed_whole,
-    guards_outside,
-    lanes_at_most,
-    whole_nest,
-    zeros_beside,
-)
+from dojoir.passes.schedule.facts.products import is_of_two
+from dojoir.passes.schedule.facts.strides import given, known, sites_in
+from dojoir.passes.schedule.forms.parting import trips
+from dojoir.passes.schedule.forms.temporaries import own_arrays
+from dojoir.passes.schedule.gpu.sharing.threads import computed_whole, grid, whole_nest, without_ones, zeros_beside
 from dojoir.passes.schedule.gpu.tiles.contractions import dim_along
-from dojoir.passes.schedule.gpu.tiles.matrix_units import (
-    UNITS,
-    arranged,
-    fragments,
-    lay_out,
-    only_here,
-    parts,
-)
+from dojoir.passes.schedule.gpu.tiles.matrix_units import UNITS, arranged, fragments, lay_out, only_here, pairs
 from dojoir.passes.schedule.gpu.tiles.operands import COLUMNS, PAD, ROWS, Copied, Operand, Unit, WarpTiles, copied
 from dojoir.passes.schedule.gpu.tiles.row_passes import (
     WIDTH,
@@ -61,10 +44,7 @@ from dojoir.passes.schedule.gpu.tiles.row_passes import (
     store_narrowed,
     tiled,
 )
-from dojoir.passes.schedule.steps.spots import Spot, act, nested, spot
-from dojoir.passes.storage.dims import SplitDim
-from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReuseDims
-from dojoir.passes.storage.staging import Stage
+from dojoir.passes.schedule.steps.spots import Array, Spot, act, mark_all, nested, spot
 from dojoir.support.frozen import dataclass
 
 MOST = 256
@@ -104,8 +84,7 @@ def row_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     tile = _rows_of(trace, rows, others, machine)
     passes = tiled(trace, rows, names, tile.height)
     _on_units(trace, rows, passes, names, machine, tile)
-    for scope, mark in zip((rows, *reversed(others)), GRID, strict=False):
-        act(trace, Bind, scope, mark)
+    grid((rows, *reversed(others)))
     return []
 
 
@@ -138,6 +117,16 @@ class _Shared:
     lanes: Sequence[Spot]
     columns: Sequence[Spot]
 
+    def mark(self) -> None:
+        """Gives its scopes their roles. Raises IllegalMove where one is refused."""
+        blocks, last = self.columns[:-1], self.columns[-1:]
+        mark_all([(self.warps, "by"), *((rows, "u") for rows in self.rows)])
+        mark_all([*((lane, "lane") for lane in self.lanes), *((columns, "u") for columns in blocks)])
+        for pair in last:
+            target = sites_in(pair.trace.kernel, pair.path)[0].statement.target
+            stored = pair.trace.kernel.buffer(target.buffer).role != "tmp"
+            mark_all(pairs(pair) if stored else [(pair, "u")])
+
 
 def _on_units(trace: Trace, rows: Spot, passes: Sequence[Spot], names: Names, machine: Machine, tile: Rows) -> None:
     unit = _unit_of(trace, _tile_nests(rows, passes), machine)
@@ -160,15 +149,11 @@ def _on_units(trace: Trace, rows: Spot, passes: Sequence[Spot], names: Names, ma
         used += [use for copy in one.copies for use in fragments(trace, one.tiles[0], copy, unit)]
     for scope, word in used:
         act(trace, UseInstr, scope, word)
-    mark_all(trace, marks)
     for one in multiplied:
-        act(trace, Bind, one.warps, "by")
-        for scope in (*one.tiles, one.terms[0]):
-            act(trace, Unroll, scope)
-    for scope, _ in used[len(multiplied) :]:
-        act(trace, Unroll, scope.around())
+        marks += [(one.warps, "by"), *((scope, "u") for scope in (*one.tiles, one.terms[0]))]
+    mark_all([*marks, *((scope.around(), "u") for scope, _ in used[len(multiplied) :])])
     for own in owned:
-        _marked(trace, own)
+        own.mark()
 
 
 def _own(trace: Trace, rows: Spot) -> list[str]:
@@ -191,10 +176,9 @@ def _products_on_units(trace: Trace, rows: Spot) -> int:
     """How many statements add up products of types that matrix units have."""
     found = 0
     for statement in (site.statement for site in sites_in(trace.kernel, rows.path)):
-        match statement.value:
-            case Op("mul", (Access() | Cast(arg=Access()), Access() | Cast(arg=Access()))) if statement.op == "+=":
-                types = [trace.kernel.buffer(read.buffer).dtype.name for read in statement.term_reads]
-                found += (types[0], types[-1]) in UNITS
+        if statement.op == "+=" and is_of_two(statement.value):
+            types = [trace.kernel.buffer(read.buffer).dtype.name for read in statement.term_reads]
+            found += (types[0], types[-1]) in UNITS
     return found
 
 
@@ -205,9 +189,7 @@ def _unit_of(trace: Trace, nests: Sequence[Nest], machine: Machine) -> Unit:
         left, right = (trace.kernel.buffer(a.buffer).dtype for a in (product.left, product.right))
         found.add(UNITS.get((left.name, right.name)))
         known(trace.kernel.fp != "strict" or not left.is_float, "a sum in any order")
-    known(len(found) == 1 and None not in found, "products that matrix units have")
-    (unit,) = found
-    assert unit is not None
+    unit = given(found.pop() if len(found) == 1 else None, "products that matrix units have")
     instruction = find_instruction(unit.product)
     known(unit.pair == 2 and instruction.needs <= machine.features and instruction.group == machine.warp,
           "for this machine's units")  # fmt: skip
@@ -224,25 +206,13 @@ def _in_tiles(trace: Trace, rows: Spot, name: str, tile: Rows) -> None:
     for d in reversed(range(len(access.indices))):
         index, dim = access.indices[d], trace.kernel.buffer(name).dims[d]
         known(isinstance(index, Affine), "temporaries at plain places")
-        assert isinstance(index, Affine)
-        if dim.collapsed or dim.extent == Affine.constant(1):
-            continue
-        if own in index.iterators:
-            _folded(trace, name, d, tile.height)
-        elif _is_blocked(index, own + 1):
-            _folded(trace, name, d, WIDTH)
-        elif all(depth < own for depth in index.iterators):
-            act(trace, ReuseDims, name, d)
-
-
-def _is_blocked(index: Affine, depth: int) -> bool:
-    """Whether an index counts blocks of columns."""
-    return index.coefficient(Iter(depth)) == WIDTH
-
-
-def _folded(trace: Trace, name: str, dim: int, size: int) -> None:
-    act(trace, SplitDim, name, dim, size)
-    act(trace, ReuseDims, name, dim)
+        if isinstance(index, Affine) and _is_stored(dim):
+            if own in index.iterators:
+                Array(trace, name).split(d, tile.height).reuse(d)
+            elif index.coefficient(Iter(own + 1)) == WIDTH:  # it counts blocks of columns
+                Array(trace, name).split(d, WIDTH).reuse(d)
+            elif all(depth < own for depth in index.iterators):
+                Array(trace, name).reuse(d)
 
 
 def _lefts(
@@ -259,18 +229,16 @@ def _lefts(
         kept, terms = (dim_along(product.left, depth) for depth in (nest.depth, product.summed))
         operand, depth = Operand(array, kept, terms, True), _extent(nest, product.summed)
         first, last = (nest.node.path[len(rows.path)] for nest in (uses[0][0], uses[-1][0]))
-        act(trace, AddScope, rows.child(first), last - first + 1)
-        around = rows.child(first)
+        around = rows.child(first).wrap(last - first + 1)
         copy = copied(trace, around, operand, WarpTiles(tile.height, WIDTH, tile.own, WIDTH, depth), unit)
         found[copy.name] = copy
-        act(trace, RemoveScope, around)
+        around.remove()
     return found
 
 
 def _extent(nest: Nest, depth: int) -> int:
-    extent = nest.site.scopes[depth].extent.constant
-    known(extent is not None and (extent % ROWS == 0 or extent == COLUMNS) and extent <= MOST, "rows of tiles")
-    assert extent is not None
+    extent = given(nest.site.scopes[depth].extent.constant, "rows of tiles")
+    known((extent % ROWS == 0 or extent == COLUMNS) and extent <= MOST, "rows of tiles")
     return extent
 
 
@@ -297,10 +265,10 @@ def _whole(
     if product is None:
         is_along = columns_of(nest, names) is not None
         sizes = [rows.height, *(WIDTH if is_along else _extent(nest, depth) for depth in nest.loops)]
-        guard = whole_nest(trace, [row, *others], sizes)
+        guard = whole_nest([row, *others], sizes)
         if guard is not None and trace.kernel.buffer(statement.target.buffer).role == "tmp" and statement.op == "=":
             ends = any(trace.kernel.buffer(read.buffer).role != "tmp" for read in statement.term_reads)
-            (zeros_beside if ends or statement.target.buffer in names.factors else computed_whole)(trace, guard)
+            (zeros_beside if ends or statement.target.buffer in names.factors else computed_whole)(guard)
         return [_Whole(row, others[0] if others else None)]
     kept, summed = sorted(others, key=lambda scope: scope.depth != product.kept)
     is_outer = product.left.buffer in lefts
@@ -312,10 +280,10 @@ def _whole(
     grows = any(row.depth in bound.iterators for bound in summed.scope.extent.bounds)
     if grows and trace.kernel.fp != "fast":
         return _each_by_itself(trace, nest, product, copied(trace, nest.node, right, tile, unit), rows)
-    guard = whole_nest(trace, (row, kept, summed), (rows.height, width, depth))
-    act(trace, LiftScope, summed, len(summed.path) - len(row.path))
+    guard = whole_nest((row, kept, summed), (rows.height, width, depth))
+    summed.lift(len(summed.path) - len(row.path))
     copy = copied(trace, summed, right, tile, unit)
-    computed_whole(trace, guard)
+    computed_whole(guard)
     left = (lefts[product.left.buffer],) if is_outer else ()
     return [_Whole(row, kept, summed, (*left, copy))]
 
@@ -324,38 +292,36 @@ def _each_by_itself(trace: Trace, nest: Nest, product: Product, right: Copied, r
     """A product whose sums end at the row: of what is past the end, zeros times what is there may be no number.
     Each thread adds up its results by itself, of scores that lie in shared memory."""
     row, summed, kept = nested(nest.node)
-    own = fresh_name(trace.kernel, f"{product.left.buffer}_tile")
-    act(trace, Stage, row, product.left.buffer, own, "in")
-    act(trace, PlaceBuffer, own, "shared")
-    act(trace, PadDims, own, len(trace.kernel.buffer(own).dims) - 1, PAD)
-    before = nested(without_ones(trace, row.beside(-1)))
-    computed_whole(trace, whole_nest(trace, before, (rows.height, WIDTH)))
-    whole_nest(trace, (row, kept), (rows.height, _extent(nest, kept.depth)))
+    own = row.stage(product.left.buffer, "tile", "in")
+    Array(trace, own).place("shared").pad(len(trace.kernel.buffer(own).dims) - 1, PAD)
+    before = nested(without_ones(row.beside(-1)))
+    computed_whole(whole_nest(before, (rows.height, WIDTH)))
+    whole_nest((row, kept), (rows.height, _extent(nest, kept.depth)))
     return [_Whole(before[0], before[1]), _Whole(row, kept, None, (right,), summed)]
 
 
 def _multiplied(trace: Trace, one: _Whole, unit: Unit, tile: Rows) -> _Multiplied:
     """A product on units."""
     assert one.column is not None and one.summed is not None
-    warps, *rows, i1, i0 = parts(trace, one.row, *tile.parts)
-    columns, j1, j0 = parts(trace, one.column, COLUMNS, 2)
-    terms = parts(trace, one.summed, unit.terms, *unit.parts)
-    arranged(trace, [warps, terms[0], *rows, columns, i1, i0, j1, j0, *terms[1:]])
+    warps, *rows, i1, i0 = one.row.parts(*tile.parts)
+    columns, j1, j0 = one.column.parts(COLUMNS, 2)
+    terms = one.summed.parts(unit.terms, *unit.parts)
+    arranged([warps, terms[0], *rows, columns, i1, i0, j1, j0, *terms[1:]])
     return _Multiplied(warps, terms, (*rows, columns), i1, one.copies)
 
 
 def _shared(trace: Trace, one: _Whole, tile: Rows) -> _Shared:
     """A nest of each element of a tile, or of each row, run by the thread that has it."""
-    warps, *rows, i1, i0 = parts(trace, one.row, *tile.parts)
+    warps, *rows, i1, i0 = one.row.parts(*tile.parts)
     if one.column is None:
-        arranged(trace, [warps, *rows, i1, i0])
+        arranged([warps, *rows, i1, i0])
         return _Shared(warps, (*rows, i1), (i0,), ())
     if one.column.scope.extent == Extent((Affine.constant(COLUMNS),)):  # parts of sums
-        j1, j0 = parts(trace, one.column, 2)
-        arranged(trace, [warps, *rows, i1, i0, j1, j0])
+        j1, j0 = one.column.parts(2)
+        arranged([warps, *rows, i1, i0, j1, j0])
         return _Shared(warps, (*rows, i1), (i0, j1), (j0,))
-    columns, j1, j0 = parts(trace, one.column, COLUMNS, 2)
-    arranged(trace, [warps, *rows, i1, i0, j1, *([one.terms] if one.terms is not None else []), columns, j0])
+    columns, j1, j0 = one.column.parts(COLUMNS, 2)
+    arranged([warps, *rows, i1, i0, j1, *([one.terms] if one.terms is not None else []), columns, j0])
     return _Shared(warps, (*rows, i1), (i0, j1), (columns, j0))
 
 
@@ -381,28 +347,9 @@ def _in_registers(trace: Trace, name: str, names: Names, tile: Rows) -> None:
     else:
         known(len(dims) == 1, "temporaries of rows and columns")
         for n, size in enumerate(tile.parts):
-            act(trace, SplitDim, name, dims[0] + n, size)
-    act(trace, PlaceBuffer, name, "reg")
+            Array(trace, name).split(dims[0] + n, size)
+    Array(trace, name).place("reg")
 
 
 def _is_stored(dim: Dim) -> bool:
     return not dim.collapsed and dim.extent != Affine.constant(1)
-
-
-def _marked(trace: Trace, own: _Shared) -> None:
-    act(trace, Bind, own.warps, "by")
-    for rows in own.rows:
-        act(trace, Unroll, rows)
-    for lane in own.lanes:
-        act(trace, Bind, lane, "lane")
-    if own.columns:
-        *blocks, pair = own.columns
-        for columns in blocks:
-            act(trace, Unroll, columns)
-        (site, *_) = sites_in(trace.kernel, pair.path)
-        stored = trace.kernel.buffer(site.statement.target.buffer).role != "tmp"
-        if stored and lanes_at_most(pair, 2) == 2:
-            for lanes in guards_outside(trace, pair):
-                act(trace, Vectorize, lanes)
-        else:
-            act(trace, Unroll, pair)

@@ -9,31 +9,22 @@ so that no sum is rescaled and `fp reassoc` is enough.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
 from dojoir.backends.machine import Machine
-from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Node, Path, Scope, Statement
 from dojoir.ir.words import GRID
-from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.marks import Bind, Vectorize
 from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.loops.extents import SetExtent
-from dojoir.passes.loops.joining import JoinScopes, SplitScopes
-from dojoir.passes.loops.siblings import SwapSiblings
-from dojoir.passes.loops.splitting import Split
-from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.facts.products import products
-from dojoir.passes.schedule.facts.strides import depends, sites_in
-from dojoir.passes.schedule.gpu.sharing.copies import shared_copy
-from dojoir.passes.schedule.gpu.sharing.threads import every_so_many_rows, known_extent, shared_among
+from dojoir.passes.schedule.facts.products import product_at
+from dojoir.passes.schedule.facts.strides import depends, given, known, sites_in
+from dojoir.passes.schedule.gpu.sharing.threads import every_so_many_rows, shared_among, shared_copy
 from dojoir.passes.schedule.gpu.tiles.products import BlockTile, tile_blocks
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import Spot, act, guard_body, in_two, move, nested, spot
-from dojoir.passes.storage.layout import PadDims, PlaceBuffer, ReuseDims
+from dojoir.passes.schedule.steps.spots import Array, Spot, mark_all, move, nested, spot
 from dojoir.support.frozen import dataclass
 
 ROWS = 64
@@ -67,27 +58,23 @@ def growing_rows(trace: Trace, path: Path, machine: Machine) -> None:
     a move is refused."""
     chain = nested(spot(trace, path))[: len(GRID)]
     rows = chain[-1]
-    if (rows.scope.extent.constant or 1) % ROWS:  # of open ones nothing is known
-        raise ArgumentError(f"{ROWS} rows do not divide those of {rows}", "bad-arguments")
+    known((rows.scope.extent.constant or 1) % ROWS == 0, "of whole blocks of rows")  # of open ones nothing is known
     end = rows.iterator + 1
     parts = [Part(rows.child(n), _kind(node, end)) for n, node in enumerate(rows.body)]
-    if sum(part.kind != "rest" for part in parts) < 2:
-        raise ArgumentError("no two products end at the row", "bad-arguments")
+    known(sum(part.kind != "rest" for part in parts) > 1, "two products that end at the row")
     for n, part in reversed(list(enumerate(parts))):
         if part.kind == "columns" and len(part.scope.body) > 2:
-            product, rest = in_two(trace, SplitScopes, part.scope, 2)
+            product, rest = part.scope.part(2)
             parts[n : n + 1] = [Part(product, "columns"), Part(rest, "rest")]
-    act(trace, Split, rows, ROWS)
+    rows.split(ROWS)
+    makes: Mapping[Kind, Callable[[Trace, Spot], None]] = {
+        "columns": _columns,
+        "sum": _sum,
+        "rest": partial(_in_warps, lanes=machine.warp),
+    }
     for part in reversed(_distributed(trace, parts)):
-        match part.kind:
-            case "columns":
-                _columns(trace, part.scope)
-            case "sum":
-                _sum(trace, part.scope)
-            case "rest":
-                _in_warps(trace, part.scope, machine.warp)
-    for scope, mark in zip(chain, reversed(GRID[: len(chain)]), strict=True):
-        act(trace, Bind, scope, mark)
+        makes[part.kind](trace, part.scope)
+    mark_all(zip(chain, reversed(GRID[: len(chain)]), strict=True))
 
 
 def _kind(node: Node, end: Affine) -> Kind:
@@ -96,9 +83,9 @@ def _kind(node: Node, end: Affine) -> Kind:
         inner = [n for n, child in enumerate(node.body) if isinstance(child, Scope)]
         loop = node.body[inner[0]] if len(inner) == 1 else None
         if isinstance(loop, Scope) and inner == [1] and _adds(loop.body):
-            if _ends(node, end) and loop.extent.constant is not None:
+            if node.extent.bounds == (end,) and loop.extent.constant is not None:
                 return "columns"
-            if _ends(loop, end) and (node.extent.constant or 1) % ROWS == 0:
+            if loop.extent.bounds == (end,) and (node.extent.constant or 1) % ROWS == 0:
                 return "sum"
     return "rest"
 
@@ -117,7 +104,7 @@ def _distributed(trace: Trace, parts: list[Part]) -> list[Part]:
     does not need it comes after it, to what is there. Returns these rows."""
     starts = [n for n, part in enumerate(parts) if not n or {part.kind, parts[n - 1].kind} != {"rest"}]
     for n in reversed(starts[1:]):
-        act(trace, SplitScopes, parts[n].scope.around(), n)
+        parts[n].scope.around().part(n)
     pieces = [Part(parts[n].scope.around(), parts[n].kind) for n in starts]
     for n, (before, product, after) in enumerate(zip(pieces, pieces[1:], pieces[2:], strict=False)):
         between = before.kind == "rest" != product.kind and after.kind == "rest"
@@ -129,93 +116,79 @@ def _distributed(trace: Trace, parts: list[Part]) -> list[Part]:
 
 def _later(trace: Trace, rest: Spot, after: Spot) -> None:
     """Puts rows behind the product that follows them, to the rows there."""
-    act(trace, SwapSiblings, rest)
-    act(trace, JoinScopes, rest, after)
+    rest.swap_next()
+    rest.join(after)
 
 
 def _columns(trace: Trace, rows: Spot) -> None:
     """A product whose columns end at the row: those that all rows of the block have in tiles, the others with a
     thread for each."""
-    in_two(trace, Cut, rows.child(0), rows.around().iterator * ROWS)
-    tiled, triangle = in_two(trace, SplitScopes, rows, 1)
+    rows.child(0).cut(rows.around().iterator * ROWS)
+    tiled, triangle = rows.part(1)
     columns = triangle.child(0)
     sums = [site for site in sites_in(trace.kernel, triangle.path) if site.statement.accumulation is not None]
     panel = next(a.buffer for a in sums[0].statement.reads if depends(a, columns.depth))
-    copy = fresh_name(trace.kernel, f"{panel}_tile")
-    shared_copy(trace, triangle, panel, copy, THREADS)
-    act(trace, PadDims, copy, len(trace.kernel.buffer(copy).dims) - 1, 1)
-    guard_body(trace, columns, [Condition(columns.iterator, "<", triangle.iterator + 1)])
-    act(trace, SetExtent, columns, Affine.constant(ROWS))
-    _element_a_thread(trace, triangle)
+    copy = shared_copy(triangle, panel, THREADS)
+    Array(trace, copy).pad(len(trace.kernel.buffer(copy).dims) - 1, 1)
+    columns.guard([Condition(columns.iterator, "<", triangle.iterator + 1)])
+    columns.bound(Affine.constant(ROWS))
+    _element_a_thread(triangle)
     _tiled(trace, tiled)
 
 
 def _sum(trace: Trace, rows: Spot) -> None:
     """A product whose sum ends at the row: what all rows of the block sum over in tiles, and then the rest."""
     columns = rows.child(0)
-    in_two(trace, Cut, columns.child(1), rows.around().iterator * ROWS)
-    in_two(trace, SplitScopes, columns, 2)
-    tiled, triangle = in_two(trace, SplitScopes, rows, 1)
-    _element_a_thread(trace, triangle)
+    columns.child(1).cut(rows.around().iterator * ROWS)
+    columns.part(2)
+    tiled, triangle = rows.part(1)
+    _element_a_thread(triangle)
     _tiled(trace, tiled)
 
 
 def _tiled(trace: Trace, rows: Spot) -> None:
-    product = next((p for p in products(trace.kernel) if p.rows == rows.path), None)
-    if product is None:
-        raise ArgumentError(f"there is no product at {rows}", "bad-arguments")
+    product = given(product_at(trace.kernel, rows.path), "a product of rows")
     (extent,) = product.site.scopes[-1].extent.bounds
     terms = [extent.offset, *(coefficient for _, coefficient in extent.terms)]
     depth = DEPTH if all(term % DEPTH == 0 for term in terms) else DEPTH // 2
     tile_blocks(trace, rows, BlockTile(ROWS, ROWS, depth, DOWN, ACROSS))
 
 
-def _element_a_thread(trace: Trace, rows: Spot) -> None:
+def _element_a_thread(rows: Spot) -> None:
     """Rows and columns on threads, neighbours along the columns; a thread has every so many-th row."""
     columns = rows.child(0)
-    act(trace, Split, rows, THREADS // ROWS)
-    every_so_many_rows(trace, rows, rows.child(0), columns)
+    every_so_many_rows(rows, rows.split(THREADS // ROWS), columns)
 
 
 def _in_warps(trace: Trace, rows: Spot, lanes: int) -> None:
     """A row a warp, whose lanes go along it; several rows of the block at a time."""
-    act(trace, Split, rows, THREADS // lanes)
+    row, step = rows.split(THREADS // lanes), WIDTH * lanes
     inside = sites_in(trace.kernel, rows.path)
     for buffer in trace.kernel.buffers:
         uses = [s for s in trace.kernel.sites if any(a.buffer == buffer.name for a in s.statement.accesses)]
         if buffer.role == "tmp" and buffer.dims and uses and all(site in inside for site in uses):
-            _ = tried(trace, partial(_own, name=buffer.name))
-    row, step = rows.child(0), WIDTH * lanes
+            _ = tried(trace, partial(_in_register, name=buffer.name))
     start = rows.around().iterator * ROWS // step * step  # what all rows of the block have of it
     for scope in reversed(row.scopes()):
         path = scope.path
         if tried(trace, move(Cut, scope, start)):
             whole = spot(trace, path)
-            _along(trace, whole.beside(1), lanes)
-            _wide(trace, whole, lanes)
+            shared_among(whole.beside(1), lanes).mark("lane")
+            _wide(whole, lanes)
         else:
-            _along(trace, scope, lanes)
-    act(trace, Bind, row, "bx")
+            shared_among(scope, lanes).mark("lane")
+    row.mark("bx")
 
 
-def _wide(trace: Trace, scope: Spot, lanes: int) -> None:
-    """A scope along what all rows of a block have on the lanes of a warp, some neighbours each at a time."""
-    act(trace, Split, scope, WIDTH * lanes)
-    lane = scope.child(0)
-    known_extent(trace, lane, WIDTH * lanes)
-    act(trace, Split, lane, WIDTH)
-    act(trace, SwapScopes, scope)
-    act(trace, Vectorize, lane.child(0, 0))
-    act(trace, Bind, lane, "lane")
-
-
-def _own(trace: Trace, name: str) -> None:
+def _in_register(trace: Trace, name: str) -> None:
     """Keeps a temporary of one element a row in a register."""
-    for d in range(len(trace.kernel.buffer(name).dims)):
-        act(trace, ReuseDims, name, d)
-    act(trace, PlaceBuffer, name, "reg")
+    Array(trace, name).single().place("reg")
 
 
-def _along(trace: Trace, scope: Spot, lanes: int) -> None:
-    """A scope along a row on the lanes of a warp: each has every so many-th element."""
-    act(trace, Bind, shared_among(trace, scope, lanes), "lane")
+def _wide(scope: Spot, lanes: int) -> None:
+    """A scope along what all rows of a block have on the lanes of a warp, some neighbours each at a time."""
+    lane = scope.split(WIDTH * lanes)
+    lane.constant(WIDTH * lanes)
+    own = lane.split(WIDTH)
+    scope.swap()
+    mark_all(((own, "v"), (lane, "lane")))
