@@ -256,3 +256,22 @@ def test_optimize_takes_the_rules_of_the_target() -> None:
     kernel = dojoir.kernels.load("gelu")
     trace = dojoir.optimize(kernel, "cuda", sizes={"N": 64})
     assert grids(trace.kernel) == 1
+
+
+@pytest.mark.parametrize(("length", "shift"), [(1025, 1), (2048, 1024)])
+def test_a_row_that_is_read_again_at_a_shift_is_left_to_other_structures(length: int, shift: int) -> None:
+    kernel = dojoir.parse(f"""kernel shifted(N)
+in  x: f32[N, {length}]
+out y: f32[N, 1024]
+tmp s: f32[N]
+
+N @i
+| s[{{i}}] = 0
+| 1024 @j
+| | s[{{i}}] += x[{{i}}, {{j}}]
+| 1024 @k
+| | y[{{i}}, {{k}}] = x[{{i}}, {{k}} + {shift}] / s[{{i}}]
+""")
+    trace = dojoir.optimize(kernel.specialize(N=4096), "cuda")
+    assert ": gx" in str(trace.kernel)
+    assert dojoir.certify(trace).status == "legal"

@@ -1,4 +1,4 @@
-"""The list of packages in pyproject.toml is what an installation has: each folder of the tree is in it."""
+"""The list of packages in pyproject.toml is what an installation has: each folder of the tree, and no other."""
 
 import tomllib
 from pathlib import Path
@@ -14,4 +14,4 @@ def test_every_folder_with_modules_is_installed() -> None:
         for file in (ROOT / root).rglob("__init__.py"):
             if not file.parent.is_symlink() and not any(part.is_symlink() for part in file.parents):
                 found.add(".".join(file.parent.relative_to(ROOT).parts).removeprefix("dojoir."))
-    assert found - listed == set()
+    assert found == listed, "and an installation ends where a folder is listed that is gone"

@@ -54,8 +54,8 @@ def _pivots(kernel: Kernel) -> Iterator[tuple[Path, Affine]]:
 def _at(
     site: Site, element: Access, written: Affine | Access, read: Affine | Access
 ) -> Iterator[tuple[Path, Affine]]:
-    """The scope that the index of a write goes along, step by step, and the iteration in which it is that of an
-    element that all iterations read. None where that is known to be outside of the scope."""
+    """The scope along which the written index steps by one, and the iteration that writes the element that all
+    iterations read. Nothing where that iteration is known to be outside of the scope."""
     if not isinstance(written, Affine) or not isinstance(read, Affine) or not written.iterators:
         return
     depth = max(written.iterators)

@@ -208,6 +208,7 @@ def _threads(trace: Trace, path: Path) -> None:
     that is too short for a warp is made one with the scope around it; of one that is too short for a block, a block
     has several rows."""
     chain = _chain(trace, path)
+    known(bool(chain), "a nest of independent iterations")
     while len(chain) > 1 and is_plain(chain[-1].node) and 0 < chain[-1].count < TILE[1]:
         if not tried(trace, move(Collapse, chain[-2])):
             break

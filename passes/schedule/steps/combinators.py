@@ -1,7 +1,5 @@
-"""Passes: named functions that pick moves, and the combinators that put them together.
-
-Structures for CPUs: the places of a kernel that each fits, and what schedules it there.
-"""
+"""Passes: named functions that pick moves, and the combinators that put them together; and structures for CPUs: the
+places of a kernel that each fits, with what schedules it there."""
 
 from __future__ import annotations
 

@@ -5,12 +5,9 @@ row. With eight rows at once it is read an eighth as often, and memory is read f
 a row waits for the addition before each, and so does all that takes from the element before, as a running maximum.
 Those of four rows do not wait for each other.
 
-Sums of several rows side by side, where rows share what they read or what they add to.
-
-A sum over a row whose other factor all rows share, as of a matrix times a vector, reads that factor again for each
-row. With eight rows at once it is read an eighth as often, and memory is read from eight places. So it is with sums
-that all rows share, as of a vector times a matrix: they are read and written an eighth as often. Where rows go as
-far as a diagonal, as where a triangle is solved, those of eight rows go together as far as the first of them does.
+So it is with sums that all rows share, as of a vector times a matrix: they are read and written an eighth as often.
+Where rows go as far as a diagonal, as where a triangle is solved, those of eight rows go together as far as the
+first of them does.
 """
 
 from __future__ import annotations

@@ -89,9 +89,10 @@ def block_rows(trace: Trace, rows: str, threads: int = 256) -> None:
 
 def _spread(row: Spot, own: Iterable[str], threads: int, widths: Mapping[int, int]) -> None:
     """Shares a row out over threads, of which each has neighbours by the extents of its scopes, and keeps its own
-    temporaries in registers. Raises IllegalMove where a move is refused."""
+    temporaries in registers. Raises ArgumentError for a scope of another extent, as what reads the row at a shift
+    needs, IllegalMove where a move is refused."""
     for scope in row.scopes():
-        width = widths[scope.count]
+        width = given(widths.get(scope.count), "rows of one constant length")
         shared_out(scope, Affine.constant(scope.count), threads, -(-scope.count // (threads * width)), width)
     for name in own:
         keep_in_registers(row.trace, name, threads, widths)
