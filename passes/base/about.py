@@ -8,7 +8,7 @@ arguments, once for each move; `numbered` and `more` are the same for `with_numb
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -146,8 +146,23 @@ class Declared(NamedTuple):
 T = TypeVar("T", bound="Here[Any] | Declared")
 
 
+class _Missing(ABC):
+    @abstractmethod
+    def method(self, at: object) -> None:
+        """Stands in the place of a method that a family does not give."""
+
+
 class About(Move, Generic[T]):
     """A move about one thing of a kernel, the first of its arguments."""
+
+    def __init_subclass__(cls, **said: object) -> None:
+        """A family gives `rewritten` and `back`, or `rewrite` and `inverse` themselves. One that gives neither has
+        abstract methods, and Python makes no instance of it."""
+        super().__init_subclass__(**said)
+        for whole, part in (("rewrite", "rewritten"), ("inverse", "back")):
+            if getattr(cls, part) in (getattr(About, part), _Missing.method):
+                by_itself = getattr(cls, whole) is not getattr(About, whole)
+                setattr(cls, part, getattr(About, part) if by_itself else _Missing.method)
 
     @classmethod
     @abstractmethod
@@ -174,14 +189,14 @@ class About(Move, Generic[T]):
 
     def rewritten(self, at: T) -> Rewrite:
         """The kernel after the move, which is about this. Raises Refusal as `rewrite` does."""
-        raise NotImplementedError
+        return self.rewrite(at.kernel)
 
     def inverse(self, before: Kernel) -> Move:
         return self.back(self.found(before))
 
     def back(self, at: T) -> Move:
         """The `inverse` of the move, in terms of what it is about before it."""
-        raise NotImplementedError
+        return self.inverse(at.kernel)
 
     @classmethod
     def listed(cls, at: T) -> Arguments:

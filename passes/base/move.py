@@ -161,7 +161,10 @@ class Move(ABC):
         """Takes what the line of a class says of the family, `class Split(AboutScope, name="split", reach=…)`, for
         its attributes. Whatever a family does with a kernel begins with the question whether it is one."""
         super().__init_subclass__()
+        declared = {name for base in cls.__mro__ for name in vars(base).get("__annotations__", ())}
         for name, value in said.items():
+            if name not in declared:
+                raise TypeError(f"the line of {cls.__name__} says {name}, which a move has not: name, reach")
             setattr(cls, name, value)
         for name in ("rewrite", "inverse", "candidates", "with_numbers", "further", "alternatives"):
             if name in vars(cls):

@@ -10,7 +10,8 @@ import pytest
 import dojoir
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.rewriting.rewrite import map_accesses
-from dojoir.passes.base.move import BufferName, Rewrite
+from dojoir.passes.base.about import AboutScope
+from dojoir.passes.base.move import BufferName, Place, Rewrite
 from dojoir.proof.check import identity
 
 KERNEL = "kernel k(N)\nin x: f32[N]\nout y: f32[N]\ntmp t: f32[N]\ntmp u: f32[N]\nN\n| t[{0}] = x[{0}]\n"
@@ -79,3 +80,27 @@ def test_a_saved_trace_of_them_is_loaded_with_their_classes(tmp_path: Path) -> N
     assert no.value.diagnostic.code == "unknown-move"
     with pytest.raises(dojoir.ArgumentError, match="moves"):
         dojoir.Trace.load(tmp_path / "own.json", moves=["rename_temporary"])  # type: ignore[list-item]
+
+
+def test_a_move_without_its_methods_is_not_made() -> None:
+    class Nothing(AboutScope, name="do_nothing"):
+        """Says what it is about, and not what it does."""
+
+    with pytest.raises(TypeError, match=r"Nothing .*back'?, '?rewritten"):
+        Nothing(Place("0"))
+
+    class Half(AboutScope, name="do_half"):
+        """Has the methods of a move of its own, one of them."""
+
+        def rewrite(self, kernel: Kernel) -> Rewrite:
+            return Rewrite(kernel, identity(kernel))
+
+    with pytest.raises(TypeError, match=r"Half .*back"):
+        Half(Place("0"))
+
+
+def test_a_word_of_a_class_that_a_move_has_not_is_refused() -> None:
+    with pytest.raises(TypeError, match="says reech, which a move has not: name, reach"):
+
+        class Misspelt(AboutScope, name="misspelt", reech=1):
+            """Never made."""

@@ -6,6 +6,8 @@ each part gets a guard in place of its extent.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Kernel, Path
 from dojoir.ir.paths import is_inside
@@ -18,7 +20,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Property:
+class Property(ABC):
     """A property of sizes, of a `formula` in them and a `number`: its `text`, how its `other` is said, that it does
     not hold, and the `excess`, a formula that is 0 where it holds, else more."""
 
@@ -34,8 +36,8 @@ class Property:
         return f"{self.excess} >= 1"
 
     @property
-    def excess(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def excess(self) -> str: ...
 
 
 class Multiple(Property):
