@@ -13,35 +13,49 @@ random moves make of these; family by family the moves that are listed, in order
 places; for each of these, and for some with arguments that are wrong, all that the move says: kernel,
 certificate, inverse, what the inverse makes, alternatives, reach, or the refusal with code, words, place and
 cure. `verdicts`: states of random walks, their candidates, and the status and code of some. `schedules`: the
-moves of `default_schedule` for each kernel of the library and of practice and each target.
+moves of `default_schedule` for each kernel of the library and of practice and each target. `texts`: the source
+that each target gets (LLVM's for three processors) of all texts that come with the project or stand in the tests of
+code, of random ones, of every operation in every type; of what stored schedules and `default_schedule` make of
+texts, and of the texts in a folder (`--also`). At the end it says how many CPU seconds the answers took.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
+from time import process_time
 from typing import get_args, get_origin
 
+from drawing.runnable import runnable_kernel
+from folders import ROOT, TESTS
 from walks import TOO_LONG, start_kernel
 
 import dojoir
 from dojoir.errors import ArgumentError, Diagnostic
+from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Kernel
+from dojoir.ir.operations import OPERATIONS, Class, Operation
 from dojoir.passes import MOVES
 from dojoir.passes.base.move import BufferName, Formula, Move, Place, Quoted, Refusal, Word, anchors
 from dojoir.proof.verdict import Verdict
+from dojoir.schedules.file import own_schedules
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+BENCHMARKS = ROOT / "benchmarks"
 ILLEGAL = Verdict("illegal", Diagnostic("not-equivalent", "not so"))
 TARGETS = ("llvm", "cuda")
 SCHEDULED = ("avx512", "avx2", "neon", "rvv", "cuda", "hip")
+CPUS = ("c", "avx2", "avx512", "neon", "sve", "rvv", "llvm@znver3", "llvm@skylake-avx512", "llvm@neoverse-n1")
+GPUS = ("cuda", "hip")
 MOST = 12_000
 """The longest text of a kernel that is asked about, in characters."""
 
@@ -92,6 +106,97 @@ def states(drawn: int, seed: int) -> Iterator[tuple[str, str]]:
 
 def to_schedule(drawn: int, seed: int) -> Iterator[tuple[str, str]]:
     yield from ((name, dojoir.to_text(kernel)) for name, kernel in written("practice").items())
+
+
+HEAD = "kernel of_{t}(N)\nfp {fp}\nin  a: {t}[N, 40]\nin  b: {t}[N, 40]\nin  c: {t}[N, 40]\n"
+WAYS = {
+    "plain": ("", "reassoc", "", ""),
+    "lanes": ("c", "reassoc", "", ": v"),
+    "fast": ("c", "fast", "", ": v"),
+    "rows": ("c", "reassoc", ": v", ""),
+    "threads": ("cuda", "reassoc", ": gx", ": bx"),
+}
+"""A target that kernels with all operations are for, their mode, the marks of the outer scope and the inner one."""
+
+
+def operations() -> Iterator[tuple[str, Kernel]]:
+    """For each type, kernels with all its operations and conversions, and with all its sums, in several ways."""
+    for t in DTYPES:
+        given = "a[{0}, {1}]", "b[{0}, {1}]", "c[{0}, {1}]"
+        values = [("y[{0}, {1}] =", r, f"{r}({given[0]})") for r in DTYPES]
+        for op in OPERATIONS.values():
+            result = "bool" if op.kind in (Class.COMPARISON, Class.LOGICAL) else t
+            values.append(("y[{0}, {1}] =", result, called(op, *given)))
+        sums = [("s[{0}] " + op, r, given[0]) for op in ("+=", "*=", "max=", "min=") for r in (t, "f32")]
+        values = [value for value in values if list(proved("", of_type(t, [value])))]
+        sums = [value for value in sums if list(proved("", of_type(t, [value])))]
+        for way, (target, *marks) in WAYS.items():
+            for n in range(0, len(values), 12):
+                yield f"{target}@operations.{t}.{way}.{n}", dojoir.parse(of_type(t, values[n : n + 12], *marks))
+            yield f"{target}@sums.{t}.{way}", dojoir.parse(of_type(t, sums, *marks))
+
+
+def of_type(
+    t: str, values: list[tuple[str, str, str]], fp: str = "reassoc", outer: str = "", inner: str = ""
+) -> str:
+    """A text that assigns or sums each of the values, of another type perhaps, in a nest of its own."""
+    head, body = HEAD.format(t=t, fp=fp), ""
+    for n, (target, r, value) in enumerate(values):
+        head += f"out {target[0]}{n}: {r}[N{', 40' * (target[0] == 'y')}]\n"
+        body += f"N{outer}\n" + f"| s{n}[{{0}}] = 0\n" * (target[0] == "s")
+        body += f"| 40{inner}\n| | {target[0]}{n}{target[1:]} {value}\n"
+    return f"{head}\n{body}"
+
+
+def called(op: Operation, *given: str) -> str:
+    """An operation as a text, of as many operands as it takes."""
+    if op.kind in (Class.SELECT, Class.WHEN):
+        return f"select({given[0]} < {given[1]}, {given[1]}, {given[2]})"
+    if op.symbol is None:
+        return f"{op.name}({', '.join(given[: op.arity])})"
+    return f"{given[0]} {op.symbol} {given[1]}" if op.arity == 2 else f"{op.symbol} {given[0]}"
+
+
+def proved(name: str, text: str) -> Iterator[tuple[str, Kernel]]:
+    """The kernel of a text, if it is one."""
+    try:
+        kernel = dojoir.parse(text)
+        dojoir.prove(kernel)
+    except dojoir.DojoError:
+        return
+    yield name, kernel
+
+
+def to_emit(drawn: int, seed: int) -> Iterator[tuple[str, str | Callable[[], str]]]:
+    """Names and texts, or what makes them; a target before the `@` of a name says for which machine it is."""
+
+    def by_rule(kernel: Kernel, target: str) -> str:
+        schedule = dojoir.PASSES["default_schedule"].for_machine(dojoir.machine_for(target))
+        return dojoir.to_text(schedule.on(kernel).kernel)
+
+    plain = written()
+    for path in sorted(ROOT.glob("benchmarks/**/*.dojo")) + sorted(ROOT.glob("examples/**/*.dojo")):
+        plain |= dict(proved(f"{path.parent.name}.{path.stem}", path.read_text(encoding="utf-8")))
+    for name, kernel in plain.items():
+        yield name, dojoir.to_text(kernel)
+        for target in ("avx512", "neon", "cuda"):
+            yield f"{target}@{name}", partial(by_rule, kernel, target)
+    for name in dojoir.kernels.names():
+        for schedule in own_schedules(name):
+            kernel = plain[name].with_fp(schedule.fp) if schedule.fp else plain[name]
+            with suppress(dojoir.DojoError):  # it is for fixed sizes
+                yield f"stored.{schedule.path}", dojoir.to_text(schedule.on(kernel).kernel)
+    for file in sorted((TESTS / "codegen").glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Constant(str(text)) if text.lstrip().startswith("kernel ") and "\n" in text:
+                    for name, kernel in proved(f"test.{file.stem}.{node.lineno}", text):
+                        yield name, dojoir.to_text(kernel)
+    for n in range(drawn):
+        kernel = runnable_kernel(Random(f"{seed} {n}"), converts=n % 4 == 1, small=n % 2 == 0)
+        yield f"random {n}", dojoir.to_text(kernel)
+    for name, kernel in operations():
+        yield name, dojoir.to_text(kernel)
 
 
 def further(kernel: Kernel, rng: Random) -> str | None:
@@ -215,9 +320,21 @@ def of_schedules(name: str, text: str) -> Answers:
         yield target, "\n".join(map(str, schedule.on(dojoir.parse(text)).moves))
 
 
-Subjects = Callable[[int, int], Iterator[tuple[str, str]]]
+def of_texts(name: str, text: str) -> Answers:
+    kernel = dojoir.parse(text)
+    made_for = name.partition("@")[0] if "@" in name else ""
+    for target in (*CPUS, *GPUS):
+        if not made_for or (target in GPUS) == (made_for in GPUS):
+            try:
+                yield target, dojoir.emit(kernel, target)
+            except dojoir.DojoError as error:
+                yield target, f"{type(error).__name__}: {error}"
+
+
+Subjects = Callable[[int, int], Iterator[tuple[str, str | Callable[[], str]]]]
 KINDS: dict[str, tuple[Subjects, Callable[[str, str], Answers]]] = {
     "moves": (texts, of_moves), "verdicts": (states, of_verdicts), "schedules": (to_schedule, of_schedules),
+    "texts": (to_emit, of_texts),
 }  # fmt: skip
 
 
@@ -235,12 +352,17 @@ def families() -> dict[str, str]:
 
 
 # -- the script ----------------------------------------------------------------------------------------------
-def record(kind: str, file: Path, drawn: int, seed: int, part: int, parts: int) -> None:
+def record(kind: str, file: Path, given: Iterable[tuple[str, str | Callable[[], str]]]) -> None:
+    seconds = 0.0
     with file.open("w", encoding="utf-8") as out:
         out.write(json.dumps(families()) + "\n")
-        for name, text in islice(KINDS[kind][0](drawn, seed), part, None, parts):
+        for name, made in given:
+            text = made if isinstance(made, str) else made()
+            start = process_time()
             found = {key: code for key, (code, _) in answers(kind, name, text).items()}
+            seconds += process_time() - start
             out.write(json.dumps([name, text, found]) + "\n")
+    print(f"{seconds:.1f} CPU seconds")
 
 
 def compare(kind: str, file: Path, part: int, parts: int) -> int:
@@ -248,11 +370,13 @@ def compare(kind: str, file: Path, part: int, parts: int) -> int:
         before, mine = json.loads(next(lines)), families()
         alone = before.keys() ^ mine.keys()
         other = [name for name in before.keys() & mine.keys() if before[name] != mine[name]]
-        count, differ = 0, len(other) if kind == "moves" else 0
+        seconds, count, differ = 0.0, 0, len(other) if kind == "moves" else 0
         print(f"families of one alone: {sorted(alone)}; that differ: {sorted(other)}")
         for line in islice(lines, part, None, parts):
             name, text, was = json.loads(line)
+            start = process_time()
             now = answers(kind, name, text)
+            seconds += process_time() - start
             for key in dict.fromkeys([*was, *now]):
                 code, answer = now.get(key, (None, "is no more"))
                 if key.partition("(")[0].partition(" ")[0] in alone or "" in (code, was.get(key)):
@@ -262,7 +386,7 @@ def compare(kind: str, file: Path, part: int, parts: int) -> int:
                     differ += 1
                     if differ < 40:
                         print(f"-- {name}: {key}\n{answer[:1500]}\n{text}", flush=True)
-    print(f"{count} answers, {differ} differ")
+    print(f"{count} answers, {differ} differ, {seconds:.1f} CPU seconds")
     return int(differ > 0)
 
 
@@ -275,10 +399,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--part", type=int, default=0, help="which of --parts parts of the kernels")
     parser.add_argument("--parts", type=int, default=1)
+    parser.add_argument("--also", type=Path, help="a folder of further texts")
     given = parser.parse_args()
     if given.what == "compare":
         return compare(given.kind, given.file, given.part, given.parts)
-    record(given.kind, given.file, given.drawn, given.seed, given.part, given.parts)
+    files = sorted(given.also.glob("*.dojo")) if given.also else []
+    others = ((file.stem, file.read_text(encoding="utf-8")) for file in files)
+    subjects = KINDS[given.kind][0](given.drawn, given.seed)
+    record(given.kind, given.file, islice(chain(subjects, others), given.part, None, given.parts))
     return 0
 
 
