@@ -59,8 +59,8 @@ def rows(table: str) -> Iterator[Row]:
         where, parts = f"line {number} of the table, {line!r}", re.split(r"\s{2,}", line.strip(), maxsplit=2)
         assert len(parts) == 3, f"{where}: a row is an operation, types and a spelling, two spaces apart"
         operation, types, spelling = parts
-        hint = did_you_mean(operation, OPERATIONS)
-        assert operation in OPERATIONS, f"{where}: no operation is called {operation}{hint}"
+        unknown = operation not in OPERATIONS
+        assert not unknown, f"{where}: no operation is called {operation}{did_you_mean(operation, OPERATIONS)}"
         for word in types.split():
             pair, _, widths = word.partition("@")
             to, _, source = pair.partition("<")

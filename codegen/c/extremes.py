@@ -12,36 +12,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, count
 
 from dojoir.codegen.c.names import all_names
-from dojoir.codegen.lir.program import (
-    Assign,
-    Binary,
-    Bitcast,
-    Compare,
-    Const,
-    Declare,
-    For,
-    If,
-    Let,
-    Program,
-    Select,
-    Stmt,
-    Type,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.names import free
+from dojoir.codegen.lir.program import Assign, Binary, Bitcast, Compare, Const, Declare, For, Let, Stmt, Value, Var
 from dojoir.codegen.lir.walk import parts, parts_of, statements, with_blocks
 from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
 
-_FLOAT, _SIGNED, _UNSIGNED = (Type(DTYPES[name]) for name in ("f32", "i32", "u32"))
+_FLOAT, _SIGNED, _UNSIGNED = (lir.Type(DTYPES[name]) for name in ("f32", "i32", "u32"))
 _INFINITY, _MINUS_INFINITY = Const(_SIGNED, 0x7F800000), Const(_UNSIGNED, 0xFF800000)
 _SIGN = Const(_UNSIGNED, 1 << 31)
 
 
-def with_extremes_by_bits(program: Program) -> Program:
+def with_extremes_by_bits(program: lir.Program) -> lir.Program:
     """The program, whose loops in lanes accumulate minima and maxima of f32 by their bits where nothing else in the
     loop reads them."""
     return replace(program, body=tuple(_block(program.body, _Names(set(all_names(program))))))
@@ -53,10 +38,9 @@ class _Names:
     def __init__(self, taken: set[str]) -> None:
         self._taken = taken
 
-    def new(self, var: Var, what: str, type: Type) -> Var:
+    def new(self, var: Var, what: str, type: lir.Type) -> Var:
         """A variable for the bits of another."""
-        tries = chain([f"{var.name}_{what}"], (f"{var.name}_{what}{n}" for n in count(2)))
-        name = next(name for name in tries if name not in self._taken)
+        name = free(f"{var.name}_{what}", self._taken.__contains__)
         self._taken.add(name)
         return Var(type, name)
 
@@ -95,9 +79,9 @@ class _ByBits:
             some, one, other = Compare("ge", self.top, Const(_SIGNED, 0)), self.top, self.low
         else:
             some, one, other = Compare("ge", self.high, _SIGN), self.high, self.low
-        number: Value = Select(some, Bitcast(_FLOAT, one), Bitcast(_FLOAT, other))
+        number: Value = lir.Select(some, Bitcast(_FLOAT, one), Bitcast(_FLOAT, other))
         for beyond in (Compare("gt", self.high, _MINUS_INFINITY), Compare("gt", self.top, _INFINITY)):
-            number = Select(beyond, Const(_FLOAT, math.nan), number)
+            number = lir.Select(beyond, Const(_FLOAT, math.nan), number)
         yield Assign(self.var, number)
 
 
@@ -143,7 +127,7 @@ def _is_alone(op: str, var: Var, loop: For) -> bool:
             if _accumulated(op, var, stmt.value) is None:
                 return False
             continue
-        known = isinstance(stmt, Let | Declare | Assign | If | For) or not tuple(statements((stmt,)))[1:]
+        known = isinstance(stmt, Let | Declare | Assign | lir.If | For) or not tuple(statements((stmt,)))[1:]
         if not known or (isinstance(stmt, For) and any(other == var for _, other in stmt.reductions)):
             return False
         if any(part == var for part in parts_of(stmt)):

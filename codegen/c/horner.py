@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from dojoir.codegen.lir.names import free
 from dojoir.codegen.lir.program import Assign, Declare, Fma, Function, Let, Stmt, Value, Var
 from dojoir.codegen.lir.walk import rebuilt
 from dojoir.support.frozen import dataclass
@@ -43,10 +44,7 @@ class _Steps:
         return steps[-1]
 
     def _fresh(self, base: str) -> str:
-        name, n = base, 1
-        while name in self.used:
-            n += 1
-            name = f"{base}{n}"
+        name = free(base, self.used.__contains__)
         self.used.add(name)
         return name
 

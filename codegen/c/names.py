@@ -6,18 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from dojoir.codegen.c.symbols import LOCAL_WORDS, is_patterned, plain_name
-from dojoir.codegen.lir.program import (
-    Allocate,
-    Assign,
-    Declare,
-    For,
-    Instruct,
-    Launch,
-    Let,
-    Parallel,
-    Program,
-    Stmt,
-)
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.program import Allocate, Assign, Declare, For, Instruct, Launch, Let, Parallel, Program
 from dojoir.codegen.lir.walk import statements
 
 
@@ -36,7 +26,7 @@ def identifiers(program: Program) -> Mapping[str, str]:
     return names
 
 
-def _spelled(stmt: Stmt) -> Iterable[str]:
+def _spelled(stmt: lir.Stmt) -> Iterable[str]:
     """The words that an instruction is spelled with: it may declare variables of its own."""
     if isinstance(stmt, Instruct) and stmt.instruction.c is not None:
         yield from re.findall(r"[A-Za-z_]\w*", re.sub(r"\{\w+\}", "", stmt.instruction.c))

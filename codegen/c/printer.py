@@ -178,17 +178,18 @@ def declaration(program: Program) -> str:
 
 
 def _head(program: Program, names: Mapping[str, str], spelling: Spelling, qualifier: str) -> str:
-    by_value = {var.name: var for var in program.by_value}
+    return f"int32_t {symbol(program.name)}({', '.join(parameters(program, names, spelling, qualifier)) or 'void'})"
+
+
+def parameters(program: Program, names: Mapping[str, str], spelling: Spelling, qualifier: str) -> list[str]:
+    """The declarations of the arguments and sizes of a program."""
+    by_value = {var.name: f"{spelling.type(var.type)} " for var in program.by_value}
     params = [
-        f"{spelling.type(by_value[array.name].type)} {names[array.name]}"
-        if array.name in by_value
-        else _pointer(array, names[array.name], spelling, qualifier)
+        f"{by_value.get(array.name) or _pointer(array, spelling, qualifier)}{names[array.name]}"
         for array in program.arguments
     ]
-    params += [f"{spelling.type(size.type)} {names[size.name]}" for size in program.sizes]
-    return f"int32_t {symbol(program.name)}({', '.join(params) or 'void'})"
+    return params + [f"{spelling.type(size.type)} {names[size.name]}" for size in program.sizes]
 
 
-def _pointer(array: Array, name: str, spelling: Spelling, qualifier: str) -> str:
-    const = "const " if array.constant else ""
-    return f"{const}{spelling.element(array.dtype)} *{qualifier}{name}"
+def _pointer(array: Array, spelling: Spelling, qualifier: str) -> str:
+    return f"{'const ' if array.constant else ''}{spelling.element(array.dtype)} *{qualifier}"

@@ -9,30 +9,9 @@ from typing import TypeGuard
 
 from dojoir.codegen.c.precedence import Level, Text, comment, indent
 from dojoir.codegen.c.values import Values
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.outcome import OUT_OF_MEMORY
-from dojoir.codegen.lir.program import (
-    Allocate,
-    Array,
-    Assign,
-    Comment,
-    Const,
-    Declare,
-    Element,
-    Fail,
-    Fence,
-    For,
-    If,
-    Instruct,
-    Let,
-    Load,
-    Parallel,
-    Prefetch,
-    Stmt,
-    Store,
-    Stream,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir.program import Allocate, Array, Comment, Const, Declare, Fail, For, If, Let, Parallel, Stmt
 from dojoir.codegen.lir.walk import statements
 from dojoir.support.frozen import dataclass
 
@@ -86,22 +65,22 @@ class Statements:
                 yield f"const {self._declared(var)} = {self._assigned(var, value)};"
             case Declare(var, value) if var.name in live:
                 yield f"{self._declared(var)} = {self._assigned(var, value)};"
-            case Assign(var, value) if var.name in live:
+            case lir.Assign(var, value) if var.name in live:
                 target = self.values.text(var)
                 positional = var.name in self.values.usage.positions
                 update = self.values.update(target, var, value, positional)
                 yield f"{update or f'{target} = {self._assigned(var, value)}'};"
-            case Let() | Declare() | Assign():
+            case Let() | Declare() | lir.Assign():
                 return
-            case Store():
+            case lir.Store():
                 yield from self._store(stmt)
-            case Stream():
+            case lir.Stream():
                 yield from self._stream(stmt)
-            case Fence():
+            case lir.Fence():
                 yield "stream_fence();"
-            case Prefetch():
+            case lir.Prefetch():
                 yield self._prefetch(stmt)
-            case Instruct():
+            case lir.Instruct():
                 yield from self._instruct(stmt, around)
             case Allocate(array):
                 yield from self._local(array)
@@ -117,35 +96,35 @@ class Statements:
                 yield comment(text)
 
     # -- variables and elements ---------------------------------------------------------------------------
-    def _declared(self, var: Var) -> str:
+    def _declared(self, var: lir.Var) -> str:
         return f"{self.values.spelling.type(var.type)} {self.values.names[var.name]}"
 
-    def _assigned(self, var: Var, value: Value) -> Text:
+    def _assigned(self, var: lir.Var, value: lir.Value) -> Text:
         return self.values.text(value, var.name in self.values.usage.positions)
 
-    def _store(self, store: Store) -> Iterator[str]:
+    def _store(self, store: lir.Store) -> Iterator[str]:
         target = self.values.place(store.buffer, store.offset)
-        old = Load(store.value.type, store.buffer, store.offset)
+        old = lir.Load(store.value.type, store.buffer, store.offset)
         line = self.values.update(target, old, store.value, False) or f"{target} = {self.values.text(store.value)}"
         guard = "" if store.mask is None else f"if ({self.values.text(store.mask)}) "
         yield f"{guard}{line};"
 
-    def _stream(self, stream: Stream) -> Iterator[str]:
+    def _stream(self, stream: lir.Stream) -> Iterator[str]:
         target, source = self.values.place(stream.buffer, stream.offset), self.values.names[stream.source]
         count = self.values.text(stream.elements, True)
         yield f"stream(&{target}, {source}, (size_t)({count}) * sizeof *{source});"
 
-    def _prefetch(self, prefetch: Prefetch) -> str:
+    def _prefetch(self, prefetch: lir.Prefetch) -> str:
         """The address may be outside of the array, which a pointer of C may not be."""
         name = self.values.names[prefetch.buffer]
         offset = self.values.text(prefetch.offset, True)
         return f"prefetch_{'write' if prefetch.write else 'read'}({name}, sizeof *{name}, {offset});"
 
-    def _instruct(self, stmt: Instruct, around: Around) -> Iterator[str]:
+    def _instruct(self, stmt: lir.Instruct, around: Around) -> Iterator[str]:
         """As the instruction, where the compiler has it."""
         spelled: dict[str, str] = {}
         for name, operand in stmt.operands:
-            if isinstance(operand, Element):
+            if isinstance(operand, lir.Element):
                 place = self.values.place(operand.buffer, operand.offset)
                 spelled[name] = f"&{place}" if stmt.instruction.operands[name].dims else str(place)
             elif stmt.instruction.operands[name].dims:
@@ -219,7 +198,7 @@ class Statements:
         yield from indent(body)
         yield "}"
 
-    def _head(self, var: Var, start: Value, stop: Value, step: int, remark: str) -> str:
+    def _head(self, var: lir.Var, start: lir.Value, stop: lir.Value, step: int, remark: str) -> str:
         name = self.values.names[var.name]
         first = self.values.text(start, True)
         last = self.values.text(stop, True).within(Level.ADD)

@@ -7,29 +7,8 @@ from dataclasses import replace
 
 from dojoir.codegen.c.precedence import ADD, MULTIPLY, SUBTRACT, Apply, Form, Infix, Level, Prefix, Ternary, Text
 from dojoir.codegen.c.spelling import BITWISE, Spelling, mask_text
-from dojoir.codegen.lir.program import (
-    FLAG,
-    INDEX,
-    AddressOf,
-    Binary,
-    Bitcast,
-    Call,
-    Compare,
-    Const,
-    Convert,
-    Dot,
-    Fma,
-    Iota,
-    Load,
-    Quads,
-    Reduce,
-    Select,
-    Splat,
-    Type,
-    Unary,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.program import FLAG, AddressOf, Binary, Bitcast, Call, Compare, Const, Load, Type, Value
 from dojoir.codegen.lir.ranges import Range, fits
 from dojoir.codegen.lir.usage import Usage, is_nonnegative, operand_positions
 from dojoir.ir.dtypes import BOOL
@@ -54,20 +33,20 @@ class Values:
         match value:
             case Const(type, number):
                 return spelling.const(type, number)
-            case Var(_, name):
+            case lir.Var(_, name):
                 return Text(self.names[name])
-            case Unary(type, op, arg):
+            case lir.Unary(type, op, arg):
                 return spelling.form(op, type).apply(self._typed(arg, type))
             case Binary():
                 return self._binary(value, at_position)
             case Compare():
                 return self._compare(value, at_position)
-            case Select(condition, yes, no):
+            case lir.Select(condition, yes, no):
                 operands = (self.text(part, at_position) for part in (condition, yes, no))
                 return spelling.form("select", yes.type).apply(*operands)
-            case Fma():
+            case lir.Fma():
                 return spelling.form("fma", value.type).apply(*map(self.text, (value.a, value.b, value.c)))
-            case Convert(type, arg):
+            case lir.Convert(type, arg):
                 return self._convert(type, arg)
             case Bitcast(type, arg):
                 return spelling.form("bitcast", type, arg.type).apply(self._typed(arg, arg.type))
@@ -77,9 +56,9 @@ class Values:
                 return Text(f"{self.names[function]}({', '.join(self.text(arg).text for arg in args)})")
             case AddressOf(buffer):
                 return Prefix("(int64_t)(uintptr_t)").apply(Text(self.names[buffer]))
-            case Quads(_, buffer, offset):
+            case lir.Quads(_, buffer, offset):
                 return Apply("quad").apply(Text(f"&{self.place(buffer, offset)}", Level.UNARY))
-            case Splat() | Iota() | Reduce() | Dot():
+            case lir.Splat() | lir.Iota() | lir.Reduce() | lir.Dot():
                 raise AssertionError(f"portable C has no vectors, here {value.type}")
         raise AssertionError(f"a CPU has no {value.__class__.__name__}")
 
@@ -129,7 +108,7 @@ class Values:
         return form.apply(left, right)
 
     def _form(self, value: Binary, at_position: bool) -> Form:
-        if at_position and value.type == INDEX and not value.of_data:
+        if at_position and value.type == lir.INDEX and not value.of_data:
             known = self.usage.nonnegative
             nonnegative = is_nonnegative(value.left, known, True) and is_nonnegative(value.right, known, True)
             if form := self.spelling.position(value.op, nonnegative):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dojoir.codegen.c.precedence import comment, indent
+from dojoir.codegen.c.printer import parameters
 from dojoir.codegen.gpu.dialects import GUARD, Language
 from dojoir.codegen.gpu.prelude import for_host
 from dojoir.codegen.gpu.shared import dynamic_bytes
@@ -16,15 +17,7 @@ from dojoir.codegen.lir.walk import statements
 def signature(program: Program, names: Mapping[str, str], printer: DeviceStatements, language: Language) -> str:
     """The declaration of `run_NAME`, in the words of C: its arguments, sizes, a status where an index may be out of
     bounds, and a stream."""
-    spelling = printer.values.spelling
-    by_value = {var.name: var for var in program.by_value}
-    params = [
-        f"{spelling.type(by_value[array.name].type)} {names[array.name]}"
-        if array.name in by_value
-        else f"{'const ' if array.constant else ''}{spelling.element(array.dtype)} *{names[array.name]}"
-        for array in program.arguments
-    ]
-    params += [f"{spelling.type(size.type)} {names[size.name]}" for size in program.sizes]
+    params = parameters(program, names, printer.values.spelling, "")
     params += [*(["int *status"] if is_failing(program) else []), f"{language.runtime}Stream_t stream"]
     return f"int run_{names.get(program.name, program.name)}({', '.join(params)})"
 

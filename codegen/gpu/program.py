@@ -8,26 +8,9 @@ from functools import cached_property
 from dojoir.backends.machine import MACHINES
 from dojoir.codegen.gpu.printer import LANGUAGES, fails, names_of, print_gpu
 from dojoir.codegen.gpu.shared import dynamic_bytes
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.offsets import may_be_short, shortened
-from dojoir.codegen.lir.program import (
-    INDEX,
-    Allocate,
-    Array,
-    Binary,
-    Bitcast,
-    Compare,
-    Const,
-    Convert,
-    For,
-    If,
-    Launch,
-    Let,
-    Program,
-    Select,
-    Stmt,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir.program import Allocate, Array, Binary, Bitcast, Compare, Const, For, Launch, Program, Var
 from dojoir.codegen.lir.walk import statements
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.support.frozen import dataclass
@@ -132,15 +115,15 @@ class GpuProgram:
         are passed by value, by name."""
         yield from self._runs(self.program.body, {**sizes, **(scalars or {})})
 
-    def _runs(self, body: tuple[Stmt, ...], env: dict[str, Number]) -> Iterator[Run]:
+    def _runs(self, body: tuple[lir.Stmt, ...], env: dict[str, Number]) -> Iterator[Run]:
         for stmt in body:
             match stmt:
-                case Let(var, value):
+                case lir.Let(var, value):
                     env[var.name] = evaluate(value, env)
                 case For(var, start, stop, step, inner):
                     for at in range(int(evaluate(start, env)), int(evaluate(stop, env)), step):
                         yield from self._runs(inner, {**env, var.name: at})
-                case If(condition, then, otherwise):
+                case lir.If(condition, then, otherwise):
                     yield from self._runs(then if evaluate(condition, env) else otherwise, env)
                 case Launch():
                     x, y, z = (*(int(evaluate(extent, env)) for extent in stmt.grid), 1, 1)[:3]
@@ -155,7 +138,7 @@ class GpuProgram:
 
 def passed(var: Var, launch: Launch) -> DType:
     """The type in which a launch takes what it captures."""
-    return DTYPES["i32"] if launch.index_bits == 32 and var.type == INDEX else var.type.dtype
+    return DTYPES["i32"] if launch.index_bits == 32 and var.type == lir.INDEX else var.type.dtype
 
 
 def gpu_program(program: Program, target: str) -> GpuProgram:
@@ -163,7 +146,7 @@ def gpu_program(program: Program, target: str) -> GpuProgram:
     return GpuProgram(target, print_gpu(program, target), program)
 
 
-def evaluate(value: Value, env: Mapping[str, Number]) -> Number:
+def evaluate(value: lir.Value, env: Mapping[str, Number]) -> Number:
     """The number that a value of host code is, given those of its variables."""
     match value:
         case Const(_, number):
@@ -174,9 +157,9 @@ def evaluate(value: Value, env: Mapping[str, Number]) -> Number:
             return _OPERATIONS[op](int(evaluate(left, env)), int(evaluate(right, env)))
         case Compare(op, left, right):
             return _RELATIONS[op](evaluate(left, env), evaluate(right, env))
-        case Select(condition, yes, no):
+        case lir.Select(condition, yes, no):
             return evaluate(yes if evaluate(condition, env) else no, env)
-        case Convert(_, arg) | Bitcast(_, arg):
+        case lir.Convert(_, arg) | Bitcast(_, arg):
             return evaluate(arg, env)
     raise AssertionError(f"host code computes no {value.__class__.__name__}")
 

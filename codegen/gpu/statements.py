@@ -11,36 +11,10 @@ from dojoir.codegen.c.precedence import ADD, BIT_OR, SHIFT_LEFT, SHIFT_RIGHT, Pr
 from dojoir.codegen.c.statements import Around, Statements
 from dojoir.codegen.c.values import Values
 from dojoir.codegen.gpu.dialects import CUDA, TYPES, GpuSpelling, Language, transported
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import integer
 from dojoir.codegen.lir.linear import parted
-from dojoir.codegen.lir.program import (
-    AXES,
-    Array,
-    Atomic,
-    Barrier,
-    BlockNumber,
-    Commit,
-    Const,
-    Dot,
-    Element,
-    Extract,
-    For,
-    Instruct,
-    Land,
-    Load,
-    Pack,
-    Phase,
-    Prefetch,
-    Quads,
-    Shuffle,
-    Start,
-    Stmt,
-    Store,
-    Swap,
-    ThreadNumber,
-    Type,
-    Value,
-)
+from dojoir.codegen.lir.program import AXES, Array, Atomic, Barrier, BlockNumber, Dot, Phase, Shuffle, Store, Value
 from dojoir.ir.buffer_rules import SWIZZLED_ROWS
 from dojoir.support.frozen import dataclass
 
@@ -71,20 +45,20 @@ class DeviceValues(Values):
 
     def text(self, value: Value, at_position: bool = False) -> Text:
         match value:
-            case ThreadNumber():
+            case lir.ThreadNumber():
                 return self._number(self.language.thread)
             case BlockNumber(_, axis):
                 return self._number(self.language.block.format(axis=AXES[axis]))
-            case Extract(arg, lane):
+            case lir.Extract(arg, lane):
                 return self._neighbour(arg, lane)
-            case Pack(type, args):
+            case lir.Pack(type, args):
                 words = self._words(type, [self.text(arg) for arg in args])
                 return Text(f"{self.spelling.type(type)}{{{', '.join(words)}}}")
-            case Load(type, buffer, offset) if type.lanes > 1:
+            case lir.Load(type, buffer, offset) if type.lanes > 1:
                 return Text(f"*({self._wide(buffer, offset, self.spelling.type(type), 'const ')})")
             case Shuffle():
                 return self._shuffle(value)
-            case Quads(_, buffer, offset):
+            case lir.Quads(_, buffer, offset):
                 return Text(f"*({self._wide(buffer, offset, 'int', 'const ')})")
             case Dot(a, b, c, signed):
                 kinds = "_".join("i8" if each else "u8" for each in signed)
@@ -103,7 +77,7 @@ class DeviceValues(Values):
             shifted = SHIFT_RIGHT.apply(shifted, Text(str(place)))
         return Prefix(f"({self.spelling.element(kind.dtype)})").apply(shifted)
 
-    def _words(self, kind: Type, elements: Sequence[Text]) -> list[str]:
+    def _words(self, kind: lir.Type, elements: Sequence[Text]) -> list[str]:
         """Neighbours that are moved together, as the parts of what they are moved as."""
         if transported(kind) == kind:
             return [str(element) for element in elements]
@@ -157,7 +131,7 @@ class DeviceStatements(Statements):
 
     values: DeviceValues
 
-    def _statement_lines(self, stmt: Stmt, around: Around) -> Iterator[str]:
+    def _statement_lines(self, stmt: lir.Stmt, around: Around) -> Iterator[str]:
         match stmt:
             case Phase():
                 yield from self._phase(stmt, around)
@@ -170,21 +144,21 @@ class DeviceStatements(Statements):
                     word = f"{language.warp_barrier}({group_mask(lanes, language)})"
                 names = ", ".join(self.values.names.get(name, name) for name in about)
                 yield f"{word};  {comment(f'barrier: {names}')}"
-            case Start(buffer, offset, value):
+            case lir.Start(buffer, offset, value):
                 source = self.values.place(value.buffer, value.offset)
                 size = value.type.lanes * value.type.dtype.itemsize
                 yield f"start_copy<{size}>(&{self.values.place(buffer, offset)}, &{source});"
-            case Commit():
+            case lir.Commit():
                 yield "commit_copies();"
-            case Land(groups):
+            case lir.Land(groups):
                 yield f"land_copies<{groups}>();  {comment('but for so many groups, the last ones')}"
             case Atomic(op, buffer, offset, value):
                 yield self._atomic(op, self.values.place(buffer, offset), value)
-            case Swap(seen, buffer, offset, value):
+            case lir.Swap(seen, buffer, offset, value):
                 word = "unsigned" if seen.type.dtype.bits == 32 else "unsigned long long"
                 own, made = self.values.text(seen), self.values.text(value)
                 yield f"while (!swapped<{word}>(&{self.values.place(buffer, offset)}, {own}, {made}));"
-            case Prefetch():
+            case lir.Prefetch():
                 return
             case _:
                 yield from super()._statement_lines(stmt, around)
@@ -205,11 +179,11 @@ class DeviceStatements(Statements):
         yield from indent(body)
         yield "}"
 
-    def _instruct(self, stmt: Instruct, around: Around) -> Iterator[str]:
+    def _instruct(self, stmt: lir.Instruct, around: Around) -> Iterator[str]:
         """A call of the helper function that is the instruction."""
         given, arrays = list[str](), list[str]()
         for _, operand in stmt.operands:
-            assert isinstance(operand, Element), "a group of threads has its operands in arrays"
+            assert isinstance(operand, lir.Element), "a group of threads has its operands in arrays"
             arrays.append(operand.buffer)
             place = f"&{self.values.linear(operand.buffer, operand.offset)}"
             given.append(place if operand.near is None else f"{place} + ({self.values.text(operand.near, True)})")
@@ -232,12 +206,12 @@ class DeviceStatements(Statements):
 
     def array(self, array: Array) -> str:
         """The declaration of an array in registers, in the memory of a thread, or shared by a block."""
-        assert isinstance(array.elements, Const), f"array {array.name} has an open size"
+        assert isinstance(array.elements, lir.Const), f"array {array.name} has an open size"
         shared = "__shared__ " if array.lives == "shared" else ""
         align = f"__align__({array.align}) " if array.align > array.dtype.itemsize else ""
         element = self.values.spelling.element(array.dtype)
         return f"{shared}{align}{element} {self.values.names[array.name]}[{max(1, int(array.elements.value))}];"
 
-    def _for(self, loop: For, around: Around) -> Iterator[str]:
+    def _for(self, loop: lir.For, around: Around) -> Iterator[str]:
         for line in super()._for(loop, around):
             yield "#pragma unroll" if line.startswith("#pragma GCC unroll") else line

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from dojoir.codegen.lir.program import INDEX, Binary, Compare, Const, Splat, Type, Value, Var
 from dojoir.codegen.lir.walk import rebuilt
 from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
-from dojoir.ir.nodes import Condition
+from dojoir.ir.nodes import Condition, Extent
 
 RELATION = {"==": "eq", "!=": "ne", "<=": "le", ">=": "ge", "<": "lt", ">": "gt"}
 
@@ -182,6 +183,11 @@ def divide(op: str, value: Value, divisor: int) -> Value:
         quotient = number % divisor if op in ("rem", "mod") else number // divisor
         return spread(integer(quotient), value.type.lanes)
     return binary(op, value, integer(divisor))
+
+
+def extent_value(extent: Extent, iterators: Sequence[Value]) -> Value:
+    """How often a scope runs, not at all if that is 0 or less."""
+    return reduce(smaller, (affine_value(bound, iterators) for bound in extent.bounds))
 
 
 def condition_value(condition: Condition, iterators: Sequence[Value]) -> Value:

@@ -8,9 +8,11 @@ computed twice: give it a name with `Body.let`.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import field
 
 from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.names import free
 from dojoir.ir.dtypes import BOOL, DTYPES, F32, F64, I64, DType
 from dojoir.support.frozen import dataclass
 
@@ -39,11 +41,42 @@ def constant(kind: lir.Type, value: Number) -> lir.Const:
     return lir.Const(kind, wrapped)
 
 
+def _binary(op: str) -> Callable[[Expr, Expr | Number], Expr]:
+    return lambda a, b: Expr(lir.Binary(a.type, op, a.value, a.same(b)))
+
+
+def _reflected(op: str) -> Callable[[Expr, Number], Expr]:
+    return lambda a, b: Expr(lir.Binary(a.type, op, a.same(b), a.value))
+
+
+def _compare(op: str) -> Callable[[Expr, Expr | Number], Expr]:
+    return lambda a, b: Expr(lir.Compare(op, a.value, a.same(b)))
+
+
+def _unary(op: str) -> Callable[[Expr], Expr]:
+    return lambda a: Expr(lir.Unary(a.type, op, a.value))
+
+
 @dataclass(frozen=True, eq=False)
 class Expr:
-    """A LIR value with operators."""
+    """A LIR value with operators. `>>` fills with zeros for an unsigned type, with the sign for a signed one;
+    `at_least(b)` and `at_most(b)` are the larger and the smaller of a number and the value, and NaN if that is.
+    `ldexp(n)` is `self * 2**n`, rounded once, where n is an integer: only where `Body.has_ldexp`. `approx_exp2` and
+    `approx_rsqrt` are for one f32 alone, nearly right, on targets that approximate."""
 
     value: lir.Value
+
+    __add__, __radd__ = _binary("add"), _reflected("add")
+    __sub__, __rsub__ = _binary("sub"), _reflected("sub")
+    __mul__, __rmul__ = _binary("mul"), _reflected("mul")
+    __truediv__, __rtruediv__ = _binary("div"), _reflected("div")
+    __and__, __or__, __xor__, __lshift__ = _binary("and"), _binary("or"), _binary("xor"), _binary("shl")
+    __neg__, __invert__ = _unary("neg"), _unary("not")
+    __lt__, __le__, __gt__, __ge__ = _compare("lt"), _compare("le"), _compare("gt"), _compare("ge")
+    eq, ne = _compare("eq"), _compare("ne")
+    abs, sqrt, round, floor = _unary("abs"), _unary("sqrt"), _unary("round"), _unary("floor")
+    approx_exp2, approx_rsqrt = _unary("approx_exp2"), _unary("approx_rsqrt")
+    at_least, at_most, ldexp = _reflected("max_fast"), _reflected("min_fast"), _binary("ldexp")
 
     @property
     def type(self) -> lir.Type:
@@ -61,113 +94,8 @@ class Expr:
         """`value` in every lane, as this type."""
         return Expr(constant(self.type, value))
 
-    def _binary(self, op: str, other: Expr | Number) -> Expr:
-        return Expr(lir.Binary(self.type, op, self.value, self.same(other)))
-
-    def _reflected(self, op: str, other: Number) -> Expr:
-        return Expr(lir.Binary(self.type, op, self.same(other), self.value))
-
-    def _unary(self, op: str) -> Expr:
-        return Expr(lir.Unary(self.type, op, self.value))
-
-    def _compare(self, op: str, other: Expr | Number) -> Expr:
-        return Expr(lir.Compare(op, self.value, self.same(other)))
-
-    def __add__(self, other: Expr | Number) -> Expr:
-        return self._binary("add", other)
-
-    def __radd__(self, other: Number) -> Expr:
-        return self._reflected("add", other)
-
-    def __sub__(self, other: Expr | Number) -> Expr:
-        return self._binary("sub", other)
-
-    def __rsub__(self, other: Number) -> Expr:
-        return self._reflected("sub", other)
-
-    def __mul__(self, other: Expr | Number) -> Expr:
-        return self._binary("mul", other)
-
-    def __rmul__(self, other: Number) -> Expr:
-        return self._reflected("mul", other)
-
-    def __truediv__(self, other: Expr | Number) -> Expr:
-        return self._binary("div", other)
-
-    def __rtruediv__(self, other: Number) -> Expr:
-        return self._reflected("div", other)
-
-    def __and__(self, other: Expr | Number) -> Expr:
-        return self._binary("and", other)
-
-    def __or__(self, other: Expr | Number) -> Expr:
-        return self._binary("or", other)
-
-    def __xor__(self, other: Expr | Number) -> Expr:
-        return self._binary("xor", other)
-
-    def __lshift__(self, other: Expr | Number) -> Expr:
-        return self._binary("shl", other)
-
     def __rshift__(self, other: Expr | Number) -> Expr:
-        """Fills with zeros for an unsigned type, with the sign for a signed one."""
-        return self._binary("shr" if self.dtype.kind == "u" else "sar", other)
-
-    def __neg__(self) -> Expr:
-        return self._unary("neg")
-
-    def __invert__(self) -> Expr:
-        return self._unary("not")
-
-    def __lt__(self, other: Expr | Number) -> Expr:
-        return self._compare("lt", other)
-
-    def __le__(self, other: Expr | Number) -> Expr:
-        return self._compare("le", other)
-
-    def __gt__(self, other: Expr | Number) -> Expr:
-        return self._compare("gt", other)
-
-    def __ge__(self, other: Expr | Number) -> Expr:
-        return self._compare("ge", other)
-
-    def eq(self, other: Expr | Number) -> Expr:
-        return self._compare("eq", other)
-
-    def ne(self, other: Expr | Number) -> Expr:
-        return self._compare("ne", other)
-
-    def abs(self) -> Expr:
-        return self._unary("abs")
-
-    def sqrt(self) -> Expr:
-        return self._unary("sqrt")
-
-    def round(self) -> Expr:
-        return self._unary("round")
-
-    def floor(self) -> Expr:
-        return self._unary("floor")
-
-    def approx_exp2(self) -> Expr:
-        """2 to the power of one f32, nearly. Only for targets that approximate."""
-        return self._unary("approx_exp2")
-
-    def approx_rsqrt(self) -> Expr:
-        """1 over the square root of one f32, nearly. Only for targets that approximate."""
-        return self._unary("approx_rsqrt")
-
-    def at_least(self, bound: Number) -> Expr:
-        """`max(bound, self)`; a NaN stays NaN."""
-        return self._reflected("max_fast", bound)
-
-    def at_most(self, bound: Number) -> Expr:
-        """`min(bound, self)`; a NaN stays NaN."""
-        return self._reflected("min_fast", bound)
-
-    def ldexp(self, n: Expr) -> Expr:
-        """`self * 2**n`, rounded once, where n is an integer. Only where `Body.has_ldexp`."""
-        return self._binary("ldexp", n)
+        return _binary("shr" if self.dtype.kind == "u" else "sar")(self, other)
 
     def convert(self, dtype: DType) -> Expr:
         """The value as `dtype`."""
@@ -213,11 +141,7 @@ class Body:
 
     def _fresh(self, name: str) -> str:
         taken = {v.name for v in self.params} | {let.var.name for let in self.lets}
-        candidate, n = name, 1
-        while candidate in taken:
-            n += 1
-            candidate = f"{name}{n}"
-        return candidate
+        return free(name, taken.__contains__)
 
     def param(self, name: str, dtype: DType) -> Expr:
         """The next parameter of the function."""

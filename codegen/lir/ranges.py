@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dojoir.codegen.lir.program import (
-    INDEX,
-    Binary,
-    BlockNumber,
-    Const,
-    Convert,
-    For,
-    Let,
-    Parallel,
-    Program,
-    Select,
-    ThreadNumber,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.program import INDEX, Binary, BlockNumber, Const, Convert, For, Let, Parallel, Program, Var
 from dojoir.codegen.lir.walk import statements
 from dojoir.ir.dtypes import I64, DType
 
@@ -72,7 +59,7 @@ def fits(value: Binary, known: Mapping[str, Range]) -> bool:
     return _within(before_wrapping(value, known), limits(value.type.dtype))
 
 
-def range_of(value: Value, known: Mapping[str, Range]) -> Range:
+def range_of(value: lir.Value, known: Mapping[str, Range]) -> Range:
     """The range of an integer value, if variables are in the ranges `known`."""
     full = limits(value.type.dtype)
     match value:
@@ -80,7 +67,7 @@ def range_of(value: Value, known: Mapping[str, Range]) -> Range:
             return int(number), int(number)
         case Var(_, name):
             return known.get(name, full)
-        case ThreadNumber():
+        case lir.ThreadNumber():
             return known.get(THREAD, (0, MOST_THREADS - 1))
         case BlockNumber():
             return 0, 2**31 - 1
@@ -101,7 +88,7 @@ def range_of(value: Value, known: Mapping[str, Range]) -> Range:
         case Binary(_, "max" | "max_fast", left, right):
             (a, b), (c, d) = range_of(left, known), range_of(right, known)
             return max(a, c), max(b, d)
-        case Select(_, yes, no):
+        case lir.Select(_, yes, no):
             (a, b), (c, d) = range_of(yes, known), range_of(no, known)
             return min(a, c), max(b, d)
         case _:

@@ -5,34 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dojoir.codegen.lir.program import (
-    INDEX,
-    AddressOf,
-    Allocate,
-    Assign,
-    Binary,
-    BlockNumber,
-    Call,
-    Compare,
-    Const,
-    Declare,
-    For,
-    Function,
-    If,
-    Instruct,
-    Let,
-    Load,
-    Parallel,
-    Phase,
-    Program,
-    Quads,
-    Select,
-    Stmt,
-    Stream,
-    ThreadNumber,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.program import INDEX, Assign, Binary, Const, Declare, For, If, Let, Phase, Stmt, Value, Var
 from dojoir.codegen.lir.walk import blocks, buffers, positions, statements
 from dojoir.support.frozen import dataclass
 
@@ -56,7 +30,7 @@ class _Read:
     at_position: bool
 
 
-def usage_of(program: Program) -> Usage:
+def usage_of(program: lir.Program) -> Usage:
     """The usage of the variables of a program's body."""
     body = tuple(statements(program.body))
     positions = _positions(body)
@@ -64,7 +38,7 @@ def usage_of(program: Program) -> Usage:
     return Usage(_live(body), positions, _nonnegative(body, positions, sizes))
 
 
-def usage_of_function(function: Function) -> Usage:
+def usage_of_function(function: lir.Function) -> Usage:
     """The usage of the variables of a function: its body and its result are plain values."""
     needed = {read.name for read in _reads(function.result, False)}
     for let in reversed(function.body):
@@ -77,7 +51,7 @@ def is_nonnegative(value: Value, known: frozenset[str], exact: bool) -> bool:
     """Whether an i64 value is at least 0 whenever the variables in `known` are. `exact` says that its sums and
     products do not wrap around."""
     match value:
-        case ThreadNumber() | BlockNumber():
+        case lir.ThreadNumber() | lir.BlockNumber():
             return True
         case Const(_, number):
             return number >= 0
@@ -90,7 +64,7 @@ def is_nonnegative(value: Value, known: frozenset[str], exact: bool) -> bool:
         case Binary(_, "add" | "mul", left, right, of_data=of_data):
             exact = exact and not of_data
             return exact and is_nonnegative(left, known, True) and is_nonnegative(right, known, True)
-        case Binary(_, "min" | "min_fast", left, right) | Select(_, left, right):
+        case Binary(_, "min" | "min_fast", left, right) | lir.Select(_, left, right):
             return is_nonnegative(left, known, exact) and is_nonnegative(right, known, exact)
         case Binary(_, "max" | "max_fast", left, right):
             return is_nonnegative(left, known, exact) or is_nonnegative(right, known, exact)
@@ -101,9 +75,9 @@ def operand_positions(value: Value, at_position: bool) -> Iterator[tuple[Value, 
     """The operands of `value`, each with whether it counts elements, given whether `value` does."""
     for operand, counts in positions(value):
         match value:
-            case Compare():
+            case lir.Compare():
                 yield operand, at_position and operand.type == INDEX
-            case Binary() | Select():
+            case Binary() | lir.Select():
                 yield operand, at_position
             case _:
                 yield operand, counts
@@ -121,9 +95,9 @@ def _reads(value: Value, at_position: bool) -> Iterator[_Read]:
     match value:
         case Var(_, name):
             yield _Read(name, at_position)
-        case Load(buffer=buffer) | Quads(buffer=buffer) | AddressOf(buffer):
+        case lir.Load(buffer=buffer) | lir.Quads(buffer=buffer) | lir.AddressOf(buffer):
             yield _Read(buffer, False)
-        case Call(function=function):
+        case lir.Call(function=function):
             yield _Read(function, False)
     for operand, inner in operand_positions(value, at_position):
         yield from _reads(operand, inner)
@@ -148,7 +122,7 @@ def _live(body: tuple[Stmt, ...]) -> frozenset[str]:
         match stmt:
             case For(reductions=reductions):
                 live.update(var.name for _, var in reductions)
-            case Stream() | Instruct():
+            case lir.Stream() | lir.Instruct():
                 live.update(buffers(stmt))
     waiting = list(live)
     while waiting:
@@ -167,7 +141,7 @@ def _decides_on(stmt: Stmt) -> list[str] | None:
         return None
     inside = [inner for block in blocks(stmt) for inner in statements(block)]
     names = [var.name for inner in inside if (var := _defined(inner)) is not None]
-    others = sum(isinstance(inner, For | If | Phase | Allocate) for inner in inside)
+    others = sum(isinstance(inner, For | If | Phase | lir.Allocate) for inner in inside)
     return names if len(names) + others == len(inside) else None
 
 
@@ -197,7 +171,7 @@ def _nonnegative(body: tuple[Stmt, ...], positions: frozenset[str], sizes: froze
                 definitions.setdefault(var.name, []).append((value, var.name in positions))
             case Declare(var) | Assign(var):
                 definitions.setdefault(var.name, []).append((Const(INDEX, -1), True))
-    known = sizes | definitions.keys() | {stmt.var.name for stmt in body if isinstance(stmt, Parallel)}
+    known = sizes | definitions.keys() | {stmt.var.name for stmt in body if isinstance(stmt, lir.Parallel)}
     while True:
         doubtful = {
             name

@@ -10,33 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dojoir.codegen.lir.program import (
-    Allocate,
-    Assign,
-    Binary,
-    Bitcast,
-    Call,
-    Compare,
-    Convert,
-    Declare,
-    Dot,
-    Fma,
-    For,
-    Function,
-    If,
-    Launch,
-    Let,
-    Load,
-    Parallel,
-    Program,
-    Select,
-    Stmt,
-    Store,
-    Swap,
-    Type,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.program import Allocate, Call, Declare, Let, Parallel, Program, Stmt, Swap, Type, Value, Var
 from dojoir.codegen.lir.walk import blocks, buffers, operands, values
 from dojoir.support.frozen import dataclass
 
@@ -71,7 +46,7 @@ class _Scope:
     names: Mapping[str, Var]
     mutable: frozenset[str]
     arrays: frozenset[str]
-    functions: Mapping[str, Function]
+    functions: Mapping[str, lir.Function]
     nodes: frozenset[type] | None
 
     def block(self, body: Sequence[Stmt]) -> Iterator[str]:
@@ -104,14 +79,14 @@ class _Scope:
                     yield f"{var.name} is defined again"
                 if not _same(var.type, value.type):
                     yield f"{var.name} is a {var.type}, and gets a {value.type}"
-            case Assign(var, value):
+            case lir.Assign(var, value):
                 if var.name not in self.mutable:
                     yield f"{var.name} is assigned, and was not declared"
                 if not _same(var.type, value.type, self.names.get(var.name, var).type):
                     yield f"{var.name} is a {var.type}, and gets a {value.type}"
             case Swap(seen):
                 inside = self._with(seen)
-            case For(var=var, reductions=reductions):
+            case lir.For(var=var, reductions=reductions):
                 lost = (other.name for _, other in reductions if other.name not in self.names)
                 yield from (f"{name} is no variable" for name in lost)
                 inside = self._with(var)
@@ -123,12 +98,12 @@ class _Scope:
                     inside = inside.behind(part)
                 yield from inside.block(stmt.epilogue)
                 yield from inside._with(var).block(stmt.body)
-            case Launch(captures=captures, captured_arrays=arrays, shared=shared):
+            case lir.Launch(captures=captures, captured_arrays=arrays, shared=shared):
                 yield from self._captured(captures, frozenset(array.name for array in arrays))
                 inside = self._alone(captures, frozenset(array.name for array in (*arrays, *shared)))
-            case If(condition=condition) if condition.type.lanes > 1:
+            case lir.If(condition=condition) if condition.type.lanes > 1:
                 yield f"a branch on {condition.type}"
-            case Store(_, offset, value, stride, mask):
+            case lir.Store(_, offset, value, stride, mask):
                 yield from _access(value, offset, stride, mask)
         own = inside if isinstance(stmt, Swap) else self
         for value in values(stmt):
@@ -181,23 +156,23 @@ def _same(*types: Type) -> bool:
 def _typed(value: Value, given: Sequence[Type]) -> Iterator[str]:
     """Operands, whose types are given, that an operation does not take."""
     match value:
-        case Binary(kind, op):
+        case lir.Binary(kind, op):
             if not _same(kind, *given):
                 yield f"{op} that gives a {kind} has operands of {given[0]} and {given[1]}"
-        case Compare(op) if not _same(*given):
+        case lir.Compare(op) if not _same(*given):
             yield f"{op} compares a {given[0]} with a {given[1]}"
-        case Fma() if not _same(*given):
+        case lir.Fma() if not _same(*given):
             yield f"a sum of products of {', '.join(map(str, given))}"
-        case Dot() if not _same(*given[:2]) or (given[2].dtype.bits, given[2].lanes) != (32, given[0].lanes):
+        case lir.Dot() if not _same(*given[:2]) or (given[2].dtype.bits, given[2].lanes) != (32, given[0].lanes):
             yield f"a sum of products of bytes of {', '.join(map(str, given))}"
-        case Select():
+        case lir.Select():
             if not _same(*given[1:]) or given[0].lanes not in (1, given[1].lanes):
                 yield f"{given[0]} chooses between a {given[1]} and a {given[2]}"
-        case Convert(kind) if kind.lanes != given[0].lanes:
+        case lir.Convert(kind) if kind.lanes != given[0].lanes:
             yield f"a {given[0]} is converted to a {kind}"
-        case Bitcast(kind) if given[0].dtype.kind != "b" and _bits(kind) != _bits(given[0]):
+        case lir.Bitcast(kind) if given[0].dtype.kind != "b" and _bits(kind) != _bits(given[0]):
             yield f"the bits of a {given[0]} are those of a {kind}"
-        case Load(offset=offset, stride=stride, mask=mask):
+        case lir.Load(offset=offset, stride=stride, mask=mask):
             yield from _access(value, offset, stride, mask)
 
 

@@ -10,29 +10,8 @@ from dataclasses import fields, replace
 from functools import cache
 from typing import Any, TypeVar
 
-from dojoir.codegen.lir.program import (
-    AddressOf,
-    Allocate,
-    Assign,
-    Atomic,
-    Declare,
-    Element,
-    For,
-    Instruct,
-    Let,
-    Load,
-    Parallel,
-    Prefetch,
-    Program,
-    Quads,
-    Start,
-    Stmt,
-    Store,
-    Stream,
-    Swap,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.program import Allocate, Atomic, Element, For, Instruct, Let, Start, Stmt, Store, Value, Var
 from dojoir.support.frozen import dataclass
 
 Node = TypeVar("Node", bound=Stmt | Value)
@@ -155,6 +134,13 @@ def _operand(
     return new if by_value or isinstance(new, Var) else operand
 
 
+def replaced(value: Value, by: Callable[[Value], Value | None]) -> Value:
+    """A value with what `by` gives for its parts, outermost first; where that is nothing, a part stays, and those
+    inside of it are asked."""
+    found = by(value)
+    return rebuilt(value, lambda part: replaced(part, by)) if found is None else found
+
+
 def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
     """The blocks inside a statement, in the order of the text."""
     return tuple(getattr(stmt, name) for name in _form(type(stmt)).blocks)
@@ -172,11 +158,11 @@ def changed_by(body: tuple[Stmt, ...]) -> set[str]:
     found: set[str] = set()
     for stmt in statements(body):
         match stmt:
-            case Let(var) | Declare(var) | Assign(var) | For(var=var) | Parallel(var=var):
+            case Let(var) | lir.Declare(var) | lir.Assign(var) | For(var=var) | lir.Parallel(var=var):
                 found.add(var.name)
-            case Store(buffer) | Atomic(buffer=buffer) | Stream(buffer) | Start(buffer):
+            case Store(buffer) | Atomic(buffer=buffer) | lir.Stream(buffer) | Start(buffer):
                 found.add(buffer)
-            case Swap(seen, buffer):
+            case lir.Swap(seen, buffer):
                 found.update((seen.name, buffer))
             case Instruct():
                 found.update(*written_by(stmt))
@@ -231,7 +217,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
             yield from statements(block)
 
 
-def all_values(program: Program) -> Iterator[Value]:
+def all_values(program: lir.Program) -> Iterator[Value]:
     """The values that the statements of a program and of its functions compute."""
     for stmt in statements((*(let for function in program.functions for let in function.body), *program.body)):
         yield from values(stmt)
@@ -241,11 +227,11 @@ def all_values(program: Program) -> Iterator[Value]:
 def buffers(stmt: Stmt) -> Iterator[str]:
     """The buffers that a statement itself touches, without those of the blocks inside it; some more than once."""
     match stmt:
-        case Store(buffer) | Prefetch(buffer) | Atomic(buffer=buffer) | Swap(buffer=buffer) | Start(buffer):
+        case Store(buffer) | lir.Prefetch(buffer) | Atomic(buffer=buffer) | lir.Swap(buffer=buffer) | Start(buffer):
             yield buffer
-        case Stream(buffer, source=source):
+        case lir.Stream(buffer, source=source):
             yield buffer
             yield source
         case Instruct(operands=given):
             yield from (operand.buffer for _, operand in given if isinstance(operand, Element))
-    yield from (part.buffer for part in parts_of(stmt) if isinstance(part, Load | Quads | AddressOf))
+    yield from (part.buffer for part in parts_of(stmt) if isinstance(part, lir.Load | lir.Quads | lir.AddressOf))

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, integer, known
-from dojoir.codegen.lir.program import (
-    INDEX,
-    Element,
-    Instruct,
-    Load,
-    Prefetch,
-    Quads,
-    Store,
-    Type,
-    Value,
-    Var,
-    stream_alignment,
-)
+from dojoir.codegen.lir.program import INDEX, Element, Instruct, Load, Prefetch, Quads, Store, Type, Value, Var
 from dojoir.codegen.llvm import words as text
 from dojoir.codegen.llvm.operands import Operands
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
@@ -219,7 +208,7 @@ def _write(values: Operands, statement: Store, held: Type, operand: str) -> None
             _write_in_order(values, statement.buffer, pointer, held, operand)
             return
         if statement.mask is None:
-            align = stream_alignment(held)
+            align = lir.stream_alignment(held)
             code.do(f"store {spelled} {operand}, ptr {pointer}, align {align}, !nontemporal !0")
             return
         if held.lanes == 1:

@@ -5,30 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import known
 from dojoir.codegen.lir.outcome import OUT_OF_MEMORY
-from dojoir.codegen.lir.program import (
-    Allocate,
-    Array,
-    Assign,
-    Binary,
-    Comment,
-    Declare,
-    Fail,
-    Fence,
-    For,
-    If,
-    Instruct,
-    Let,
-    Parallel,
-    Prefetch,
-    Reduce,
-    Stmt,
-    Store,
-    Stream,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir.program import Allocate, Array, Assign, Binary, For, If, Parallel, Stmt, Store, Value, Var
 from dojoir.codegen.lir.walk import statements
 from dojoir.codegen.llvm import words as text
 from dojoir.codegen.llvm.memory import instruct, prefetch, store
@@ -88,9 +68,9 @@ class Statements:
     def statement(self, statement: Stmt) -> None:
         values, code = self.values, self.values.code
         match statement:
-            case Let(var, value):
+            case lir.Let(var, value):
                 values.names[var.name] = values.operand(value)
-            case Declare(var, value):
+            case lir.Declare(var, value):
                 cell = code.at_entry(f"alloca {text.spelled(var.type)}", var.name)
                 values.cells[var.name] = cell
                 self._set(var, value)
@@ -98,13 +78,13 @@ class Statements:
                 self._set(var, value)
             case Store():
                 store(values, statement)
-            case Stream():
+            case lir.Stream():
                 raise AssertionError("with vectors, what is streamed is stored from them")
-            case Fence():
+            case lir.Fence():
                 code.do(code.module.fence)
-            case Prefetch():
+            case lir.Prefetch():
                 prefetch(values, statement)
-            case Instruct():
+            case lir.Instruct():
                 instruct(values, statement)
             case Allocate(array):
                 values.arrays[array.name] = (self._allocate(array), array.dtype)
@@ -120,9 +100,9 @@ class Statements:
                 self._stop_without_memory(statement)
             case If():
                 self._branch(statement)
-            case Fail(condition, status):
+            case lir.Fail(condition, status):
                 self._fail(condition, status)
-            case Comment(comment):
+            case lir.Comment(comment):
                 self._note(comment)
 
     def context(self, fields: list[tuple[str, str]]) -> str:
@@ -268,7 +248,7 @@ class Statements:
     def _fail(self, condition: Value, status: int) -> None:
         code = self.values.code
         if condition.type.lanes > 1:
-            condition = Reduce("or", condition)
+            condition = lir.Reduce("or", condition)
         wrong, on = code.new_label("fail"), code.new_label("on")
         code.do(f"br i1 {self.values.operand(condition)}, label %{wrong}, label %{on}, !prof !1")
         code.start(wrong)

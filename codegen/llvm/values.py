@@ -9,28 +9,9 @@ from functools import partial
 
 from dojoir.codegen.c.dialect import Dialect
 from dojoir.codegen.legal import DOTS, Legaliser
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.notation import Body, Expr
-from dojoir.codegen.lir.program import (
-    AddressOf,
-    Binary,
-    Bitcast,
-    Call,
-    Compare,
-    Const,
-    Convert,
-    Dot,
-    Fma,
-    Iota,
-    Load,
-    Quads,
-    Reduce,
-    Select,
-    Splat,
-    Type,
-    Unary,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir.program import AddressOf, Binary, Bitcast, Compare, Const, Convert, Dot, Type, Value, Var
 from dojoir.codegen.lir.walk import operands
 from dojoir.codegen.llvm import words as text
 from dojoir.codegen.llvm.memory import load, quads
@@ -53,7 +34,7 @@ class Values(Operands, Legaliser):
                 if name in self.cells:
                     return self.code.value(f"load {text.spelled(kind)}, ptr {self.cells[name]}")
                 return self.names[name]
-            case Unary(kind, op):
+            case lir.Unary(kind, op):
                 found = self.unary(value)
                 return self._spelled(op, kind, kind, value) if found is value else self.operand(found)
             case Binary(kind, op, left, right) if (lanes := self._cut(op, kind)) != kind.lanes:
@@ -64,14 +45,14 @@ class Values(Operands, Legaliser):
                 return self._spelled(op, kind, kind, value) if made is value else self.operand(made)
             case Compare(op, left):
                 return self._spelled(op, left.type, left.type, value)
-            case Select():
+            case lir.Select():
                 chosen = [f"{text.spelled(v.type)} {self.operand(v)}" for v in operands(value)]
                 return self.code.value(f"select {', '.join(chosen)}")
-            case Fma():
+            case lir.Fma():
                 return self._spelled("fma", value.type, value.type, value)
             case Dot():
                 return self._dot(value)
-            case Quads():
+            case lir.Quads():
                 return quads(self, value)
             case Convert(kind, arg) if kind.dtype == arg.type.dtype:
                 return self.operand(arg)
@@ -79,18 +60,18 @@ class Values(Operands, Legaliser):
                 return self.operand(Compare("ne", arg, Const(arg.type, 0)))
             case Convert(kind, arg) | Bitcast(kind, arg):
                 return self._spelled(type(value).__name__.lower(), kind, arg.type, value)
-            case Splat(lanes, arg):
+            case lir.Splat(lanes, arg):
                 return self.splat(arg.type.dtype, lanes, self.operand(arg))
-            case Iota(kind):
+            case lir.Iota(kind):
                 element = text.scalar(kind.dtype)
                 return "<" + ", ".join(f"{element} {lane}" for lane in range(kind.lanes)) + ">"
-            case Reduce(op, arg):
+            case lir.Reduce(op, arg):
                 return self._reduce(arg.type, op, self.operand(arg))
-            case Load():
+            case lir.Load():
                 return load(self, value)
             case AddressOf(buffer):
                 return self.code.value(f"ptrtoint ptr {self.arrays[buffer][0]} to i64")
-            case Call(kind, function, args):
+            case lir.Call(kind, function, args):
                 given = ", ".join(f"{text.spelled(arg.type)} {self.operand(arg)}" for arg in args)
                 return self.code.value(f"call {text.spelled(kind)} @{self.functions[function]}({given})")
         raise AssertionError(f"a CPU has no {type(value).__name__}")

@@ -8,7 +8,7 @@ from math import inf, nan
 from dojoir.codegen.lir.notation import F32, F64, Body, Expr, fma, horner, select
 from dojoir.codegen.math import precision
 from dojoir.codegen.math.exponentials import with_sign
-from dojoir.codegen.math.logarithms import split
+from dojoir.codegen.math.logarithms import natural, split
 from dojoir.codegen.math.powers import LOG2_F32
 from dojoir.codegen.math.precision import DOUBLE
 
@@ -56,11 +56,8 @@ def _log1p_of_sum(body: Body, t: Expr, rest: Expr) -> Expr:
     u = body.let("u", t + 1.0)
     whole = body.let("whole", u - 1.0)
     lost = body.let("lost", ((1.0 - (u - whole)) + (t - whole)) + rest)
-    k, f = split(body, u, p, subnormals=False)
-    correction = body.let("correction", fma(f * f, horner(f, p.log), lost / u))
-    high = body.let("high", fma(k, p.ln2_high, f))
-    low = fma(k, p.ln2_high, -high) + f
-    return high + (low + fma(k, p.ln2_low, correction))
+    high, low = natural(body, *split(body, u, p, subnormals=False), p, lost / u)
+    return high + low
 
 
 def _less_one(body: Body, large: Expr, a: Expr, t: Expr, rest: Expr) -> tuple[Expr, Expr]:

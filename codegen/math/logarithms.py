@@ -32,14 +32,20 @@ def ends(x: Expr, y: Expr, zero: float = 0.0) -> Expr:
     return select(x > zero, select(x < inf, y, x), special)
 
 
-def log(body: Body, x: Expr) -> Expr:
-    """k ln 2 + ln(1 + f), with f + f² q(f) for the second, q of degree 8 (f64: 21)."""
-    p = precision.of(x.dtype)
-    k, f = split(body, x, p, subnormals=True)
-    correction = body.let("correction", f * f * horner(f, p.log))
+def natural(body: Body, k: Expr, f: Expr, p: Precision, rest: Expr | None = None) -> tuple[Expr, Expr]:
+    """k ln 2 + ln(1 + f), and a small rest, as a sum of two numbers: f + f² q(f) for the second, q of degree 8
+    (f64: 21)."""
+    square, q = f * f, horner(f, p.log)
+    correction = body.let("correction", square * q if rest is None else fma(square, q, rest))
     high = body.let("high", fma(k, p.ln2_high, f))
-    low = fma(k, p.ln2_high, -high) + f
-    return ends(x, high + (low + fma(k, p.ln2_low, correction)))
+    return high, (fma(k, p.ln2_high, -high) + f) + fma(k, p.ln2_low, correction)
+
+
+def log(body: Body, x: Expr) -> Expr:
+    """k ln 2 + ln(1 + f)."""
+    p = precision.of(x.dtype)
+    high, low = natural(body, *split(body, x, p, subnormals=True), p)
+    return ends(x, high + low)
 
 
 def log1p(body: Body, x: Expr) -> Expr:
@@ -48,11 +54,8 @@ def log1p(body: Body, x: Expr) -> Expr:
     u = body.let("u", x + 1.0)
     whole = body.let("whole", u - 1.0)
     rest = body.let("rest", (1.0 - (u - whole)) + (x - whole))
-    k, f = split(body, u, p, subnormals=False)
-    correction = body.let("correction", fma(f * f, horner(f, p.log), rest / u))
-    high = body.let("high", fma(k, p.ln2_high, f))
-    low = fma(k, p.ln2_high, -high) + f
-    y = ends(u, high + (low + fma(k, p.ln2_low, correction)))
+    high, low = natural(body, *split(body, u, p, subnormals=False), p, rest / u)
+    y = ends(u, high + low)
     return select(x.abs() < 2.0 ** -(p.digits + 1), x, y)
 
 
@@ -67,11 +70,8 @@ def log2(body: Body, x: Expr) -> Expr:
 def log10(body: Body, x: Expr) -> Expr:
     """k log₁₀2 + log₁₀(1 + f): the natural logarithm as a sum of two numbers, times log₁₀e in two."""
     p = precision.of(x.dtype)
-    k, f = split(body, x, p, subnormals=True)
-    correction = body.let("correction", f * f * horner(f, p.log))
-    high = body.let("high", fma(k, p.ln2_high, f))
-    low = fma(k, p.ln2_high, -high) + f
-    rest = body.let("rest", low + fma(k, p.ln2_low, correction))
+    high, low = natural(body, *split(body, x, p, subnormals=True), p)
+    rest = body.let("rest", low)
     total = body.let("total", high + rest)
     lost = (high - total) + rest
     product = body.let("product", total * p.log10_e)

@@ -3,121 +3,73 @@ as nothing was stored there. What is stored and read again has a name as well, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import field, replace
 
 from dojoir.codegen.c.names import all_names
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import known
-from dojoir.codegen.lir.program import (
-    Assign,
-    Binary,
-    Const,
-    Declare,
-    Fail,
-    For,
-    If,
-    Instruct,
-    Let,
-    Load,
-    Parallel,
-    Program,
-    Splat,
-    Stmt,
-    Store,
-    Stream,
-    Value,
-    Var,
-)
-from dojoir.codegen.lir.walk import (
-    mapped,
-    parts,
-    parts_of,
-    rebuilt,
-    statements,
-    with_blocks,
-    written_by,
-)
+from dojoir.codegen.lir.program import Assign, Declare, Let, Load, Splat, Stmt, Store, Value, Var
+from dojoir.codegen.lir.walk import changed_by, mapped, parts, parts_of, rebuilt, statements, with_blocks
 from dojoir.support.frozen import dataclass
 
 
-def name_loads(program: Program, least_bits: int) -> Program:
+def name_loads(program: lir.Program, least_bits: int) -> lir.Program:
     """The program with a name for each vector that a larger expression loads. Vectors of fewer than `least_bits` do
     not fill a register."""
     used = {*all_names(replace(program, functions=())), *(function.name for function in program.functions)}
     constants = {stmt.var.name for stmt in statements(program.body) if isinstance(stmt, Let)}
-    namer = _Namer(
-        used,
-        frozenset(constants),
-        least_bits,
-    )
-    return replace(program, body=namer.block(program.body))
+    return replace(program, body=_Namer(used, frozenset(constants), least_bits).block(program.body))
 
 
 @dataclass
 class _Namer:
-    """Names the loads of one program; `used` are the names that there are, `constants` those that never change."""
+    """Names the loads of a block; `used` are the names that there are, `constants` what never changes. Elements
+    that are `repeated` in all lanes get a name, too. `held` are the names of what is loaded as it is now, `found`
+    those that the statement at hand gave."""
 
     used: set[str]
     constants: frozenset[str]
     least_bits: int
+    repeated: frozenset[Value] = frozenset()
+    held: dict[Load | Splat, Var] = field(default_factory=dict)
+    found: list[Let] = field(default_factory=list)
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return tuple(self._run(body))
+        inner = replace(self, repeated=_repeated(body), held={}, found=[])
+        return tuple(new for number in range(len(body)) for new in inner.statement(body, number))
 
-    def _run(self, body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-        held: dict[Load | Splat, Var] = {}
-        repeated = _repeated(body)
-        for number, stmt in enumerate(body):
-            found: list[Let] = []
+    def named(self, value: Value) -> Value:
+        if not ((isinstance(value, Load) and value.type.lanes > 1) or value in self.repeated):
+            return rebuilt(value, self.named)
+        assert isinstance(value, Load | Splat)
+        if value not in self.held:
+            loaded = value.arg if isinstance(value, Splat) else value
+            assert isinstance(loaded, Load)
+            self.held[value] = Var(value.type, self._fresh(loaded.buffer))
+            self.found.append(Let(self.held[value], rebuilt(value, self.named)))
+        return self.held[value]
 
-            def named(value: Value, held: dict[Load | Splat, Var] = held, found: list[Let] = found) -> Value:
-                if (isinstance(value, Load) and value.type.lanes > 1) or value in repeated:
-                    assert isinstance(value, Load | Splat)
-                    if value not in held:
-                        loaded = value.arg if isinstance(value, Splat) else value
-                        assert isinstance(loaded, Load)
-                        held[value] = Var(value.type, self._fresh(loaded.buffer))
-                        inner = rebuilt(value, named)
-                        found.append(Let(held[value], inner))
-                    return held[value]
-                return rebuilt(value, named)
+    def whole(self, value: Value) -> Value:
+        """A whole value: one that is just a load stays, if it is the first."""
+        first = isinstance(value, Load) and value not in self.held
+        return rebuilt(value, self.named) if first else self.named(value)
 
-            def inside(
-                value: Value, named: Callable[[Value], Value] = named, held: dict[Load | Splat, Var] = held
-            ) -> Value:
-                """A whole value: one that is just a load stays, if it is the first."""
-                if isinstance(value, Load) and value not in held:
-                    return rebuilt(value, named)
-                return named(value)
-
-            match stmt:
-                case Let() | Declare() | Assign() | Fail():
-                    new: Stmt = mapped(stmt, inside)
-                    yield from found
-                    yield new
-                    self._forget(held, {stmt.var.name} if isinstance(stmt, Assign) else set(), set())
-                case Store(buffer):
-                    new = mapped(stmt, inside)
-                    yield from found
-                    again = self._read_again(stmt, body[number + 1 :])
-                    if again is not None and not isinstance(new.value, Var):
-                        kept = Var(new.value.type, self._fresh(buffer))
-                        yield Let(kept, new.value)
-                        new = replace(new, value=kept)
-                    yield new
-                    self._forget(held, set(), {buffer}, stmt)
-                    if again is not None and isinstance(new.value, Var):
-                        held[again] = new.value
-                case If() | Instruct() | For() | Parallel():
-                    new = stmt if isinstance(stmt, For | Parallel) else mapped(stmt, inside)
-                    yield from found
-                    yield with_blocks(new, self.block)
-                    self._forget_inside(held, stmt)
-                case Stream(buffer):
-                    yield stmt
-                    self._forget(held, set(), {buffer})
-                case _:
-                    yield stmt
+    def statement(self, body: tuple[Stmt, ...], number: int) -> list[Stmt]:
+        """A statement of a block, behind the names for what it loads."""
+        stmt = body[number]
+        kinds = Let | Declare | Assign | lir.Fail | Store | lir.If | lir.Instruct
+        new = mapped(stmt, self.whole) if isinstance(stmt, kinds) else stmt
+        before, self.found = self.found, []
+        again = self._read_again(stmt, body[number + 1 :]) if isinstance(stmt, Store) else None
+        if again is not None and isinstance(new, Store) and not isinstance(new.value, Var):
+            kept = Var(new.value.type, self._fresh(new.buffer))
+            before.append(Let(kept, new.value))
+            new = replace(new, value=kept)
+        new = with_blocks(new, self.block)
+        self._forget(stmt)
+        if again is not None and isinstance(new, Store) and isinstance(new.value, Var):
+            self.held[again] = new.value
+        return [*before, new]
 
     def _read_again(self, store: Store, after: tuple[Stmt, ...]) -> Load | None:
         """The load of what was stored in whole registers, where a statement right behind it makes one."""
@@ -139,29 +91,16 @@ class _Namer:
                 return None
         return None
 
-    def _forget_inside(self, held: dict[Load | Splat, Var], stmt: Stmt) -> None:
-        inside = tuple(statements((stmt,)))
-        assigned = {inner.var.name for inner in inside if isinstance(inner, Assign)}
-        stored = {inner.buffer for inner in inside if isinstance(inner, Store | Stream)}
-        for inner in inside:
-            if isinstance(inner, Instruct):
-                variables, buffers = written_by(inner)
-                assigned |= variables
-                stored |= buffers
-        self._forget(held, assigned, stored)
-
-    def _forget(
-        self, held: dict[Load | Splat, Var], variables: set[str], buffers: set[str], store: Store | None = None
-    ) -> None:
-        """Forgets what was loaded from `buffers`, unless it lies apart from what `store` changes, or from where
-        `variables` said."""
-        for load in list(held):
-            if store is not None and isinstance(load, Load) and _is_apart(load, store):
+    def _forget(self, stmt: Stmt) -> None:
+        """Forgets what was loaded from arrays that a statement changes, unless it lies apart from what that stores,
+        or from where variables said that it changes."""
+        changed = changed_by((stmt,))
+        for load in list(self.held) if changed else ():
+            if isinstance(stmt, Store) and isinstance(load, Load) and _is_apart(load, stmt):
                 continue
-            read = {part.name for part in parts(load) if isinstance(part, Var)}
-            touched = {part.buffer for part in parts(load) if isinstance(part, Load)}
-            if read & variables or touched & buffers:
-                del held[load]
+            names = {p.name if isinstance(p, Var) else p.buffer for p in parts(load) if isinstance(p, Var | Load)}
+            if not changed.isdisjoint(names):
+                del self.held[load]
 
     def _fresh(self, buffer: str) -> str:
         n = 0
@@ -188,7 +127,7 @@ def _is_apart(load: Load, store: Store) -> bool:
 def _offset(value: Value) -> tuple[Value, int]:
     """An offset without the constant that is added last, and that."""
     match value:
-        case Binary(_, "add", left, Const(_, number)):
+        case lir.Binary(_, "add", left, lir.Const(_, number)):
             return left, int(number)
     return value, 0
 

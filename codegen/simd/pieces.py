@@ -13,32 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from dojoir.codegen.c.names import all_names
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, integer, known, mul, spread
-from dojoir.codegen.lir.program import (
-    Assign,
-    Binary,
-    Bitcast,
-    Call,
-    Const,
-    Convert,
-    Declare,
-    Fail,
-    For,
-    Function,
-    Iota,
-    Let,
-    Load,
-    Program,
-    Quads,
-    Reduce,
-    Splat,
-    Stmt,
-    Store,
-    Type,
-    Unary,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir.program import Binary, Call, Const, Function, Let, Load, Program, Stmt, Type, Value, Var
 from dojoir.codegen.lir.walk import mapped, parts, parts_of, rebuilt, statements, with_blocks
 from dojoir.codegen.simd.table import Isa
 from dojoir.ir.dtypes import DTYPES
@@ -63,20 +40,23 @@ def in_pieces(program: Program, isa: Isa) -> Program:
     return replace(program, body=body, functions=tuple(cutter.functions.values()))
 
 
+def in_lanes(value: Value, lanes: int, part: Callable[[Value], Value]) -> Value:
+    """A value in another number of lanes, in which its operands are what `part` gives."""
+    if isinstance(value, Const):
+        return Const(Type(value.type.dtype, lanes), value.value)
+    new = rebuilt(value, part)
+    typed = isinstance(new, lir.Unary | Binary | lir.Convert | lir.Bitcast | Load | lir.Quads | Call)
+    return replace(new, type=Type(new.type.dtype, lanes)) if typed else new
+
+
 def retyped(value: Value, lanes: int) -> Value:
     """`value`, which is computed lane by lane, in another number of lanes."""
     match value:
-        case Const(type, number):
-            return Const(Type(type.dtype, lanes), number)
         case Var(type, name):
             return Var(Type(type.dtype, lanes), name)
-        case Splat(_, arg):
+        case lir.Splat(_, arg):
             return spread(retyped(arg, 1), lanes)
-    inner = rebuilt(value, lambda operand: retyped(operand, lanes))
-    match inner:
-        case Unary() | Binary() | Convert() | Bitcast():
-            return replace(inner, type=Type(inner.type.dtype, lanes))
-    return inner
+    return in_lanes(value, lanes, lambda operand: retyped(operand, lanes))
 
 
 def renamed(name: str, lanes: int, isa: Isa) -> str:
@@ -111,7 +91,7 @@ class _Cutter:
                 widths.append(64)
             if isinstance(part, Call) and part.type.lanes > 1:
                 widths.append(_bits_of(self.given[part.function]))
-        if isinstance(stmt, Store) and stmt.value.type.lanes > 1 and self.isa.gathers and _is_apart(stmt):
+        if isinstance(stmt, lir.Store) and stmt.value.type.lanes > 1 and self.isa.gathers and _is_apart(stmt):
             widths.append(64)
         return max(widths)
 
@@ -137,25 +117,25 @@ class _Cutter:
     def _statement_in_pieces(self, stmt: Stmt) -> Iterator[Stmt]:
         outer, self.pieces = self.pieces, self.groups.get(id(stmt), ())
         match stmt:
-            case Let(var, value) | Declare(var, value) | Assign(var, value):
+            case Let(var, value) | lir.Declare(var, value) | lir.Assign(var, value):
                 if var.type.lanes == 1:
                     yield type(stmt)(var, self._scalar(value))
                 else:
                     for piece in self.pieces:
                         yield type(stmt)(self._var(var, piece), self.piece(value, piece))
-            case Store(_, offset, value, stride, mask):
+            case lir.Store(_, offset, value, stride, mask):
                 if value.type.lanes == 1:
                     yield mapped(stmt, self._scalar)
                 else:
                     for piece in self.pieces:
                         where, apart = self._where(offset, stride, piece)
-                        within = None if mask is None else self.piece(mask, piece)
+                        within = mask and self.piece(mask, piece)
                         yield replace(stmt, offset=where, value=self.piece(value, piece), stride=apart, mask=within)
-            case Fail(condition, status) if condition.type.lanes > 1:
-                yield Fail(self._scalar(Reduce("or", condition)), status)
+            case lir.Fail(condition, status) if condition.type.lanes > 1:
+                yield lir.Fail(self._scalar(lir.Reduce("or", condition)), status)
             case _:
                 new = with_blocks(mapped(stmt, self._scalar), self.block)
-                yield replace(new, step=self.steps.get(id(stmt), new.step)) if isinstance(new, For) else new
+                yield replace(new, step=self.steps.get(id(stmt), new.step)) if isinstance(new, lir.For) else new
         self.pieces = outer
 
     # -- values ----------------------------------------------------------------------------------------------
@@ -172,7 +152,7 @@ class _Cutter:
 
     def _scalar(self, value: Value) -> Value:
         """A scalar, with what is combined across lanes in pieces."""
-        if isinstance(value, Reduce) and value.arg.type.lanes > 1:
+        if isinstance(value, lir.Reduce) and value.arg.type.lanes > 1:
             return self._combined(value.op, [self.piece(value.arg, piece) for piece in self.pieces])
         new = rebuilt(value, self._scalar)
         return replace(new, function=self._function(new.function, 1)) if isinstance(new, Call) else new
@@ -184,7 +164,7 @@ class _Cutter:
             half = len(given) // 2
             pairs = zip(given[:half], given[half:], strict=True)
             given = [Binary(low.type, op, low, high) for low, high in pairs]
-        total, *rest = (value if value.type.lanes == 1 else Reduce(op, value) for value in given)
+        total, *rest = (value if value.type.lanes == 1 else lir.Reduce(op, value) for value in given)
         for value in rest:
             total = Binary(total.type, op, total, value)
         return total
@@ -195,33 +175,24 @@ class _Cutter:
             return self._scalar(value)
         lanes = piece.lanes
         match value:
-            case Const(type, number):
-                return Const(Type(type.dtype, lanes), number)
             case Var():
                 return self._var(value, piece)
-            case Splat(_, arg):
+            case lir.Splat(_, arg):
                 return spread(self._scalar(arg), lanes)
-            case Iota(type):
-                kind = Type(type.dtype, lanes)
-                if lanes == 1:
-                    return Const(kind, piece.first)
-                iota = Iota(kind)
-                return Binary(kind, "add", iota, Const(kind, piece.first)) if piece.first else iota
-            case Load(type, buffer, offset, stride, mask):
+            case lir.Iota(Type(dtype)):
+                kind, first = Type(dtype, lanes), Const(Type(dtype, lanes), piece.first)
+                iota = lir.Iota(kind)
+                return first if lanes == 1 else Binary(kind, "add", iota, first) if piece.first else iota
+            case Load(_, _, offset, stride, mask):
                 where, apart = self._where(offset, stride, piece)
-                within = None if mask is None else self.piece(mask, piece)
-                return Load(Type(type.dtype, lanes), buffer, where, apart, within)
-            case Quads(type, buffer, offset, mask):
-                where = add(self._scalar(offset), integer(4 * piece.first))
-                within = None if mask is None else self.piece(mask, piece)
-                return Quads(Type(type.dtype, lanes), buffer, where, within)
-            case Call(type, function, args):
-                given = tuple(self.piece(arg, piece) for arg in args)
-                return Call(Type(type.dtype, lanes), self._function(function, lanes), given)
-        new = rebuilt(value, lambda operand: self.piece(operand, piece))
+                kind, within = Type(value.type.dtype, lanes), mask and self.piece(mask, piece)
+                return replace(value, type=kind, offset=where, stride=apart, mask=within)
+        new = in_lanes(value, lanes, lambda operand: self.piece(operand, piece))
         match new:
-            case Unary() | Binary() | Convert() | Bitcast():
-                return replace(new, type=Type(new.type.dtype, lanes))
+            case lir.Quads(offset=offset):
+                return replace(new, offset=add(offset, integer(4 * piece.first)))
+            case Call(function=function):
+                return replace(new, function=self._function(function, lanes))
         return new
 
     def _where(self, offset: Value, stride: Value | None, piece: Piece) -> tuple[Value, Value | None]:
@@ -247,7 +218,7 @@ class _Cutter:
         return new
 
 
-def _is_apart(access: Load | Store) -> bool:
+def _is_apart(access: Load | lir.Store) -> bool:
     return access.offset.type.lanes > 1 or (access.stride is not None and known(access.stride) != 1)
 
 
@@ -269,7 +240,9 @@ def _groups(
             key = above
         return key
 
-    strips = {id(loop): loop for loop in statements(program.body) if isinstance(loop, For) and loop.kind in STRIPS}
+    strips = {
+        id(loop): loop for loop in statements(program.body) if isinstance(loop, lir.For) and loop.kind in STRIPS
+    }
     around = {id(stmt): key for key, loop in strips.items() for stmt in statements(loop.body)}
     found: list[tuple[Stmt, object, int, int]] = []
     for stmt in statements(program.body):
@@ -301,6 +274,6 @@ STRIPS = ("strips", "open strips")
 def _vectors(stmt: Stmt) -> list[Value]:
     """The values of more than one lane in a statement itself."""
     found = [part for part in parts_of(stmt) if part.type.lanes > 1]
-    if isinstance(stmt, Let | Declare | Assign) and stmt.var.type.lanes > 1:
+    if isinstance(stmt, Let | lir.Declare | lir.Assign) and stmt.var.type.lanes > 1:
         found.append(stmt.var)
     return found

@@ -7,31 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import integer, known, substituted
-from dojoir.codegen.lir.program import (
-    Allocate,
-    Array,
-    Assign,
-    Comment,
-    Const,
-    Declare,
-    Element,
-    For,
-    Instruct,
-    Let,
-    Load,
-    Parallel,
-    Prefetch,
-    Program,
-    Quads,
-    Stmt,
-    Store,
-    Stream,
-    Type,
-    Value,
-    Var,
-)
-from dojoir.codegen.lir.walk import buffers, mapped, parts_of, rebuilt, statements, with_blocks
+from dojoir.codegen.lir.program import Allocate, Assign, Declare, Element, Let, Load, Stmt, Store, Type, Value, Var
+from dojoir.codegen.lir.walk import buffers, mapped, parts_of, replaced, statements, with_blocks
 from dojoir.ir.nodes import Buffer
 from dojoir.support.frozen import dataclass
 
@@ -42,7 +21,7 @@ MOST_STATEMENTS = 1024
 """How many statements may come of writing loops out for one array."""
 
 
-def in_registers(program: Program) -> Program:
+def in_registers(program: lir.Program) -> lir.Program:
     """The program with those of its small arrays as variables that can be."""
     return replace(program, body=_block(program.body))
 
@@ -59,18 +38,18 @@ def _block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return tuple(new)
 
 
-def _replaced(array: Array, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
+def _replaced(array: lir.Array, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
     """The statements with variables for the array; None where it must stay one."""
-    if not isinstance(array.elements, Const):
+    if not isinstance(array.elements, lir.Const):
         return None
     unrolled = tuple(_written_out(body, array.name, {}))
     if len(tuple(statements(unrolled))) > MOST_STATEMENTS:
         return None
     kinds: set[Type] = set()
     for stmt in statements(unrolled):
-        if isinstance(stmt, Stream | Prefetch) and array.name in buffers(stmt):
+        if isinstance(stmt, lir.Stream | lir.Prefetch) and array.name in buffers(stmt):
             return None
-        if isinstance(stmt, Parallel) and any(array.name in buffers(inner) for inner in statements((stmt,))):
+        if isinstance(stmt, lir.Parallel) and any(array.name in buffers(inner) for inner in statements((stmt,))):
             return None  # other threads reach memory alone
         for kind, offset, plain in _accesses(stmt, array.name):
             place = known(offset)
@@ -92,12 +71,12 @@ def _accesses(stmt: Stmt, array: str) -> Iterator[tuple[Type, Value, bool]]:
     """How a statement itself uses an array: type, offset, and whether in a row and without a mask."""
     if isinstance(stmt, Store) and stmt.buffer == array:
         yield stmt.value.type, stmt.offset, _is_plain(stmt)
-    if isinstance(stmt, Instruct):
+    if isinstance(stmt, lir.Instruct):
         for name, operand in stmt.operands:
             if isinstance(operand, Element) and operand.buffer == array:
                 yield _whole(stmt.instruction.operands[name]), operand.offset, True
     for part in parts_of(stmt):
-        if isinstance(part, Load | Quads) and part.buffer == array:
+        if isinstance(part, Load | lir.Quads) and part.buffer == array:
             yield part.type, part.offset, isinstance(part, Load) and _is_plain(part)
 
 
@@ -122,16 +101,18 @@ def _written_out(body: tuple[Stmt, ...], array: str, known_vars: Mapping[str, Va
 
     for stmt in body:
         match stmt:
-            case For(var, start, stop, step, inner, "unroll") if _uses(inner, array) and not _allocates(inner):
+            case lir.For(var, start, stop, step, inner, "unroll") if _uses(inner, array) and not _allocates(inner):
                 first, last = known(start), known(stop)
                 if first is None or last is None:
                     yield stmt
                     continue
                 if stmt.comment:
-                    yield Comment(stmt.comment)
+                    yield lir.Comment(stmt.comment)
                 for n in range(first, last, step):
                     given = {**known_vars, var.name: integer(n), **_renamed(inner, n, known_vars)}
-                    yield from (new for new in _written_out(inner, array, given) if not isinstance(new, Comment))
+                    yield from (
+                        new for new in _written_out(inner, array, given) if not isinstance(new, lir.Comment)
+                    )
             case _:
                 yield with_blocks(_with(stmt, known_vars), inside)
 
@@ -178,11 +159,11 @@ class _Names:
         return tuple(map(self._statement_on_variables, body))
 
     def _statement_on_variables(self, stmt: Stmt) -> Stmt:
-        new = with_blocks(mapped(stmt, self.value), self.block)
+        new = with_blocks(mapped(stmt, lambda value: replaced(value, self._variable)), self.block)
         match new:
             case Store(buffer, offset, value) if buffer == self.array:
                 return Assign(self._at(offset), value)
-            case Instruct(operands=given):
+            case lir.Instruct(operands=given):
                 return replace(new, operands=tuple((name, self._operand(operand)) for name, operand in given))
         return new
 
@@ -190,10 +171,9 @@ class _Names:
         inside = isinstance(operand, Element) and operand.buffer == self.array
         return self._at(operand.offset) if inside and isinstance(operand, Element) else operand
 
-    def value(self, value: Value) -> Value:
-        if isinstance(value, Load) and value.buffer == self.array:
-            return self._at(value.offset)
-        return rebuilt(value, self.value)
+    def _variable(self, value: Value) -> Var | None:
+        inside = isinstance(value, Load) and value.buffer == self.array
+        return self._at(value.offset) if inside and isinstance(value, Load) else None
 
     def _at(self, offset: Value) -> Var:
         place = known(offset)
@@ -214,7 +194,7 @@ def _with_declarations(body: tuple[Stmt, ...], variables: list[Var]) -> tuple[St
             continue
         for name in [name for name in waiting if any(_mentions(inner, name) for inner in statements((stmt,)))]:
             var = waiting.pop(name)
-            early.append(Declare(var, Const(var.type, 0)))
+            early.append(Declare(var, lir.Const(var.type, 0)))
         new.append(stmt)
     return (*early, *new)
 

@@ -12,30 +12,9 @@ from functools import partial
 
 from dojoir.codegen.c.dialect import MASKS
 from dojoir.codegen.legal import Legaliser
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.notation import Body, Expr, select
-from dojoir.codegen.lir.program import (
-    Assign,
-    Binary,
-    Bitcast,
-    Call,
-    Compare,
-    Const,
-    Convert,
-    Declare,
-    Function,
-    Let,
-    Load,
-    Program,
-    Reduce,
-    Select,
-    Splat,
-    Stmt,
-    Store,
-    Type,
-    Unary,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir.program import Binary, Bitcast, Compare, Const, Convert, Reduce, Type, Unary, Value, Var
 from dojoir.codegen.lir.walk import mapped, operands, rebuilt, with_blocks
 from dojoir.codegen.simd.table import Isa
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
@@ -46,13 +25,11 @@ _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
-def to_instructions(program: Program, isa: Isa) -> Program:
+def to_instructions(program: lir.Program, isa: Isa) -> lir.Program:
     """The program in operations that `isa` has, as far as the rules go."""
     rules = Rules(isa)
     for function in program.functions:
-        inner = replace(rules, masks={})
-        lets = tuple(inner.let(let) for let in function.body)
-        rules.functions[function.name] = replace(function, body=lets, result=inner.value(function.result))
+        rules.functions[function.name] = rules.function(function)
     body = rules.block(program.body)
     return replace(program, body=body, functions=tuple(rules.functions.values()))
 
@@ -62,16 +39,21 @@ class Rules(Legaliser):
     """The rules for one program. `functions` are those that it calls, `masks` what its mask variables are."""
 
     isa: Isa
-    functions: dict[str, Function] = field(default_factory=dict)
+    functions: dict[str, lir.Function] = field(default_factory=dict)
     masks: dict[str, DType] = field(default_factory=dict)
 
+    def function(self, function: lir.Function) -> lir.Function:
+        inner = replace(self, masks={})
+        lets = tuple(inner.let(let) for let in function.body)
+        return replace(function, body=lets, result=inner.value(function.result))
+
     # -- statements ------------------------------------------------------------------------------------------
-    def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    def block(self, body: tuple[lir.Stmt, ...]) -> tuple[lir.Stmt, ...]:
         return tuple(self._statement_by_rules(stmt) for stmt in body)
 
-    def let(self, let: Let) -> Let:
+    def let(self, let: lir.Let) -> lir.Let:
         var, value = self._defined(let.var, let.value)
-        return Let(var, value)
+        return lir.Let(var, value)
 
     def _defined(self, var: Var, value: Value) -> tuple[Var, Value]:
         new = self.value(value)
@@ -80,19 +62,19 @@ class Rules(Legaliser):
             return Var(Type(dtype, var.type.lanes), var.name), self._as_mask(new, dtype)
         return var, new
 
-    def _statement_by_rules(self, stmt: Stmt) -> Stmt:
+    def _statement_by_rules(self, stmt: lir.Stmt) -> lir.Stmt:
         match stmt:
-            case Let(var, value) | Declare(var, value) | Assign(var, value):
+            case lir.Let(var, value) | lir.Declare(var, value) | lir.Assign(var, value):
                 return type(stmt)(*self._defined(var, value))
-            case Store():
+            case lir.Store():
                 return self._store(mapped(stmt, self.value))
         return with_blocks(mapped(stmt, self.value), self.block)
 
-    def _store(self, store: Store) -> Store:
+    def _store(self, store: lir.Store) -> lir.Store:
         kind = store.value.type
         if kind.lanes > 1 and kind.dtype.kind == "b":
             byte = Type(U8, kind.lanes)
-            ones = self.value(Select(store.value, Const(byte, 1), Const(byte, 0)))
+            ones = self.value(lir.Select(store.value, Const(byte, 1), Const(byte, 0)))
             store = replace(store, value=ones)
         if kind.lanes > 1 and store.mask is not None:
             store = replace(store, mask=self._as_mask(store.mask, self._mask_for(store.value.type.dtype)))
@@ -133,21 +115,23 @@ class Rules(Legaliser):
                 return Var(type.with_dtype(self.masks[name]), name)
             case Const(type, number) if type.dtype == BOOL:
                 return Const(type.with_dtype(self._mask_for(U8)), number)
-            case Splat(lanes, arg) if arg.type.dtype == BOOL and not (self.isa.mask_bits or self.isa.active):
-                return self._vector(Compare("ne", Splat(lanes, Convert(Type(U8), arg)), Const(Type(U8, lanes), 0)))
+            case lir.Splat(lanes, arg) if arg.type.dtype == BOOL and not (self.isa.mask_bits or self.isa.active):
+                return self._vector(
+                    Compare("ne", lir.Splat(lanes, Convert(Type(U8), arg)), Const(Type(U8, lanes), 0))
+                )
             case Unary():
                 return self._unary(value)
             case Binary():
                 return self._binary(value)
             case Compare():
                 return self._compare(value)
-            case Select(condition, yes, no):
+            case lir.Select(condition, yes, no):
                 return self._select(condition, yes, no)
             case Convert(type, arg):
                 return self._convert(type, arg)
-            case Load():
+            case lir.Load():
                 return self._load(value)
-            case Call(type, name, (arg,)) if found := self._native(name, type, arg.type):
+            case lir.Call(type, name, (arg,)) if found := self._native(name, type, arg.type):
                 return Unary(type, found, arg)
         return value
 
@@ -157,11 +141,8 @@ class Rules(Legaliser):
         if name not in self.functions:
             body = Body(args[0].type.lanes)
             params = [body.param("ab"[n], arg.type.dtype) for n, arg in enumerate(args)]
-            function = body.function(name, write(body, *params), comment)
-            inner = replace(self, masks={})
-            lets = tuple(inner.let(let) for let in function.body)
-            self.functions[name] = replace(function, body=lets, result=inner.value(function.result))
-        return Call(kind, name, args)
+            self.functions[name] = self.function(body.function(name, write(body, *params), comment))
+        return lir.Call(kind, name, args)
 
     def _native(self, function: str, type: Type, source: Type) -> str | None:
         """The operation that is a whole function of the program: `f16_to_f32x16` is decode."""
@@ -195,7 +176,7 @@ class Rules(Legaliser):
 
     def _again(self, before: Value, now: Value) -> Value:
         """The rules asked of what they made of a value, too."""
-        done = now is before or isinstance(now, Call | Const) or now in operands(before)
+        done = now is before or isinstance(now, lir.Call | Const) or now in operands(before)
         return now if done else self._vector(now)
 
     def _compare(self, value: Compare) -> Value:
@@ -240,15 +221,15 @@ class Rules(Legaliser):
         kind = yes.type
         if condition.type.lanes == 1:
             if not self.isa.active:
-                return Select(condition, yes, no)
-            condition = Splat(kind.lanes, condition)  # such vectors have no `? :`
+                return lir.Select(condition, yes, no)
+            condition = lir.Splat(kind.lanes, condition)  # such vectors have no `? :`
         if kind.dtype.kind == "b":
             own = self._kind(yes)
             yes, no, condition = (self._as_mask(arg, own) for arg in (yes, no, condition))
             type = kind.with_dtype(own)
             both = Binary(type, "and", condition, yes)
             return Binary(type, "or", both, Binary(type, "and", Unary(type, "not", condition), no))
-        return Select(self._as_mask(condition, self._mask_for(kind.dtype)), yes, no)
+        return lir.Select(self._as_mask(condition, self._mask_for(kind.dtype)), yes, no)
 
     # -- conversions -----------------------------------------------------------------------------------------
     def _convert(self, to: Type, arg: Value) -> Value:
@@ -331,7 +312,7 @@ class Rules(Legaliser):
         return whole if to.dtype.kind == "u" else select(a < 0.0, -whole, whole)
 
     # -- memory, across lanes --------------------------------------------------------------------------------
-    def _load(self, load: Load) -> Value:
+    def _load(self, load: lir.Load) -> Value:
         kind = load.type
         if load.mask is not None:
             load = replace(load, mask=self._as_mask(load.mask, self._mask_for(kind.dtype)))

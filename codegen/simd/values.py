@@ -9,29 +9,9 @@ from dojoir.codegen.c.precedence import Level, Template, Ternary, Text
 from dojoir.codegen.c.spelling import mask_text
 from dojoir.codegen.c.values import Values
 from dojoir.codegen.legal import DOTS
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import known
-from dojoir.codegen.lir.program import (
-    INDEX,
-    Binary,
-    Bitcast,
-    Call,
-    Compare,
-    Const,
-    Convert,
-    Dot,
-    Fma,
-    Iota,
-    Load,
-    Quads,
-    Reduce,
-    Select,
-    Splat,
-    Store,
-    Type,
-    Unary,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir.program import INDEX, Binary, Call, Const, Convert, Iota, Load, Splat, Type, Unary, Value
 from dojoir.codegen.simd import helpers as simd_helpers
 from dojoir.codegen.simd.table import Isa
 from dojoir.ir.dtypes import DTYPES
@@ -50,7 +30,7 @@ class VectorValues(Values):
     vl: str = ""
 
     def text(self, value: Value, at_position: bool = False) -> Text:
-        if isinstance(value, Reduce) and value.arg.type.lanes > 1:
+        if isinstance(value, lir.Reduce) and value.arg.type.lanes > 1:
             return self._reduce(value)
         if isinstance(value, Call):
             return self._call(value)
@@ -59,30 +39,30 @@ class VectorValues(Values):
         match value:
             case Const(type, number):
                 return self._constant(type, number)
-            case Var(_, name):
+            case lir.Var(_, name):
                 return Text(self.names[name])
             case Unary(type, op, arg):
                 return self._unary(type, op, arg)
             case Binary():
                 return self._vector_binary(value)
-            case Compare(op, left, right):
+            case lir.Compare(op, left, right):
                 return self._vector_compare(op, left, right)
-            case Select(condition, yes, no):
+            case lir.Select(condition, yes, no):
                 if condition.type.lanes == 1:
                     return Ternary().apply(*map(self.text, (condition, yes, no)))
                 return self._operation("select", yes.type, condition, yes, no)
-            case Fma(a, b, c):
+            case lir.Fma(a, b, c):
                 return self._fma(value.type, a, b, c)
-            case Dot(a, b, c, signed):
+            case lir.Dot(a, b, c, signed):
                 return self._operation(DOTS[signed], value.type, a, b, c)
-            case Quads(type, buffer, offset, mask):
+            case lir.Quads(type, buffer, offset, mask):
                 word = "quads" if self.isa.has("quads", type) else "load"
                 return self._access(word, type, self.pointer(buffer, offset), [], mask, None)
             case Convert(type, arg):
                 if self.isa.has("convert", type, arg.type):
                     return self._operation("convert", type, arg, source=arg.type)
                 return self._lane_by_lane(f"{type.dtype}_from_{self.isa.label(arg.type)}", Convert(type, arg), arg)
-            case Bitcast(type, arg):
+            case lir.Bitcast(type, arg):
                 return self._operation("bitcast", type, arg, source=self._kind(arg))
             case Splat(_, arg):
                 return self.operation("splat", value.type, self.text(arg))
@@ -225,7 +205,7 @@ class VectorValues(Values):
 
     def _kind(self, value: Value) -> Type:
         """The type of a value, that of a mask as the set has it."""
-        if isinstance(value, Compare):
+        if isinstance(value, lir.Compare):
             return value.type.with_dtype(simd_helpers.mask_of(self.isa, value.left.type.dtype))
         return value.type
 
@@ -235,7 +215,7 @@ class VectorValues(Values):
         vl = self._given_vl(Type(call.type.dtype, lanes)) if lanes > 1 else []
         return Text(f"{self.names[call.function]}({', '.join([*given, *vl])})")
 
-    def _reduce(self, value: Reduce) -> Text:
+    def _reduce(self, value: lir.Reduce) -> Text:
         op, arg = value.op, value.arg
         kind = arg.type
         if kind.dtype.kind == "b":
@@ -260,11 +240,11 @@ class VectorValues(Values):
         op = {"": "load", "n": "strided", "a": "gather"}[way]
         return self._access(op, load.type, pointer, extra, load.mask, None)
 
-    def keeping_tail(self, var: Var, value: Value) -> Text:
+    def keeping_tail(self, var: lir.Var, value: Value) -> Text:
         """A new value for a variable, in the lanes that are at work; the others keep theirs."""
         kind, own = var.type, self.text(var)
         match value:
-            case Fma(a, b, c) if c == var:
+            case lir.Fma(a, b, c) if c == var:
                 a, b = (b, a) if isinstance(a, Const | Splat) else (a, b)
                 scalar = self._scalar_of(b)
                 if scalar is not None:
@@ -277,7 +257,7 @@ class VectorValues(Values):
                     return Text(f"{name}{self.isa.keeping}({own}, {operands}")
         return self.operation("keep_tail", kind, self.text(value), Text(""), own)
 
-    def store(self, store: Store) -> str:
+    def store(self, store: lir.Store) -> str:
         """The call that stores a vector."""
         way, pointer, extra = self._way(store)
         op = {"": "store", "n": "strided_store", "a": "scatter"}[way]
@@ -289,7 +269,7 @@ class VectorValues(Values):
     def _can_stream(self, type: Type) -> bool:
         return self.isa.has("stream", type) and type.lanes * type.dtype.bits >= self.isa.least_bits
 
-    def _way(self, access: Load | Store) -> tuple[str, Text, list[tuple[str, Text]]]:
+    def _way(self, access: Load | lir.Store) -> tuple[str, Text, list[tuple[str, Text]]]:
         """How the lanes of an access lie: in a row, `n` apart, or at offsets `a`; with the address."""
         if access.offset.type.lanes > 1:
             return "a", Text(self.names[access.buffer]), [("a", self.text(access.offset))]
