@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import both, compare, known, level
+from dojoir.codegen.lir.arith import compare, known, level
 from dojoir.codegen.lir.program import Type, Value, Var
 from dojoir.codegen.lower.access.conversions import call, convert, number
 from dojoir.codegen.lower.access.elements import Accesses, index_value
 from dojoir.codegen.lower.access.named import by_name
 from dojoir.codegen.lower.access.nibbles import halves
-from dojoir.codegen.lower.access.state import Block, Unit
+from dojoir.codegen.lower.access.state import Block, Unit, at_work
 from dojoir.codegen.math import elementary as mathlib
 from dojoir.codegen.math.division import division
 from dojoir.codegen.math.precision import SINGLE
@@ -61,18 +60,12 @@ def _is_positive_number(typed: Typed) -> bool:
 def _short_circuit(name: str, left: Typed, right: Typed, accesses: Accesses) -> Value:
     """`left and right`, or `or`, whose right side may be an error of the run: it is computed where the left side
     does not decide, in one iteration or in some lanes. Elsewhere nothing is read, nor can anything fail."""
-    unit, state, around = accesses.unit, accesses.state, accesses.block
+    unit, around = accesses.unit, accesses.block
     first = evaluate(left, accesses)
     value = Var(first.type, unit.names.fresh("holds"))
     around.emit(lir.Let(value, first))
     reached: Value = value if name == "and" else lir.Unary(value.type, "not", value)
-    if value.type.lanes > 1:
-        assert state.lanes is not None
-        active = both(state.lanes.mask, reached)
-        assert active is not None
-        mask = Var(active.type, unit.names.fresh("active"))
-        around.emit(lir.Let(mask, active))
-        reached, state = lir.Reduce("or", mask), replace(state, lanes=replace(state.lanes, mask=mask))
+    reached, state = at_work(unit.names, accesses.state, reached, around)
     inner = Block(pending=set())
     second = evaluate(right, Accesses(unit, state, inner, accesses.path))
     one, other = level(value, second)

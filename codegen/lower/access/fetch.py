@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import add, affine_value, along, integer, smaller
+from dojoir.codegen.lir.arith import add, affine_value, extent_value, integer
 from dojoir.codegen.lir.program import INDEX, LINE, Value, Var
 from dojoir.codegen.lower.access.state import Block, Memory, State, Unit
+from dojoir.codegen.lower.access.stream import is_contiguous
 from dojoir.codegen.lower.plans.placement import Use
 from dojoir.ir import hints
 from dojoir.ir.affine import Affine
@@ -91,19 +92,10 @@ class _Ahead:
             if isinstance(index, Affine)
         )
 
-    def _is_contiguous(self, access: Access, depth: int) -> bool:
-        """Whether the next iteration at `depth` accesses the next element."""
-        last = self.place.layout.stored[-1][0]
-        return all(
-            along(index, depth) == ((1, True) if d == last else (0, True))
-            for d, index in enumerate(access.indices)
-            if isinstance(index, Affine) and not self.place.layout.buffer.dims[d].collapsed
-        )
-
     def _fetch(self, access: Access, loops: dict[int, Extent], write: bool, block: Block) -> None:
         iterators = list(self.state.iterators)
         if self.span is not None:
-            step = self.line if self._is_contiguous(access, self.depth) else 1
+            step = self.line if is_contiguous(access, self.place, self.depth) else 1
             var = Var(INDEX, self.unit.names.loop("ahead", tuple(iterators)))
             inner = Block()
             self._inside(access, loops, [*iterators[:-1], var], write, inner)
@@ -119,29 +111,22 @@ class _Ahead:
             depth = min(loops)
             iterators = iterators + [integer(0)] * (depth - len(iterators))
             rest = {d: extent for d, extent in loops.items() if d != depth}
-            step = self.line if self._is_contiguous(access, depth) else 1
+            step = self.line if is_contiguous(access, self.place, depth) else 1
             var = Var(INDEX, self.unit.names.loop("ahead", tuple(iterators)))
             inner = Block()
             self._inside(access, rest, [*iterators, var], write, inner)
-            block.emit(lir.For(var, integer(0), _extent(loops[depth], iterators), step, inner.body))
+            block.emit(lir.For(var, integer(0), extent_value(loops[depth], iterators), step, inner.body))
             return
         lanes = self.state.lanes
         steps: Sequence[int] = (0,)
         if lanes is not None and any(lanes.depth in i.iterators for i in access.indices if isinstance(i, Affine)):
-            steps = range(0, lanes.count, self.line if self._is_contiguous(access, lanes.depth) else 1)
+            steps = range(0, lanes.count, self.line if is_contiguous(access, self.place, lanes.depth) else 1)
         for step in steps:
             here = list(iterators)
             if lanes is not None:
                 here[lanes.depth] = add(here[lanes.depth], integer(step))
             indices = [affine_value(i, here) if isinstance(i, Affine) else integer(0) for i in access.indices]
             block.emit(lir.Prefetch(self.place.array, self.place.layout.offset(indices), write))
-
-
-def _extent(extent: Extent, iterators: Sequence[Value]) -> Value:
-    first, *others = (affine_value(bound, iterators) for bound in extent.bounds)
-    for other in others:
-        first = smaller(first, other)
-    return first
 
 
 def _is_affine(access: Access) -> bool:

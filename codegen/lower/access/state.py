@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Literal
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import known
+from dojoir.codegen.lir.arith import both, known
+from dojoir.codegen.lir.names import free
 from dojoir.codegen.lir.outcome import FIRST_CHECK, Check
-from dojoir.codegen.lir.program import Value, Var
+from dojoir.codegen.lir.program import INDEX, Value, Var
 from dojoir.codegen.lower.gpu.threads import Launched, Phase
 from dojoir.codegen.lower.plans.layout import Layout
 from dojoir.codegen.lower.plans.placement import Home, Use
 from dojoir.codegen.lower.plans.plan import Accumulator, Plan
 from dojoir.codegen.lower.texts.beside import Beside
 from dojoir.codegen.target import Target
-from dojoir.ir.nodes import Access, Buffer, Kernel, Path
+from dojoir.ir.nodes import Access, Buffer, Kernel, Path, Scope
 from dojoir.ir.text import format_access
 from dojoir.support.frozen import dataclass
 from dojoir.types.typed import Typed, TypedStatement
@@ -136,6 +137,19 @@ class Block:
         return tuple(self.statements)
 
 
+def at_work(names: Names, state: State, holds: Value, block: Block) -> tuple[Value, State]:
+    """Where a condition holds: whether it does (in some lane that is at work), and the state there, in which only
+    lanes where it holds are at work. `block` gets their mask."""
+    if holds.type.lanes == 1:
+        return holds, state
+    assert state.lanes is not None
+    mask = both(state.lanes.mask, holds)
+    assert mask is not None
+    active = Var(mask.type, names.fresh("active"))
+    block.emit(lir.Let(active, mask))
+    return lir.Reduce("or", active), replace(state, lanes=replace(state.lanes, mask=active))
+
+
 @dataclass
 class Names:
     """Names for what the lowering adds. Loops side by side share a name; all else is unique."""
@@ -145,27 +159,22 @@ class Names:
 
     def fresh(self, base: str) -> str:
         """A name that nothing else has."""
-        name, n = base, 1
-        while name in self.used or name in self.loops:
-            n += 1
-            name = f"{base}{n}" if not base[-1].isdigit() else f"{base}_{n}"
+        name = free(base, lambda name: name in self.used or name in self.loops, "_" * base[-1].isdigit())
         self.used.add(name)
         return name
 
-    def loop(self, base: str, around: tuple[Value, ...]) -> str:
+    def loop(self, base: str, around: Sequence[Value]) -> str:
         """A name for the variable of a loop inside the loops `around`."""
         outer = {value.name for value in around if isinstance(value, Var)}
-        name, n = base, 1
-        while name in self.used or name in outer:
-            n += 1
-            name = f"{base}{n}" if not base[-1].isdigit() else f"{base}_{n}"
+        name = free(base, lambda name: name in self.used or name in outer, "_" * base[-1].isdigit())
         self.loops.add(name)
         return name
 
 
 @dataclass
 class Unit:
-    """A kernel as analysed for a target, and what its lowering collects: functions, checks, names, arrays."""
+    """A kernel as analysed for a target, and what its lowering collects: functions, checks, names, arrays. On a
+    GPU, the statements that write what other threads write at the same time (`met`)."""
 
     kernel: Kernel
     target: Target
@@ -178,9 +187,14 @@ class Unit:
     names: Names
     beside: Beside
     carried: Mapping[Path, tuple[Accumulator, ...]] = field(default_factory=dict)
+    met: Collection[Path] = ()
     functions: dict[str, lir.Function] = field(default_factory=dict)
     checks: dict[tuple[Path, Access | str], Check] = field(default_factory=dict)
     arrays: dict[str, lir.Array] = field(default_factory=dict)
+
+    def loop_var(self, scope: Scope, iterators: Sequence[Value]) -> Var:
+        """A variable named like the scope inside of some loops."""
+        return Var(INDEX, self.names.loop(scope.label or f"i{len(iterators)}", iterators))
 
     @property
     def fast(self) -> bool:

@@ -16,7 +16,7 @@ from functools import cached_property
 import islpy as isl
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import affine_value, both, condition_value, integer, least, smaller
+from dojoir.codegen.lir.arith import both, condition_value, extent_value, integer, least
 from dojoir.codegen.lir.program import FLAG, INDEX, Const, Value, Var
 from dojoir.codegen.lower.access.presburger import size_value, value_of
 from dojoir.codegen.lower.access.state import Block, State, Unit
@@ -226,9 +226,7 @@ class _Through:
                 return self._scope(path, node, inside)
 
     def _scope(self, path: Path, scope: Scope, inside: tuple[Value, ...]) -> tuple[lir.Stmt, ...]:
-        first, *others = (affine_value(bound, self._iterators(inside)) for bound in scope.extent.bounds)
-        for other in others:
-            first = smaller(first, other)
+        first = extent_value(scope.extent, self._iterators(inside))
         given = self.values.get(self._outer + len(inside))
         if given is not None:
             return (lir.If(lir.Compare("lt", given, first), self._body(path, scope, (*inside, given))),)

@@ -10,10 +10,9 @@ from dataclasses import replace
 
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.codegen.lower.gpu.groups import inside
-from dojoir.codegen.lower.gpu.threads import Phase, Threads
+from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Buffer, Kernel, Site
-from dojoir.ir.paths import is_inside
 
 
 def in_registers(threads: Threads) -> Kernel:
@@ -57,7 +56,7 @@ def _form(threads: Threads, site: Site, access: Access, dim: int) -> tuple[int, 
     if dim in digits:
         extent = threads.kernel.buffer(access.buffer).dims[dim].extent.offset
         return tuple(number % phase.lanes // digits[dim] % extent for number in range(phase.threads))
-    strides = _strides(phase, site)
+    strides = phase.digits(site.path)
     if index.sizes or not index.iterators or not index.iterators <= strides.keys():
         return ()
     depths = range(max(strides) + 1)
@@ -65,21 +64,6 @@ def _form(threads: Threads, site: Site, access: Access, dim: int) -> tuple[int, 
         index.evaluate({}, tuple(number // strides[d][0] % strides[d][1] if d in strides else 0 for d in depths))
         for number in range(phase.threads)
     )
-
-
-def _strides(phase: Phase, site: Site) -> dict[int, tuple[int, int]]:
-    """The iterators of threads around a statement: how many threads apart neighbours are, and how many there
-    are."""
-    lanes = phase.lanes if phase.is_warp_code else 1
-    found = {
-        depth: (stride * lanes, extent)
-        for depth, stride, extent in zip(phase.nest.depths, phase.nest.strides, phase.nest.extents, strict=True)
-    }
-    for group in phase.groups:
-        if is_inside(site.path, group.path):
-            apart = phase.lane(group)
-            found |= {d: (apart[d], n) for d, n in zip(group.depths, group.extents, strict=True)}
-    return found
 
 
 def _accesses(site: Site) -> list[Access]:

@@ -104,9 +104,20 @@ class Phase:
         """How many neighbouring lanes run each iteration of a nest of lanes."""
         return self.lanes // group.threads
 
-    def lane(self, group: Nest) -> dict[int, int]:
-        """The depths of a nest of lanes, each with how many lanes apart its iterations are."""
-        return {d: stride * self.alike(group) for d, stride in zip(group.depths, group.strides, strict=True)}
+    def alike_at(self, path: Path) -> int:
+        """How many neighbouring threads run each iteration of a node."""
+        group = next((group for group in self.groups if is_inside(path, group.path)), None)
+        return self.alike(group) if group is not None else self.lanes if self.is_warp_code else 1
+
+    def digits(self, path: Path) -> dict[int, tuple[int, int]]:
+        """The iterators of threads around a node, by depth: how many threads apart neighbours are, and how many
+        there are. They make the number of the thread that runs an iteration, the first of those that do."""
+        nests = [self.nest, *(group for group in self.groups if is_inside(path, group.path))]
+        return {
+            depth: (stride * self.alike_at(nest.path), extent)
+            for nest in nests
+            for depth, stride, extent in zip(nest.depths, nest.strides, nest.extents, strict=True)
+        }
 
 
 @dataclass(frozen=True)
@@ -149,6 +160,14 @@ class Launched:
         own = len(self.parent)
         return path[:own] == self.parent and len(path) > own and self.first <= path[own] <= self.last
 
+    def children(self, kernel: Kernel, path: Path) -> range:
+        """The numbers of the children of the node at `path` that are part of it."""
+        if not self.grid and path == self.parent:
+            return range(self.first, self.last + 1)
+        node = kernel.at(path) if path else kernel
+        assert not isinstance(node, Statement)
+        return range(len(node.body))
+
     def phase_of(self, path: Path) -> Phase | None:
         return next((phase for phase in self.phases if is_inside(path, phase.path)), None)
 
@@ -187,7 +206,7 @@ class Threads:
     def _of_one_block(self, parent: Path, run: list[int]) -> Launched:
         node = self.kernel.at(parent) if parent else self.kernel
         assert not isinstance(node, Statement)
-        depth = self._depth(parent) + isinstance(node, Scope)
+        depth = self.kernel.depth_of((*parent, 0))
         phases = tuple(phase for i in run for phase in self._phases((*parent, i), node.body[i], depth))
         return self._launched((), parent, run[0], run[-1], phases)
 
@@ -208,7 +227,7 @@ class Threads:
                     )
                 case body:
                     break
-        depth = self._depth(path) + 1
+        depth = self.kernel.depth_of((*path, 0))
         phases = tuple(phase for i, child in enumerate(body) for phase in self._phases((*path, i), child, depth))
         return self._launched(tuple(paths), paths[0][:-1], paths[0][-1], paths[0][-1], phases)
 
@@ -241,9 +260,6 @@ class Threads:
         return 1 << (threads - 1).bit_length()
 
     # -- phases ----------------------------------------------------------------------------------------------
-    def _depth(self, path: Path) -> int:
-        return self.kernel.depth_of(path) if path else 0
-
     def _phases(self, path: Path, node: Node, depth: int) -> Iterator[Phase]:
         if isinstance(node, Statement):
             return

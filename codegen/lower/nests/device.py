@@ -6,13 +6,13 @@ registers and what in shared memory, how threads put together what they accumula
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import add, both, compare, divide, integer
-from dojoir.codegen.lir.program import INDEX, Barrier, BlockNumber, Launch, ThreadNumber, Type, Value, Var
+from dojoir.codegen.lir.arith import add, compare, extent_value, integer
+from dojoir.codegen.lir.program import INDEX, Barrier, BlockNumber, Launch, Type, Value, Var
 from dojoir.codegen.lir.program import Phase as PhaseCode
 from dojoir.codegen.lir.walk import variables
 from dojoir.codegen.lower.access.conversions import as_stored
@@ -21,14 +21,14 @@ from dojoir.codegen.lower.access.instruction import instruct
 from dojoir.codegen.lower.access.state import Block, Device, Memory, Place, State, Unit, Variable
 from dojoir.codegen.lower.gpu.grids import has_room, in_launches
 from dojoir.codegen.lower.gpu.groups import has_proxy
-from dojoir.codegen.lower.gpu.threads import Launched, Nest, Phase, Threads, mark_of
+from dojoir.codegen.lower.gpu.threads import Launched, Nest, Threads, mark_of
 from dojoir.codegen.lower.nests.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.nests.parallel import captured, parallel_scope
 from dojoir.codegen.lower.nests.scopes import Scopes
 from dojoir.codegen.lower.plans.placement import Home, Use
+from dojoir.codegen.lower.sums.by_threads import by_one, is_atomic, thread_iterators
 from dojoir.codegen.lower.sums.collectives import Combining, atomically, carry
 from dojoir.codegen.lower.sums.partial_sums import in_parts
-from dojoir.codegen.lower.texts.words_beside import WORD
 from dojoir.codegen.lower.vectors.wide import MOST_LANES, Widening, size_divisors
 from dojoir.codegen.lower.waits.acts import body
 from dojoir.codegen.lower.waits.barrier_proof import are_separated_unasked
@@ -46,17 +46,13 @@ from dojoir.ir.where import place as place_in_text
 from dojoir.ir.words import GRID
 from dojoir.types.typed import TypedStatement
 
-THREAD = ThreadNumber(INDEX)
-
 
 class DeviceScopes(Scopes):
     """Lowers the nodes of one kernel for a GPU."""
 
-    def __init__(
-        self, unit: Unit, threads: Threads, barriers: Barriers, landings: Landings, met: Collection[Path]
-    ) -> None:
+    def __init__(self, unit: Unit, threads: Threads, barriers: Barriers, landings: Landings) -> None:
         super().__init__(unit, vector_scope, parallel_scope, vector_nest)
-        self.threads, self.barriers, self.landings, self.met = threads, barriers, landings, met
+        self.threads, self.barriers, self.landings = threads, barriers, landings
         self.shared: list[lir.Array] = []
         self.cleared: set[str] = set()
         self.sums: set[str] = set()
@@ -83,9 +79,7 @@ class DeviceScopes(Scopes):
         if state.device.level == "thread":
             super().nodes(path, nodes, state, block)
             return
-        launched, children = state.device.launched, range(len(nodes))
-        if not launched.grid and path == launched.parent:
-            children = range(launched.first, launched.last + 1)
+        children = state.device.launched.children(self.unit.kernel, path)
         for i in children:
             self._barrier(path, i, state.device, block)
             node = nodes[i]
@@ -158,8 +152,8 @@ class DeviceScopes(Scopes):
             scope = self.unit.kernel.at(path)
             assert isinstance(scope, Scope)
             axis = GRID.index(mark_of(scope, GRID) or "gx")
-            grid[axis] = self.extent(scope.extent, state.iterators)
-            var = self.loop_var(scope, replace(state, iterators=tuple(iterators)))
+            grid[axis] = extent_value(scope.extent, state.iterators)
+            var = self.unit.loop_var(scope, iterators)
             number: Value = BlockNumber(INDEX, axis)
             if axis and not has_room(scope, self.unit.target.grid[axis]):
                 parts_of[axis] = Var(INDEX, self.unit.names.fresh(f"{var.name}_first"))
@@ -247,7 +241,7 @@ class DeviceScopes(Scopes):
         assert phase is not None
         combining = Combining(self.unit, self.threads, nest, state, block)
         inner = Block()
-        iterators, within = self.thread_iterators(nest, phase, state, inner)
+        iterators, within = thread_iterators(self.unit, nest, phase, state, inner)
         last = self.unit.kernel.at(nest.paths[-1])
         assert isinstance(last, Scope)
         warp_code = phase.is_warp_code and device.level == "block"
@@ -270,36 +264,7 @@ class DeviceScopes(Scopes):
         else:
             every = phase.threads == device.launched.threads
             block.emit(PhaseCode(None if every else phase.threads, inner.body, text))
-        self.shared += combining.finish(self, phase)
-
-    def thread_iterators(
-        self, nest: Nest, phase: Phase, state: State, block: Block
-    ) -> tuple[tuple[Value, ...], Value | None]:
-        """The iterators of a nest, which `block` gets lets for, and where this thread has an iteration (None:
-        everywhere)."""
-        iterators = list(state.iterators)
-        lanes = phase.lanes if phase.is_warp_code and nest is phase.nest else 1
-        of_group = phase.is_warp_code and nest is not phase.nest
-        within: Value | None = None
-        total = phase.lanes if of_group else nest.threads * lanes
-        lanes = phase.alike(nest) if of_group else lanes
-        for path, extent, stride in zip(nest.paths, nest.extents, nest.strides, strict=True):
-            scope = self.unit.kernel.at(path)
-            assert isinstance(scope, Scope)
-            number: Value = THREAD
-            if stride * lanes > 1:
-                number = divide("div", number, stride * lanes)
-            if stride * extent * lanes < total or of_group:
-                number = divide("rem", number, extent) if extent > 1 else integer(0)
-            var = self.loop_var(scope, replace(state, iterators=tuple(iterators)))
-            block.emit(lir.Let(var, number))
-            rest = tuple(bound for bound in scope.extent.bounds if not bound.is_constant)
-            if rest:
-                within = both(within, compare("lt", var, self.extent(Extent(rest), iterators)))
-            if min(b.offset for b in scope.extent.bounds if b.is_constant) < 1:
-                within = lir.Const(lir.FLAG, False)
-            iterators.append(var)
-        return tuple(iterators), within
+        self.shared += combining.finish(phase)
 
     # -- temporaries -----------------------------------------------------------------------------------------
     def _settle(
@@ -339,12 +304,12 @@ class DeviceScopes(Scopes):
         inner = Block(pending=block.pending)
         super()._statement(path, state, inner)
         self._note_sum(path, state)
-        self.by_one(target.buffer, state, inner, block)
+        by_one(self.unit, target.buffer, state, inner, block)
 
     def _update(self, statement: TypedStatement, accesses: Accesses) -> None:
         device = accesses.state.device
         assert device is not None
-        if self.is_atomic(accesses.path):
+        if is_atomic(self.unit, accesses.path):
             atomically(self.unit, accesses.path, accesses)
         else:
             super()._update(statement, accesses)
@@ -376,16 +341,6 @@ class DeviceScopes(Scopes):
         indices = [index for read in expr_accesses(statement.condition) for index in read.indices]
         return any(isinstance(index, Affine) and depth in index.iterators for index in indices)
 
-    def by_one(self, buffer: str, state: State, code: Block, block: Block) -> None:
-        """Code that writes to a buffer: where all threads run it alike and see what it writes, for the first."""
-        device = state.device
-        assert device is not None
-        alone = device.level != "thread" and self.is_memory(state.places[buffer])
-        if alone and device.launched.threads > 1:
-            block.emit(lir.If(compare("eq", self.own_number(device), integer(0)), code.body))
-        else:
-            block.statements.extend(code.statements)
-
     def _note_sum(self, path: Path, state: State) -> None:
         """Remembers the variable of f32 that a statement adds to, if it does, in any order."""
         statement = self.unit.typed[path]
@@ -398,35 +353,6 @@ class DeviceScopes(Scopes):
         elif isinstance(place, Variable) and _is_f32(place.var):
             self.sums.add(place.var.name)
 
-    def own_number(self, device: Device) -> Value:
-        """The number of the thread among those that run this code alike."""
-        if device.level == "warp" and device.phase is not None:
-            return divide("rem", THREAD, device.phase.lanes)
-        return THREAD
-
-    def is_memory(self, place: Place) -> bool:
-        """Whether something lives where other threads see it."""
-        return isinstance(place, Memory) and self.unit.arrays[place.array].lives != "stack"
-
-    def is_atomic(self, path: Path) -> bool:
-        """Whether the statement at `path` accumulates into an element that other blocks accumulate into as well, or
-        other threads at an index from data."""
-        statement = self.unit.typed[path]
-        if statement.op is None or path not in self.met:
-            return False
-        if statement.dtype.bits < WORD:
-            raise self._not_atomic(path, statement)
-        return True
-
-    def _not_atomic(self, path: Path, statement: TypedStatement) -> KernelError:
-        name = statement.target.buffer
-        source, span = place_in_text(self.unit.kernel, path)
-        message = (
-            f"several blocks or threads accumulate into one element of {name}, of {statement.dtype.name}, and "
-            f"use {name} in other ways as well: accumulate into a tmp of 4 bytes an element, and store that behind"
-        )
-        return KernelError(Diagnostic("no-atomic", message, span, source))
-
     # -- scopes ----------------------------------------------------------------------------------------------
     def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
         """A scope as a loop: of the host, of a block, or of one thread; its iterations side by side where that is
@@ -438,7 +364,7 @@ class DeviceScopes(Scopes):
         elif path in state.spelled:
             self._copies(path, scope, state, block)
         elif state.device is not None and path in self.unit.carried:
-            carry(self, path, scope, state, block, self._run)
+            carry(self.unit, path, scope, state, block, self._run)
         else:
             self._run(path, scope, state, block)
 
@@ -461,7 +387,7 @@ class DeviceScopes(Scopes):
             return
         part = Block()
         self._loop(path, scope, state, part)
-        full = compare("ge", self.extent(Extent(rest), state.iterators), integer(bound))
+        full = compare("ge", extent_value(Extent(rest), state.iterators), integer(bound))
         block.emit(lir.If(full, tuple(whole), part.body, self.unit.lines[path]))
 
     def _in_memory(self, name: str) -> lir.Array | None:

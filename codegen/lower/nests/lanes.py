@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import reduce
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import add, compare, divide, integer, known, least, smaller, spread, sub
+from dojoir.codegen.lir.arith import add, compare, divide, extent_value, integer, known, least, smaller, spread, sub
 from dojoir.codegen.lir.program import INDEX, Type, Value, Var
 from dojoir.codegen.lir.walk import parts_of, statements
 from dojoir.codegen.lower.access.conversions import as_stored
@@ -40,7 +40,7 @@ def vector_scope(
     scopes: Scopes, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]
 ) -> None:
     """A scope that runs in lanes, and ends where one of `lengths` is reached as well."""
-    stop = scopes.extent(scope.extent, state.iterators)
+    stop = extent_value(scope.extent, state.iterators)
     runs = not lengths and runs_at_all(scopes.unit.kernel, path, scope.extent, state)
     if lengths:  # iterations behind one are not those of an edge, where nobody may mind them
         stop, state = reduce(smaller, lengths, stop), replace(state, cut=state.cut - {path})
@@ -150,7 +150,7 @@ class _Runner:
         self._reducing(1, run, block)
 
     def _simd(self, start: Value, stop: Value, state: State, block: Block) -> None:
-        var = self.scopes.loop_var(self.scope, state)
+        var = self.unit.loop_var(self.scope, state.iterators)
         body = self._body(state, var, None)
         reductions = tuple(
             (combination(self.unit, accumulator.op, accumulator.dtype), var)
@@ -209,7 +209,7 @@ class _Runner:
         count = self.plan.at_once(self.unit.target)
 
         def run(state: State, block: Block) -> None:
-            var = self.scopes.loop_var(self.scope, state)
+            var = self.unit.loop_var(self.scope, state.iterators)
             body = self._body(state, var, self._lanes(count, None))
             kind = "strips" if self._counts_lanes(body) else "open strips"
             block.emit(lir.For(var, integer(0), stop, count, body, kind, comment=self.comment))
@@ -292,7 +292,7 @@ class _Runner:
                 mask = self._mask(start, count, head)
                 head.statements.extend(self._body(state, integer(0), self._lanes(count, mask)))
                 block.emit(lir.If(compare("gt", start, integer(0)), head.body))
-            var = self.scopes.loop_var(self.scope, state)
+            var = self.unit.loop_var(self.scope, state.iterators)
             body = self._body(replace(state, aligned=aligned), var, self._lanes(count, None))
             block.emit(lir.For(var, start, rest, count, body, comment=self.comment))
             if masked:
@@ -320,7 +320,7 @@ class _Runner:
 
         def run(state: State, block: Block) -> None:
             if last is not start:
-                var = self.scopes.loop_var(self.scope, state)
+                var = self.unit.loop_var(self.scope, state.iterators)
                 body = self._body(state, var, self._lanes(lanes, None))
                 block.emit(lir.For(var, start, last, lanes, body, comment=self.comment))
             if masks:
@@ -354,7 +354,7 @@ class _Runner:
     def one_by_one(self, start: Value, stop: Value, block: Block) -> None:
         """Without lanes."""
         state = self._alone()
-        var = self.scopes.loop_var(self.scope, state)
+        var = self.unit.loop_var(self.scope, state.iterators)
         block.emit(lir.For(var, start, stop, 1, self._body(state, var, None), comment=self.comment))
 
     # -- their parts -----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.arith import extent_value
 from dojoir.codegen.lir.program import Var
 from dojoir.codegen.lir.walk import buffers, parts_of, statements
 from dojoir.codegen.lower.access.state import Block, Place, State
@@ -25,9 +26,9 @@ def parallel_scope(scopes: Scopes, path: Path, scope: Scope, state: State, block
         if name not in state.places and home.lives == "heap" and not home.is_variable and inside:
             places[name] = scopes.allocate(home, scopes.lane_copies(home), prologue)
     inner = replace(state, in_parallel=True, places={**state.places, **places})
-    var = scopes.loop_var(scope, state)
+    var = unit.loop_var(scope, state.iterators)
     body = scopes.body(path, scope.body, replace(inner, iterators=(*state.iterators, var)))
-    stop = scopes.extent(scope.extent, state.iterators)
+    stop = extent_value(scope.extent, state.iterators)
     captures, arrays = captured((*prologue.statements, *body), {var.name}, scopes)
     block.emit(lir.Parallel(var, stop, prologue.body, body, captures, arrays, unit.lines[path]))
 

@@ -63,8 +63,8 @@ def with_launches(work: Work) -> Work:
     buffers, typed, uses, homes = analysis.buffers, analysis.typed, analysis.uses, analysis.homes
     unit = Unit(spread, target, buffers, uses, homes, typed, {}, work.beside.lines, names, work.beside)
     unit.arrays |= arguments
-    unit.carried = carried_by_threads(analysis, threads)
-    scopes = DeviceScopes(unit, threads, work.barriers, work.landings, work.atomic)
+    unit.carried, unit.met = carried_by_threads(analysis, threads), work.atomic
+    scopes = DeviceScopes(unit, threads, work.barriers, work.landings)
     block = Block()
     places, by_value = _placed(unit, block, {}, work.same)
     for name, home in homes.items():

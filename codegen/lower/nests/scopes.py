@@ -12,18 +12,19 @@ from dojoir.codegen.lir.arith import (
     both,
     compare,
     condition_value,
+    extent_value,
     integer,
     smaller,
     spread,
 )
-from dojoir.codegen.lir.program import FLAG, INDEX, Type, Value, Var
+from dojoir.codegen.lir.program import FLAG, Type, Value, Var
 from dojoir.codegen.lower.access.asked_once import asked_once, conjuncts
 from dojoir.codegen.lower.access.conversions import as_stored, convert, number
 from dojoir.codegen.lower.access.elements import Accesses, lane_condition
 from dojoir.codegen.lower.access.expr import combination, evaluate, operate
 from dojoir.codegen.lower.access.fetch import fetch_ahead
 from dojoir.codegen.lower.access.instruction import instruct, instruction_of
-from dojoir.codegen.lower.access.state import Block, Memory, Place, State, Unit, Variable
+from dojoir.codegen.lower.access.state import Block, Memory, Place, State, Unit, Variable, at_work
 from dojoir.codegen.lower.access.touched import runs_at_all
 from dojoir.codegen.lower.plans.full_tiles import edge, inside
 from dojoir.codegen.lower.plans.placement import STACK_BYTES, Home, begins_with_assignment
@@ -202,16 +203,10 @@ class Scopes:
     def _where(self, holds: Value, statement: TypedStatement, accesses: Accesses) -> None:
         """A statement where a condition on data holds: in one iteration, or in some lanes. Elsewhere nothing is
         read or written, nor can anything fail."""
-        state, around = accesses.state, accesses.block
         inner = Block(pending=set())
-        if holds.type.lanes > 1 and state.lanes is not None:
-            mask = both(state.lanes.mask, holds)
-            assert mask is not None
-            var = Var(mask.type, self.unit.names.fresh("active"))
-            around.emit(lir.Let(var, mask))
-            holds, state = lir.Reduce("or", var), replace(state, lanes=replace(state.lanes, mask=var))
+        some, state = at_work(self.unit.names, accesses.state, holds, accesses.block)
         self._do(accesses.path, statement, Accesses(self.unit, state, inner, accesses.path))
-        around.emit(lir.If(holds, inner.body))
+        accesses.block.emit(lir.If(some, inner.body))
 
     def _do(self, path: Path, statement: TypedStatement, accesses: Accesses) -> None:
         state = accesses.state
@@ -332,14 +327,10 @@ class Scopes:
                 uniform = both(uniform, condition_value(condition, state.iterators))
         inner = Block(pending=set())
         if varying is not None:
-            assert state.lanes is not None
-            mask = both(state.lanes.mask, varying)
-            assert mask is not None
-            var = Var(mask.type, self.unit.names.fresh("active"))
             within = Block()
-            self.nodes(path, guard.body, replace(state, lanes=replace(state.lanes, mask=var)), within)
-            inner.emit(lir.Let(var, mask))
-            inner.emit(lir.If(lir.Reduce("or", var), within.body, comment=self.unit.lines[path]))
+            some, active = at_work(self.unit.names, state, varying, inner)
+            self.nodes(path, guard.body, active, within)
+            inner.emit(lir.If(some, within.body, comment=self.unit.lines[path]))
         else:
             self.nodes(path, guard.body, state, inner)
         if uniform is None:
@@ -381,11 +372,6 @@ class Scopes:
         """The nest that is one loop in lanes, outside of others."""
         return contiguous_nest(self.unit, path, scope, state) if state.lanes is None else None
 
-    def loop_var(self, scope: Scope, state: State) -> Var:
-        """A variable named like the scope."""
-        base = scope.label or f"i{len(state.iterators)}"
-        return Var(INDEX, self.unit.names.loop(base, state.iterators))
-
     def _copies(self, path: Path, scope: Scope, state: State, block: Block) -> None:
         """The iterations of a scope that runs a constant number of times, one after another."""
         block.emit(lir.Comment(self.unit.lines[path]))
@@ -416,12 +402,12 @@ class Scopes:
         if runs_at_all(self.unit.kernel, path, scope.extent, state):
             block.statements.extend(asked.statements)
         else:  # what is asked has elements only where the loop runs
-            runs = compare("ge", self.extent(scope.extent, state.iterators), integer(1))
+            runs = compare("ge", extent_value(scope.extent, state.iterators), integer(1))
             block.emit(lir.If(runs, asked.body))
 
     def _iterations(self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]) -> None:
         """The loop of a scope, which ends where one of `lengths` is reached as well."""
-        var = self.loop_var(scope, state)
+        var = self.unit.loop_var(scope, state.iterators)
         inner = replace(state, iterators=(*state.iterators, var))
         body = self.body(path, scope.body, inner)
         comment = self.unit.lines[path]
@@ -431,20 +417,13 @@ class Scopes:
         if "u" in scope.marks and constant is not None and not reason:
             rest = tuple(bound for bound in bounds if not bound.is_constant)
             if rest:
-                within = lir.Compare("lt", var, self.extent(Extent(rest), state.iterators))
+                within = lir.Compare("lt", var, extent_value(Extent(rest), state.iterators))
                 body = (lir.If(within, body),)
             block.emit(lir.For(var, integer(0), integer(max(constant, 0)), 1, body, "unroll", comment=comment))
         else:
             comment += f" ({reason})" if reason else ""
-            stop = reduce(smaller, lengths, self.extent(scope.extent, state.iterators))
+            stop = reduce(smaller, lengths, extent_value(scope.extent, state.iterators))
             block.emit(lir.For(var, integer(0), stop, 1, body, comment=comment))
-
-    def extent(self, extent: Extent, iterators: Sequence[Value]) -> Value:
-        """How often a scope runs, not at all if that is 0 or less."""
-        first, *others = (affine_value(bound, iterators) for bound in extent.bounds)
-        for other in others:
-            first = smaller(first, other)
-        return first
 
 
 def _may_fork(nodes: tuple[Node, ...], state: State) -> bool:

@@ -12,24 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import integer
-from dojoir.codegen.lir.program import (
-    INDEX,
-    Assign,
-    Binary,
-    Const,
-    Convert,
-    Declare,
-    Fma,
-    For,
-    If,
-    Phase,
-    Select,
-    Stmt,
-    Type,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir.program import INDEX, Assign, Binary, Const, Convert, Declare, For, Stmt, Type, Value, Var
 from dojoir.codegen.lir.walk import parts, statements, values, with_blocks
 from dojoir.codegen.lower.access.state import Names
 from dojoir.ir.dtypes import F32, F64
@@ -130,10 +115,10 @@ def _weight(body: Sequence[Stmt], name: str) -> int | None:
                 if own:
                     times = _times(stmt)
                     own = None if times is None else own * times
-            case If(then=then, otherwise=otherwise):
+            case lir.If(then=then, otherwise=otherwise):
                 both = (_weight(then, name), _weight(otherwise, name))
                 own = None if None in both else max(weight or 0 for weight in both)
-            case Phase(body=inner):
+            case lir.Phase(body=inner):
                 own = _weight(inner, name)
             case _:
                 own = 0
@@ -178,13 +163,13 @@ def _only_summed(loop: For, name: str) -> bool:
 
 def _adds(value: Value, name: str) -> bool:
     match value:
-        case Select(condition, added, Var(name=own)) if own == name:
+        case lir.Select(condition, added, Var(name=own)) if own == name:
             return not _reads(condition, name) and _adds(added, name)
         case Binary(op="add", left=Var(name=own), right=other) if own == name:
             return not _reads(other, name)
         case Binary(op="add", left=other, right=Var(name=own)) if own == name:
             return not _reads(other, name)
-        case Fma(a, b, Var(name=own)) if own == name:
+        case lir.Fma(a, b, Var(name=own)) if own == name:
             return not _reads(a, name) and not _reads(b, name)
     return False
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 
-from dojoir.ir.dtypes import DType
+from dojoir.ir.dtypes import F32, DType
 from dojoir.ir.instruction import Use
 from dojoir.ir.nodes import (
     MAY_ASSIGN,
     Access,
     Buffer,
+    Expr,
     Guard,
     Kernel,
     Node,
+    Op,
     Path,
     Scope,
+    Site,
     Statement,
     is_inside,
     with_body,
@@ -24,6 +27,7 @@ from dojoir.ir.nodes import (
 from dojoir.ir.text import lines
 from dojoir.ir.words import BLOCK, GRID
 from dojoir.support.frozen import dataclass
+from dojoir.types.elaborate import natural_type
 
 ON_DEVICE = frozenset({*GRID, *BLOCK, "lane"})
 """The marks of scopes whose iterations are the blocks and threads of a GPU."""
@@ -62,30 +66,40 @@ class Beside:
         """A kernel as it is."""
         return Beside(kernel, kernel, tuple(site.path for site in kernel.sites))
 
+    def sites(self, part: Part) -> list[tuple[int, Site]]:
+        """The statements of a part, with their numbers."""
+        return [(number, site) for number, site in enumerate(self.kernel.sites) if part.holds(site.path)]
+
     def instead(
         self,
         part: Part,
         buffer: Buffer,
-        nodes: Sequence[Node],
-        origins: Iterable[Path],
+        change: Callable[[Site], tuple[Statement, ...]],
+        before: Sequence[Standing],
+        behind: Sequence[Standing],
         arrays: Mapping[str, DType],
     ) -> Beside:
-        """The kernel with `nodes` for a part that accumulates into a buffer, and with arrays of its shape, by name.
-        `origins` are the places in the text of the statements in `nodes`."""
-        kernel = self.kernel
+        """The kernel with what `change` makes of each accumulation into a buffer in a part, with nodes before and
+        behind that, and with arrays of the shape of the buffer, by name."""
+        kernel, inside = self.kernel, self.sites(part)
         around = kernel.at(part.parent) if part.parent else kernel
         assert not isinstance(around, Statement)
-        body = (*around.body[: part.first], *nodes, *around.body[part.last + 1 :])
+        by = {site.path: change(site) for _, site in inside if site.statement.target.buffer == buffer.name}
+        nodes = with_statements(part.parent, around.body, by)  # in other children, nothing is changed
+        last = len(nodes) - (len(around.body) - part.last - 1)
+        body = (*nodes[: part.first], *_nodes(before), *nodes[part.first : last], *_nodes(behind), *nodes[last:])
         storage = buffer.storage if buffer.role == "tmp" else "heap"
         made = [Buffer("tmp", name, dtype, buffer.dims, storage) for name, dtype in arrays.items()]
         kernel = kernel.evolve(buffers=(*kernel.buffers, *made))
-        numbers = [k for k, site in enumerate(self.kernel.sites) if part.holds(site.path)]
+        inner = [number for number, site in inside for _ in by.get(site.path, (site.statement,))]
+        outer = range(inside[0][0]), range(inside[-1][0] + 1, len(self.origins))
+        numbers = (*outer[0], *_standing(before), *inner, *_standing(behind), *outer[1])
         return Beside(
             self.text,
             kernel.evolve(body=body)
             if isinstance(around, Kernel)
             else kernel.replace_node(part.parent, with_body(around, body)),
-            (*self.origins[: numbers[0]], *origins, *self.origins[numbers[-1] + 1 :]),
+            tuple(self.origins[number] for number in numbers),
             {**self.arrays, **dict.fromkeys(arrays, buffer.name)},
         )
 
@@ -109,10 +123,59 @@ class Beside:
         return replace(access, buffer=self.arrays.get(access.buffer, access.buffer))
 
 
+Standing = tuple[int, Sequence[Node]]
+"""Some nodes, and the number of the statement for which all in them stand."""
+
+
+def with_statements(path: Path, nodes: Sequence[Node], by: Mapping[Path, tuple[Statement, ...]]) -> list[Node]:
+    """The children of the node at a path with others for some statements, given by their places."""
+    found: list[Node] = []
+    for number, node in enumerate(nodes):
+        own = (*path, number)
+        if isinstance(node, Statement):
+            found += by.get(own, (node,))
+        else:
+            found.append(with_body(node, tuple(with_statements(own, node.body, by))))
+    return found
+
+
+def _nodes(some: Sequence[Standing]) -> Iterator[Node]:
+    return (node for _, nodes in some for node in nodes)
+
+
+def _standing(some: Sequence[Standing]) -> Iterator[int]:
+    """For each statement in some nodes, the number of the one that it stands for."""
+    return (number for number, nodes in some for _ in range(_count(nodes)))
+
+
+def _count(nodes: Sequence[Node]) -> int:
+    return sum(1 if isinstance(node, Statement) else _count(node.body) for node in nodes)
+
+
 def fresh(kernel: Kernel, name: str) -> str:
     """A name that nothing in a kernel has."""
     taken = {*(b.name for b in kernel.buffers), *(size.name for size in kernel.sizes), kernel.name}
     return next(made for n in range(len(taken) + 1) if (made := f"{name}{n or ''}") not in taken)
+
+
+def parted(statement: Statement) -> tuple[Expr | None, Expr]:
+    """The condition of an accumulation, if it has one, and what it accumulates."""
+    match statement.term:
+        case Op("when", (condition, value)):
+            return condition, value
+    return None, statement.term
+
+
+def where(condition: Expr | None, value: Expr) -> Expr:
+    """A value under a condition, if there is one."""
+    return value if condition is None else Op("when", (condition, value))
+
+
+def held_in(kernel: Kernel, sites: Iterable[Site]) -> DType:
+    """The float in which what some statements accumulate is put together: that of the values, f32 at least."""
+    types = {buffer.name: buffer for buffer in kernel.buffers}
+    found = (natural_type(parted(site.statement)[1], types) or F32 for site in sites)
+    return max((F32, *found), key=lambda dtype: dtype.bits)
 
 
 def is_around(kernel: Kernel, part: Part, buffer: Buffer) -> bool:

@@ -18,11 +18,11 @@ never empty, and only unconditional accumulations are taken: so what is written 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dojoir.codegen.lower.plans.plan import Accumulator, Analysis
-from dojoir.codegen.lower.texts.beside import Beside, fresh
+from dojoir.codegen.lower.texts.beside import Beside, fresh, with_statements
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import F32
 from dojoir.ir.nodes import (
@@ -31,14 +31,12 @@ from dojoir.ir.nodes import (
     Const,
     Extent,
     Kernel,
-    Node,
     Path,
     Scope,
     Statement,
     is_inside,
     substitute,
     substitute_iterators,
-    with_body,
 )
 
 BLOCK = 32
@@ -107,8 +105,8 @@ def _blocked(beside: Beside, path: Path, sums: Sequence[Accumulator]) -> Beside:
         name = fresh(kernel, f"{accumulator.target.buffer}_block")
         kernel = kernel.evolve(buffers=(*kernel.buffers, Buffer("tmp", name, F32, (), "reg")))
         totals.append((accumulator.target, Access(name, ())))
-    taken = {at[len(path) :]: total for a, (_, total) in zip(sums, totals, strict=True) for at in a.paths}
-    body = tuple(_with_totals(node, (number,), taken) for number, node in enumerate(scope.body))
+    adding = ((at, total) for a, (_, total) in zip(sums, totals, strict=True) for at in a.paths)
+    body = with_statements(path, scope.body, {at: (_added(kernel, at, total),) for at, total in adding})
     around, inner = Affine.iterator(depth), Affine.iterator(depth + 1)
     most = max(kernel.depth_of(site.path) for site in kernel.sites)
     moved = substitute_iterators(
@@ -137,8 +135,8 @@ def _blocked(beside: Beside, path: Path, sums: Sequence[Accumulator]) -> Beside:
     )
 
 
-def _with_totals(node: Node, at: Path, taken: Mapping[Path, Access]) -> Node:
-    """A node whose statements at some places add to others' sums."""
-    if isinstance(node, Statement):
-        return node.onto(taken[at]) if at in taken else node
-    return with_body(node, tuple(_with_totals(child, (*at, n), taken) for n, child in enumerate(node.body)))
+def _added(kernel: Kernel, at: Path, total: Access) -> Statement:
+    """The statement at a place, that adds to another element."""
+    statement = kernel.at(at)
+    assert isinstance(statement, Statement)
+    return statement.onto(total)

@@ -26,10 +26,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dojoir.codegen.lower.gpu.threads import THREADS
-from dojoir.codegen.lower.texts.beside import ON_DEVICE, Beside, Part, fresh, parts_of
+from dojoir.codegen.lower.texts.beside import ON_DEVICE, Beside, Part, fresh, held_in, parts_of, where
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import BOOL, F32, DType
+from dojoir.ir.dtypes import BOOL, DType
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -52,13 +52,11 @@ from dojoir.ir.nodes import (
     substitute_expr,
     substitute_extent,
     substitute_iterators,
-    with_body,
 )
 from dojoir.ir.text import format_access
 from dojoir.ir.where import place
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
-from dojoir.types.elaborate import natural_type
 
 STEP_LIMIT = 200_000
 """How many isl operations it may take to find that each element is rounded once as it is."""
@@ -90,23 +88,21 @@ def with_sums_beside(beside: Beside, carriers: Callable[[Kernel], Carriers]) -> 
         return beside
     for buffer in beside.kernel.buffers:
         if _is_narrow(buffer):
-            known, now = carriers(beside.kernel), beside.kernel
-            parts = [part for part in parts_of(now, buffer) if part.operator == "+="]
+            known, before = carriers(beside.kernel), beside
+            parts = [part for part in parts_of(before.kernel, buffer) if part.operator == "+="]
             for part in reversed(parts):  # from the end: what is before stays in its place
-                if _is_rounded_again(now, buffer.name, part, known):
+                if _is_rounded_again(before, buffer.name, part, known):
                     beside = _Rewrite(beside, buffer, part).result()
     return beside
 
 
 # -- whether an element is rounded more than once --------------------------------------------------------------
-def _is_rounded_again(kernel: Kernel, name: str, part: Part, carriers: Carriers) -> bool:
+def _is_rounded_again(beside: Beside, name: str, part: Part, carriers: Carriers) -> bool:
     """Whether two sums that are rounded by themselves go into one element."""
-    sites = [
-        (k, site)
-        for k, site in enumerate(kernel.sites)
-        if part.holds(site.path) and site.statement.target.buffer == name
-    ]
-    around = kernel.depth_of(part.parent) + isinstance(kernel.at(part.parent), Scope) if part.parent else 0
+    inside = beside.sites(part)
+    sites = [(number, site) for number, site in inside if site.statement.target.buffer == name]
+    kernel = beside.kernel
+    around = kernel.depth_of((*part.parent, 0))
     units = {k: carriers.get(site.path, site.path) for k, site in sites}
     depths = {k: kernel.depth_of(unit) for k, unit in units.items()}
     if all(depth <= around for depth in depths.values()) and len(set(units.values())) == 1:
@@ -165,66 +161,43 @@ class _Rewrite:
 
     def __init__(self, made: Beside, buffer: Buffer, part: Part) -> None:
         self.made, self.kernel, self.buffer, self.part = made, made.kernel, buffer, part
-        kernel = made.kernel
-        inside = [site for site in kernel.sites if part.holds(site.path)]
-        self.sites = [site for site in inside if site.statement.target.buffer == buffer.name]
-        self.written = {site.statement.target.buffer for site in inside}
+        kernel, inside = made.kernel, made.sites(part)
+        self.sites = {number: site for number, site in inside if site.statement.target.buffer == buffer.name}
+        self.written = {site.statement.target.buffer for _, site in inside}
         self.around = kernel.depth_of((*part.parent, part.first))
         self.name, self.flag = (fresh(kernel, f"{buffer.name}_{word}") for word in ("sum", "added"))
-        types = {b.name: b for b in kernel.buffers}
-        found = [natural_type(_added(site.statement), types) or F32 for site in self.sites]
-        self.dtype: DType = max(F32, *found, key=lambda dtype: dtype.bits)
+        self.dtype: DType = held_in(kernel, self.sites.values())
 
     def result(self) -> Beside:
-        part, kernel = self.part, self.kernel
-        around = kernel.at(part.parent) if part.parent else kernel
-        assert not isinstance(around, Statement)
-        nodes = around.body
-        inner = [new for node in nodes[part.first : part.last + 1] for new in self._summed(node, self.around)]
         before, behind = (
-            [node for site in self.sites for node in self._again(site, done)]
+            [(number, self._again(site, done)) for number, site in self.sites.items()]
             for done in (self._begun, self._rounded)
         )
         arrays = {self.name: self.dtype, self.flag: BOOL}
-        return self.made.instead(part, self.buffer, (*before, *inner, *behind), self._origins(), arrays)
+        return self.made.instead(self.part, self.buffer, self._summed, before, behind, arrays)
 
-    def _origins(self) -> tuple[Path, ...]:
-        """The places in the text of the statements that stand for the part."""
-        inside = [(k, site) for k, site in enumerate(self.kernel.sites) if self.part.holds(site.path)]
-        numbers = [(k, site in self.sites) for k, site in inside]
-        origins = self.made.origins
-        inner = [origins[k] for k, adds in numbers for _ in range(1 + adds)]
-        again = [origins[k] for k, adds in numbers if adds for _ in range(2)]
-        return (*again, *inner, *again)
-
-    def _summed(self, node: Node, depth: int, together: frozenset[int] = frozenset()) -> tuple[Node, ...]:
-        """A node of the part in so many scopes, that adds to the array instead. Iterations of scopes at the depths
-        `together` may add to one element beside each other."""
-        if isinstance(node, Scope):
-            together = together | {depth} if _TOGETHER.intersection(node.marks) else together
-            depth += 1
-        if not isinstance(node, Statement):
-            return (
-                with_body(node, tuple(new for child in node.body for new in self._summed(child, depth, together))),
-            )
-        if node.target.buffer != self.buffer.name:
-            return (node,)
+    def _summed(self, site: Site) -> tuple[Statement, ...]:
+        """A statement of the part, that adds to the array instead. Iterations of some scopes around it (`together`)
+        may add to one element beside each other."""
+        node = site.statement
+        inner = [(depth, scope) for depth, scope in enumerate(site.scopes) if depth >= self.around]
+        together = {depth for depth, scope in inner if _TOGETHER.intersection(scope.marks)}
         flag, total = (Access(name, node.target.indices, node.target.loc) for name in (self.flag, self.name))
         set_by = "=" if together <= _iterators(node.target) else "|="
-        return Statement(flag, set_by, _where(node.condition, _YES), node.loc), replace(
+        return Statement(flag, set_by, where(node.condition, _YES), node.loc), replace(
             node.onto(total), loc=node.loc
         )
 
     def _begun(self, element: Access, condition: Expr | None, old: Statement) -> Iterator[Statement]:
         flag, total = (Access(name, element.indices) for name in (self.flag, self.name))
-        yield Statement(total, "=", _where(condition, _NOTHING), old.loc)
-        yield Statement(flag, "=", _where(condition, _NO), old.loc)
+        yield Statement(total, "=", where(condition, _NOTHING), old.loc)
+        yield Statement(flag, "=", where(condition, _NO), old.loc)
 
     def _rounded(self, element: Access, condition: Expr | None, old: Statement) -> Iterator[Statement]:
         flag, total = (Access(name, element.indices) for name in (self.flag, self.name))
         chosen = flag if condition is None else Op("and", (condition, flag))
-        yield Statement(element, "=", _where(chosen, Op("add", (element, total))), old.loc)
-        yield Statement(flag, "=", _where(condition, _NO), old.loc)
+        yield Statement(element, "=", where(chosen, Op("add", (element, total))), old.loc)
+        yield Statement(flag, "=", where(condition, _NO), old.loc)
 
     # -- loops that run again --------------------------------------------------------------------------------
     def _again(
@@ -305,17 +278,6 @@ _NOTHING = Const(-0.0)
 """The initial value of a sum: adding to it gives what is added, and adding it leaves an element as it is."""
 
 _YES, _NO = (Cast(BOOL, Const(value)) for value in (1, 0))
-
-
-def _added(statement: Statement) -> Expr:
-    match statement.term:
-        case Op("when", (_, value)):
-            return value
-    return statement.term
-
-
-def _where(condition: Expr | None, value: Expr) -> Expr:
-    return value if condition is None else Op("when", (condition, value))
 
 
 def _iterators(index: Affine | Access) -> frozenset[int]:

@@ -22,9 +22,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from dojoir.codegen.lower.texts.beside import ON_DEVICE, Beside, Part, fresh, is_around, parts_of
+from dojoir.codegen.lower.texts.beside import (
+    ON_DEVICE,
+    Beside,
+    Part,
+    fresh,
+    held_in,
+    is_around,
+    parted,
+    parts_of,
+    where,
+)
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import DTYPES, F32, DType
+from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.nodes import (
     MAY_ASSIGN,
     Access,
@@ -40,11 +50,9 @@ from dojoir.ir.nodes import (
     Scope,
     Site,
     Statement,
-    with_body,
 )
 from dojoir.ir.words import GRID
 from dojoir.support.frozen import dataclass
-from dojoir.types.elaborate import natural_type
 from dojoir.types.identities import neutral
 
 WORD = 32
@@ -82,33 +90,22 @@ def _is_of(site: Site, buffer: Buffer) -> bool:
 
 
 def _in_words(beside: Beside, buffer: Buffer, part: Part) -> Beside:
-    kernel, origins = beside.kernel, beside.origins
-    around = kernel.at(part.parent) if part.parent else kernel
-    assert not isinstance(around, Statement)
-    numbers = [k for k, site in enumerate(kernel.sites) if part.holds(site.path)]
-    sites = [kernel.sites[k] for k in numbers if kernel.sites[k].statement.target.buffer == buffer.name]
-    words = _Words(buffer, fresh(kernel, f"{buffer.name}_words"), part.operator, _word(kernel, buffer, sites))
-    nodes = around.body[part.first : part.last + 1]
-    by_grid = any(not _GRID.isdisjoint(s.marks) for node in nodes for s in _scopes(node))
-    every = _Every(buffer, kernel.depth_of((*part.parent, part.first)), by_grid)
-    before, behind = (every.element(done) for done in (words.begun, words.ended))
-    first = origins[next(k for k in numbers if kernel.sites[k] in sites)]
-    return beside.instead(
-        part,
-        buffer,
-        (before, *map(words.instead, nodes), behind),
-        (first, *(origins[k] for k in numbers), first),
-        {words.name: words.dtype},
-    )
+    kernel, inside = beside.kernel, beside.sites(part)
+    adding = {number: site for number, site in inside if site.statement.target.buffer == buffer.name}
+    dtype = _word(kernel, buffer, [*adding.values()])
+    words = _Words(buffer, fresh(kernel, f"{buffer.name}_words"), part.operator, dtype)
+    depth = kernel.depth_of((*part.parent, part.first))
+    by_grid = any(not _GRID.isdisjoint(s.marks) for _, site in inside for s in site.scopes[depth:])
+    every = _Every(buffer, depth, by_grid)
+    before, behind = ([(min(adding), (every.element(done),))] for done in (words.begun, words.ended))
+    return beside.instead(part, buffer, words.instead, before, behind, {words.name: words.dtype})
 
 
 def _word(kernel: Kernel, buffer: Buffer, sites: Sequence[Site]) -> DType:
     """The type of the words: that which the values have, or 4 bytes."""
     if not buffer.dtype.is_float:
         return DTYPES["u32" if buffer.dtype.kind == "u" else "i32"]
-    types = {b.name: b for b in kernel.buffers}
-    found = (natural_type(_parted(site.statement)[1], types) or F32 for site in sites)
-    return max((F32, *found), key=lambda dtype: dtype.bits)
+    return held_in(kernel, sites)
 
 
 @dataclass(frozen=True)
@@ -129,17 +126,13 @@ class _Words:
         assert value is not None
         return Const(value)
 
-    def instead(self, node: Node) -> Node:
-        """A node of the part, that accumulates into the words."""
-        if not isinstance(node, Statement):
-            return with_body(node, tuple(map(self.instead, node.body)))
-        if node.target.buffer != self.buffer.name:
-            return node
-        condition, value = _parted(node)
+    def instead(self, site: Site) -> tuple[Statement]:
+        """A statement, that accumulates into the words."""
+        node = site.statement
+        condition, value = parted(node)
         if not self.dtype.is_float:
             value = Cast(self.dtype, Cast(self.buffer.dtype, value))
-        own = value if condition is None else Op("when", (condition, value))
-        return Statement(replace(node.target, buffer=self.name), self.op, own, node.loc)
+        return (Statement(replace(node.target, buffer=self.name), self.op, where(condition, value), node.loc),)
 
     def begun(self, element: Access) -> Statement:
         """Nothing is accumulated yet."""
@@ -158,22 +151,7 @@ class _Words:
         return word if self.dtype.is_float else Cast(self.buffer.dtype, word)
 
 
-def _parted(statement: Statement) -> tuple[Expr | None, Expr]:
-    """The condition of an accumulation, if it has one, and what it accumulates."""
-    match statement.term:
-        case Op("when", (condition, value)):
-            return condition, value
-    return None, statement.term
-
-
 _GRID = frozenset(GRID)
-
-
-def _scopes(node: Node) -> list[Scope]:
-    if isinstance(node, Statement):
-        return []
-    inner = [scope for child in node.body for scope in _scopes(child)]
-    return [node, *inner] if isinstance(node, Scope) else inner
 
 
 @dataclass(frozen=True)

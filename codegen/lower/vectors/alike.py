@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dojoir.codegen.lir.program import Fail, Let, Load, Stmt, Value, Var
-from dojoir.codegen.lir.walk import changed_by, changed_values, parts, parts_of, rebuilt
+from dojoir.codegen.lir.walk import changed_by, changed_values, parts, parts_of, replaced
 
 Body = tuple[Stmt, ...]
 
@@ -59,10 +59,4 @@ def _read(stmt: Stmt) -> set[str]:
 
 def _renamed(stmt: Stmt, names: dict[Value, Value]) -> Stmt:
     """A statement with other variables in the place of some."""
-    if not names:
-        return stmt
-
-    def change(value: Value) -> Value:
-        return names[value] if value in names else rebuilt(value, change)
-
-    return changed_values((stmt,), change)[0]
+    return changed_values((stmt,), lambda value: replaced(value, names.get))[0] if names else stmt

@@ -10,26 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import integer, known, spread, substituted
 from dojoir.codegen.lir.linear import as_sum, divisor
-from dojoir.codegen.lir.program import (
-    INDEX,
-    Assign,
-    Binary,
-    Comment,
-    Convert,
-    Dot,
-    For,
-    Load,
-    Quads,
-    Select,
-    Splat,
-    Stmt,
-    Store,
-    Type,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir.program import Assign, Binary, Comment, Convert, Dot, Load, Splat, Stmt, Store, Type, Value
 from dojoir.codegen.lir.walk import parts, with_loops
 from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
@@ -44,7 +28,7 @@ def with_dots(body: tuple[Stmt, ...], lanes: int, aligned: Collection[str] = ())
     return with_loops(body, lambda loop: _summed(loop, lanes, aligned))
 
 
-def _summed(loop: For, lanes: int, aligned: Collection[str]) -> tuple[Stmt, ...]:
+def _summed(loop: lir.For, lanes: int, aligned: Collection[str]) -> tuple[Stmt, ...]:
     """The replacement of a loop, or nothing."""
     whole = (known(loop.start), known(loop.stop), loop.step) == (0, QUAD, 1) and loop.kind in ("seq", "unroll")
     inner = [stmt for stmt in loop.body if not isinstance(stmt, Comment)]
@@ -71,7 +55,7 @@ def _summed(loop: For, lanes: int, aligned: Collection[str]) -> tuple[Stmt, ...]
         return ()
     total: Value = Dot(one.value, other.value, sum_.place, (one.signed, other.signed))
     if sum_.mask is not None:
-        total = Select(sum_.mask, total, sum_.place)
+        total = lir.Select(sum_.mask, total, sum_.place)
     note = (Comment(loop.comment),) if loop.comment else ()
     return (*note, replace(stmt, value=total))
 
@@ -89,7 +73,7 @@ def _accumulated(stmt: Assign | Store) -> _Sum | None:
     own = stmt.var if isinstance(stmt, Assign) else Load(stmt.value.type, stmt.buffer, stmt.offset)
     value, mask = stmt.value, None
     match value:
-        case Select(condition, yes, no) if no == own:
+        case lir.Select(condition, yes, no) if no == own:
             value, mask = yes, condition
     match value:
         case Binary(_, "add", left, Binary(_, "mul", one, other)) if left == own:
@@ -108,7 +92,7 @@ class _Bytes:
     mask: Value | None = None
 
 
-def _quads(factor: Value, var: Var, aligned: Collection[str]) -> _Bytes | None:
+def _quads(factor: Value, var: lir.Var, aligned: Collection[str]) -> _Bytes | None:
     """The elements that a factor is in four iterations of `var`, where they are bytes that lie side by side."""
     lanes = factor.type.lanes
     mask: Value | None = None
@@ -125,7 +109,7 @@ def _quads(factor: Value, var: Var, aligned: Collection[str]) -> _Bytes | None:
             kind = Type(I32)
         case _:
             return None
-    if dtype.name not in ("i8", "u8") or offset.type != INDEX:
+    if dtype.name not in ("i8", "u8") or offset.type != lir.INDEX:
         return None
     terms, _ = as_sum(offset)
     others = (atom for atom in terms if atom != var)
@@ -133,7 +117,7 @@ def _quads(factor: Value, var: Var, aligned: Collection[str]) -> _Bytes | None:
         return None
     if mask is not None and any(part == var for part in parts(mask)):
         return None
-    quads = Quads(kind, buffer, substituted(offset, {var.name: integer(0)}), mask)
+    quads = lir.Quads(kind, buffer, substituted(offset, {var.name: integer(0)}), mask)
     return _Bytes(spread(quads, lanes), dtype.kind == "i", mask)
 
 

@@ -10,21 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dojoir.codegen.legal import LEAST
-from dojoir.codegen.lir.program import (
-    Assign,
-    Binary,
-    Comment,
-    Const,
-    Declare,
-    Dot,
-    For,
-    Load,
-    Splat,
-    Stmt,
-    Store,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.program import Assign, Binary, Comment, Const, Dot, For, Splat, Stmt, Store, Value, Var
 from dojoir.codegen.lir.walk import parts, with_loops
 from dojoir.codegen.lower.access.state import Names
 from dojoir.support.frozen import dataclass
@@ -60,7 +47,7 @@ def _loop(loop: For, names: Names) -> tuple[Stmt, ...]:
     notes = tuple(stmt for stmt in tile.rows.body if isinstance(stmt, Comment))
     summed = (Assign(rest, Dot(left, right, rest, (False, True))), replace(tile.rows, body=(*notes, sums)))
     behind = replace(tile.rows, body=(taken,), comment="")
-    return (Declare(rest, Const(kind, 0)), replace(loop, body=summed), behind)
+    return (lir.Declare(rest, Const(kind, 0)), replace(loop, body=summed), behind)
 
 
 def _tile(loop: For) -> _Tile | None:
@@ -73,7 +60,7 @@ def _tile(loop: For) -> _Tile | None:
     match [stmt for stmt in rows.body if not isinstance(stmt, Comment)]:
         case [Store(buffer, offset, Dot() as dot, None, None) as store]:
             same = dot.signed[0] == dot.signed[1]
-            own = dot.c == Load(dot.type, buffer, offset) and not _uses(offset, loop.var)
+            own = dot.c == lir.Load(dot.type, buffer, offset) and not _uses(offset, loop.var)
             if same and own and not _uses(dot.b, rows.var):
                 return _Tile(rows, store, dot)
     return None

@@ -18,7 +18,7 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, integer
 from dojoir.codegen.lir.linear import distance, divisor
 from dojoir.codegen.lir.program import Extract, Load, Pack, Stmt, Store, Type, Value, Var
-from dojoir.codegen.lir.walk import buffers, changed_by, parts, parts_of, rebuilt, statements
+from dojoir.codegen.lir.walk import buffers, changed_by, mapped, parts, parts_of, replaced, statements
 from dojoir.codegen.lower.vectors.alike import computed_once
 from dojoir.ir.affine import Affine, Mod, SizeVar
 from dojoir.ir.nodes import Condition
@@ -294,14 +294,9 @@ class _Merge:
         """A statement with the elements of wide loads. What reads an array behind a store to it has what is stored,
         or reads memory again."""
 
-        def change(value: Value) -> Value:
-            if isinstance(value, Load) and self.first_store.get(value.buffer, position) < position:
-                return self.stored[number].get(value) or rebuilt(value, change)
-            return self.replaced[number].get(value) or rebuilt(value, change)
+        def there(value: Value) -> Value | None:
+            behind = isinstance(value, Load) and self.first_store.get(value.buffer, position) < position
+            return (self.stored if behind else self.replaced)[number].get(value)
 
-        match stmt:
-            case lir.Let(var, value) | lir.Declare(var, value) | lir.Assign(var, value):
-                return type(stmt)(var, change(value))
-            case Store(_, offset, value):
-                return replace(stmt, offset=change(offset), value=change(value))
-        return stmt
+        plain = isinstance(stmt, lir.Let | lir.Declare | lir.Assign | Store)
+        return mapped(stmt, lambda value: replaced(value, there)) if plain else stmt

@@ -14,10 +14,10 @@ from typing import TypeVar
 from dojoir.codegen.lower.gpu.threads import Launched, Phase, Threads
 from dojoir.codegen.lower.waits.meetings import (
     MET,
-    Meetings,
     Parts,
     Place,
     Touch,
+    meet,
     meets_in_memory,
     parts_of,
     touches_of,
@@ -44,8 +44,7 @@ def barriers_of(threads: Threads) -> Barriers:
 def regions(threads: Threads, launched: Launched) -> Iterator[Region]:
     """The block code of a launch, and the warp code of its phases."""
     touches = touches_of(threads, launched)
-    around = threads.kernel.at(launched.body) if launched.body else None
-    fixed = threads.kernel.depth_of(launched.body) + isinstance(around, Scope)
+    fixed = threads.kernel.depth_of((*launched.body, 0))
     yield Region(threads, launched, None, launched.body, fixed, touches, tuple(parts_of(threads, launched)))
     for phase in launched.phases:
         if phase.is_warp_code:
@@ -82,14 +81,6 @@ class Region:
             self._visit(self.root, found)
         return found
 
-    def _children(self, path: Path) -> list[int]:
-        """The children of block code at `path`."""
-        node = self.threads.kernel.at(path) if path else self.threads.kernel
-        assert not isinstance(node, Statement)
-        if path == self.root and not self.launched.grid and self.phase is None:
-            return list(range(self.launched.first, self.launched.last + 1))
-        return list(range(len(node.body)))
-
     def _is_leaf(self, path: Path) -> bool:
         """Whether a node is one step of the threads: a statement, or a phase."""
         if isinstance(self.threads.kernel.at(path), Statement):
@@ -99,7 +90,7 @@ class Region:
         return any(phase.path == path for phase in self.launched.phases)
 
     def _visit(self, path: Path, found: dict[Position, tuple[str, ...]]) -> None:
-        children = self._children(path)
+        children = self.launched.children(self.threads.kernel, path)
         for i in children:
             if not self._is_leaf((*path, i)):
                 self._visit((*path, i), found)
@@ -108,7 +99,7 @@ class Region:
             if about:
                 found[path, b] = about
         node = self.threads.kernel.at(path) if path else None
-        depth = self.threads.kernel.depth_of(path) if path else 0
+        depth = self.threads.kernel.depth_of(path)
         if isinstance(node, Scope) and depth >= self.fixed and (about := self._open(path, None, depth, found)):
             found[path, len(children)] = about
 
@@ -145,10 +136,7 @@ class Region:
                 carried is not None and not one.writes and mine[:-1] == its[:-1] and int(mine[-1]) == int(its[-1])
             )
         kernel = self.threads.kernel
-        shared = carried if carried is not None else kernel.depth_of(path) + 1 if path else 0
-        if carried is None and path and not isinstance(kernel.at(path), Scope):
-            shared = kernel.depth_of(path)
-        return Meetings(sets_of(kernel), self.fixed).meet(one, other, shared, carried, next_only)
+        return meet(sets_of(kernel), one, other, kernel.depth_of((*path, 0)), carried, next_only)
 
 
 def _ordered(touches: Sequence[T], path: Path, last: Path | None) -> Iterator[tuple[T, T]]:

@@ -17,32 +17,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
 
+from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, compare, integer, mul, substituted
-from dojoir.codegen.lir.program import (
-    Allocate,
-    Array,
-    Assign,
-    Barrier,
-    Comment,
-    Const,
-    Declare,
-    For,
-    If,
-    Let,
-    Load,
-    Phase,
-    Stmt,
-    Store,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir.program import Allocate, Array, Const, For, If, Let, Load, Phase, Stmt, Store, Value, Var
 from dojoir.codegen.lir.walk import (
     changed_by,
     changed_values,
     mapped,
     operands,
     parts_of,
-    rebuilt,
+    replaced,
     statements,
     values,
     variables,
@@ -99,7 +83,7 @@ def _copies(loop: For, shared: Collection[str], read_only: Collection[str]) -> t
         if isinstance(stmt, Phase) and _is_copy(stmt, shared, read_only) and changed.isdisjoint(_free(stmt.body))
     ]
     last = max((n for n, stmt in enumerate(body) if stmt in copies), default=len(body))
-    begin = next((n + 1 for n in range(last, len(body)) if isinstance(body[n], Barrier)), len(body))
+    begin = next((n + 1 for n in range(last, len(body)) if isinstance(body[n], lir.Barrier)), len(body))
     return copies, begin if any(isinstance(stmt, Phase) for stmt in body[begin:]) else 0
 
 
@@ -122,7 +106,7 @@ def _is_copy(phase: Phase, shared: Collection[str], read_only: Collection[str]) 
                 return False
             case For(kind="seq" | "unroll", start=Const(value=0), stop=Const(), step=1):
                 pass
-            case Store() | If() | Let() | Comment():
+            case Store() | If() | Let() | lir.Comment():
                 pass
             case _:
                 return False
@@ -175,8 +159,8 @@ class _Halves:
         self.words.append(trips * max(1, size // 4))
         if lanes * trips == 1:
             single = Var(load.type, name)
-            self.begun.append(Declare(single, Const(load.type, 0)))
-            return (Assign(single, load),), single, single
+            self.begun.append(lir.Declare(single, Const(load.type, 0)))
+            return (lir.Assign(single, load),), single, single
         self.begun.append(Allocate(Array(name, dtype, integer(lanes * trips), "reg", size)))
         place = mul(index, integer(lanes))
         later = Load(load.type, name, place)
@@ -194,11 +178,7 @@ def _loads(value: Value) -> Iterator[Load]:
 
 def _with_loads(stmt: Stmt, by: Mapping[Load, Value]) -> Stmt:
     """A statement with other values for its loads."""
-
-    def change(value: Value) -> Value:
-        return by[value] if isinstance(value, Load) else rebuilt(value, change)
-
-    return mapped(stmt, change)
+    return mapped(stmt, lambda value: replaced(value, lambda part: by[part] if isinstance(part, Load) else None))
 
 
 def _with(body: Body, var: Var, value: Value) -> Body:

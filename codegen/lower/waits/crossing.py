@@ -13,14 +13,14 @@ import islpy as isl
 
 from dojoir.codegen.lower.gpu.groups import inside
 from dojoir.codegen.lower.gpu.threads import Collective, Launched, Threads
-from dojoir.codegen.lower.waits.meetings import STEP_LIMIT, runs_by, second, thread_at
+from dojoir.codegen.lower.waits.meetings import STEP_LIMIT, one_element, pairs, runs_by, same, second, thread_at
 from dojoir.errors import KernelError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Kernel, Scope, Site
+from dojoir.ir.nodes import Access, Kernel, Site
 from dojoir.ir.paths import is_inside
 from dojoir.ir.text import format_access
 from dojoir.proof.explain.example import Example, accuse, describe, example, node_party
-from dojoir.sets.kernel_sets import isl_affine, iterators, sets_of
+from dojoir.sets.kernel_sets import isl_affine, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.support.frozen import dataclass
 
@@ -87,16 +87,14 @@ def _uses(threads: Threads, launched: Launched) -> Iterator[_Use]:
         whole = phase is None or (phase.is_warp_code and span == phase.lanes)
         group = inside(threads.groups, site.path)
 
-        def use(access: Access, writes: bool, collective: Collective | None = None) -> _Use:
-            lane = group.lane(access) if group is not None else None  # noqa: B023 (called in this iteration)
+        reads = [(access, False) for read in sets.reads[number] for access in read.access.accesses()]
+        for access, writes in (*reads, (site.statement.target, True)):
+            lane = group.lane(access) if group is not None else None
+            collective = threads.collectives.get(site.path) if writes else None
             if lane is not None:
-                return _Use(number, access, writes, f"{first} + {isl_affine(lane)}", 1, None)  # noqa: B023
-            return _Use(number, access, writes, first, span, collective, whole)  # noqa: B023
-
-        for read in sets.reads[number]:
-            for access in read.access.accesses():
-                yield use(access, False)
-        yield use(site.statement.target, True, threads.collectives.get(site.path))
+                yield _Use(number, access, writes, f"{first} + {isl_affine(lane)}", 1, None)
+            else:
+                yield _Use(number, access, writes, first, span, collective, whole)
 
 
 def _refuse_pair(threads: Threads, launched: Launched, one: _Use, other: _Use, own: tuple[int, ...]) -> None:
@@ -106,16 +104,9 @@ def _refuse_pair(threads: Threads, launched: Launched, one: _Use, other: _Use, o
     kernel = threads.kernel
     sets = sets_of(kernel)
     left, right = kernel.sites[one.number], kernel.sites[other.number]
-    same = [f"i{d} = j{d}" for d in (*range(_fixed(threads, launched)), *own)]
-    conditions = [sets.constraints(left.ancestors), second(sets.constraints(right.ancestors)), *same, different]
-    for d, dim in enumerate(kernel.buffer(one.access.buffer).dims):
-        mine, its = one.access.indices[d], other.access.indices[d]
-        if not dim.collapsed and isinstance(mine, Affine) and isinstance(its, Affine):
-            conditions.append(f"{isl_affine(mine)} = {second(isl_affine(its))}")
-    text = (
-        f"s{one.number}[{iterators(len(left.scopes))}] -> s{other.number}[{second(iterators(len(right.scopes)))}]"
-        f" : {' and '.join(conditions)}"
-    )
+    alike = same((*range(kernel.depth_of((*launched.body, 0))), *own))
+    conditions = [*alike, different, *one_element(sets, one.access, other.access)]
+    text = pairs(sets, left, right, conditions, (f"s{one.number}", f"s{other.number}"))
     try:
         with limited_in_part(STEP_LIMIT):
             found = example(sets.map(text), kernel)
@@ -163,16 +154,13 @@ def _different(threads: Threads, launched: Launched, one: _Use, other: _Use) -> 
     nest = one.collective.nest
     phase = launched.phase_of(nest.path)
     assert phase is not None
-    lanes = phase.lanes if phase.is_warp_code and nest is phase.nest else 1
     kept = [
-        (depth, extent, stride * lanes)
-        for depth, extent, stride in zip(nest.depths, nest.extents, nest.strides, strict=True)
-        if depth not in one.collective.depths and extent > 1
+        (depth, extent, apart)
+        for depth, (apart, extent) in phase.digits(nest.path).items()
+        if depth in nest.depths and depth not in one.collective.depths and extent > 1
     ]
     its, of_group = second(other.first), phase.is_warp_code and nest is not phase.nest
-    if of_group:
-        kept = [(depth, extent, phase.lane(nest)[depth]) for depth, extent, _ in kept]
-    elif not kept:
+    if not (kept or of_group):
         return None
     if other.span > (phase.lanes if of_group else 1) or any(other.span > stride for _, _, stride in kept):
         return "true"
@@ -180,10 +168,3 @@ def _different(threads: Threads, launched: Launched, one: _Use, other: _Use) -> 
     if of_group:
         parts.append(f"floor(({one.first})/{phase.lanes}) != floor(({its})/{phase.lanes})")
     return f"({' or '.join(parts)})"
-
-
-def _fixed(threads: Threads, launched: Launched) -> int:
-    """How many iterators, of the host and the grid, all of a block shares."""
-    if not launched.body:
-        return 0
-    return threads.kernel.depth_of(launched.body) + isinstance(threads.kernel.at(launched.body), Scope)

@@ -9,18 +9,14 @@ needs no atomic, whatever scopes of the grid stand around. Both are asked of isl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
-import islpy as isl
-
 from dojoir.codegen.lower.gpu.threads import Launched, Threads
-from dojoir.codegen.lower.waits.meetings import STEP_LIMIT, Touch, second, touches_of
+from dojoir.codegen.lower.waits.meetings import Touch, one_element, other_thread, pairs, same, some, touches_of
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Access, Path, Scope
-from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
-from dojoir.sets.limits import StepLimitReached, limited_in_part
+from dojoir.ir.nodes import Path
+from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
 
 
@@ -44,10 +40,7 @@ class Exchanges:
     def _host(self) -> int:
         """How many iterators are those of host code."""
         launched, kernel = self.launched, self.threads.kernel
-        if launched.grid:
-            return kernel.depth_of(launched.grid[0])
-        around = kernel.at(launched.parent) if launched.parent else None
-        return kernel.depth_of(launched.parent) + isinstance(around, Scope) if launched.parent else 0
+        return kernel.depth_of(launched.grid[0] if launched.grid else (*launched.parent, 0))
 
     @cached_property
     def exchanged(self) -> frozenset[str]:
@@ -101,9 +94,7 @@ class Exchanges:
         return " or ".join(f"i{depth} != j{depth}" for depth in grid) or "false"
 
     def _other_thread(self, one: Touch, other: Touch) -> str:
-        alone = one.span == other.span == 1
-        threads = f"({one.first}) != ({second(other.first)})" if alone else "true"
-        return f"{self._other_block(one, other)} or {threads}"
+        return f"{self._other_block(one, other)} or {other_thread(one, other) or 'true'}"
 
     def _any(self, touches: Sequence[Touch], different: Callable[[Touch, Touch], str]) -> bool:
         return any(
@@ -133,20 +124,9 @@ class Exchanges:
 
     def _meet(self, one: Touch, other: Touch, different: str) -> bool:
         sets = sets_of(self.threads.kernel)
+        element = one_element(sets, one.access, other.access, distinct=True)
         left, right = sets.kernel.sites[one.number], sets.kernel.sites[other.number]
-        conditions = [
-            sets.constraints(left.ancestors),
-            second(sets.constraints(right.ancestors)),
-            *(f"i{depth} = j{depth}" for depth in range(self._host)),
-            *_one_element(sets, one, other),
-            f"({different})",
-        ]
-        mine, its = iterators(len(left.scopes)), second(iterators(len(right.scopes)))
-        try:
-            with limited_in_part(STEP_LIMIT):
-                return not sets.is_empty(f"[{mine}] -> [{its}] : {' and '.join(conditions)}")
-        except (StepLimitReached, isl.Error):
-            return True
+        return some(sets, pairs(sets, left, right, [*same(range(self._host)), *element, f"({different})"]))
 
 
 def _told(index: Affine, told: set[int], bounds: Sequence[Sequence[int | None]]) -> set[int]:
@@ -166,21 +146,6 @@ def _told(index: Affine, told: set[int], bounds: Sequence[Sequence[int | None]])
             return set()
         reach += step * (max(extent or 1 for extent in extents) - 1)
     return {depth for _, depth in steps}
-
-
-def _one_element(sets: KernelSets, one: Touch, other: Touch) -> Iterator[str]:
-    """That two accesses are to one element: an index from data may be any; of distinct ones, equal ones are one."""
-    pairs = [
-        *zip(one.access.indices, other.access.indices, sets.kernel.buffer(one.access.buffer).dims, strict=True)
-    ]
-    for mine, its, dim in pairs:
-        match mine, its:
-            case Affine(), Affine() if not dim.collapsed:
-                yield f"{isl_affine(mine)} = {second(isl_affine(its))}"
-            case Access(name), Access(other_name) if name == other_name and sets.kernel.buffer(name).distinct:
-                if not dim.collapsed:
-                    some, others = (replace(touch, access=index) for touch, index in ((one, mine), (other, its)))
-                    yield from _one_element(sets, some, others)
 
 
 def met(threads: Threads) -> frozenset[Path]:

@@ -131,13 +131,8 @@ class _Walk:
     def counted(self) -> dict[Position, int]:
         """How many groups may be on their way at barriers."""
         kernel, path = self.threads.kernel, self.launched.body
-        root = kernel.at(path) if path else kernel
-        assert not isinstance(root, Statement)
-        around = kernel.depth_of(path) + isinstance(root, Scope) if path else 0
-        children = range(len(root.body))
-        if not self.launched.grid and path == self.launched.parent:
-            children = range(self.launched.first, self.launched.last + 1)
-        self._among(path, children, (0,) * around)
+        children = self.launched.children(kernel, path)
+        self._among(path, children, (0,) * kernel.depth_of((*path, 0)))
         return self.waits
 
     def _among(self, path: Path, children: range, iteration: tuple[int, ...]) -> None:

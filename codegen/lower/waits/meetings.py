@@ -2,21 +2,21 @@
 
 Two accesses meet where two different threads of a block make them to one element, one of them writing. In one
 phase that cannot be (its iterations are independent); between phases, and between the iterations of a loop around
-them, it needs a barrier (`dojoir.codegen.lower.waits.barriers`).
+them, it needs a barrier (`dojoir.codegen.lower.waits.barriers`). All questions of this side are pairs of iterations
+of two statements, those of the second with a `j` in their names (`pairs`); `barrier_proof` has its own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import islpy as isl
 
 from dojoir.codegen.lower.gpu.groups import inside
-from dojoir.codegen.lower.gpu.threads import Collective, Launched, Nest, Phase, Threads
+from dojoir.codegen.lower.gpu.threads import Collective, Launched, Phase, Threads
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Site
-from dojoir.ir.paths import is_inside
+from dojoir.ir.nodes import Access, Guard, Path, Scope, Site
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.support.frozen import dataclass
@@ -79,7 +79,7 @@ def _of_statement(threads: Threads, launched: Launched, sets: KernelSets, number
         assert phase is not None
         at = len(collective.nest.path) - 1
         stored = (*site.path[:at], site.path[at] + STORED)
-        first = _leader(launched, phase, collective)
+        first = _number(phase, collective.nest.path, collective.depths)
     together = inside(threads.groups, site.path) is not None
     yield Touch(number, site.statement.target, True, stored, first, span if together else 1)
 
@@ -89,13 +89,7 @@ def runs_by(launched: Launched, phase: Phase | None, site: Site) -> tuple[str, i
     what they write, the first writes."""
     if phase is None:
         return "0", launched.threads
-    base = _number(phase, frozenset())
-    if not phase.is_warp_code:
-        return base, 1
-    for group in phase.groups:
-        if is_inside(site.path, group.path):
-            return _of_lane(base, phase, group), phase.alike(group)
-    return base, phase.lanes
+    return _number(phase, site.path), phase.alike_at(site.path)
 
 
 def thread_at(launched: Launched, site: Site, iteration: tuple[int, ...]) -> str:
@@ -103,38 +97,15 @@ def thread_at(launched: Launched, site: Site, iteration: tuple[int, ...]) -> str
     phase = launched.phase_of(site.path)
     if phase is None:
         return "all threads"
-    lanes = phase.lanes if phase.is_warp_code else 1
-    number = sum(lanes * s * iteration[d] for d, s in zip(phase.nest.depths, phase.nest.strides, strict=True))
-    for group in phase.groups:
-        if is_inside(site.path, group.path):
-            first = number + sum(apart * iteration[d] for d, apart in phase.lane(group).items())
-            alike = phase.alike(group)
-            return f"thread {first}" if alike == 1 else f"threads {first} to {first + alike - 1}"
-    return f"thread {number}" if lanes == 1 else f"threads {number} to {number + lanes - 1}"
+    first = sum(apart * iteration[depth] for depth, (apart, _) in phase.digits(site.path).items())
+    alike = phase.alike_at(site.path)
+    return f"thread {first}" if alike == 1 else f"threads {first} to {first + alike - 1}"
 
 
-def _number(phase: Phase, without: frozenset[int]) -> str:
-    """The number of the thread at the iterators of a phase (of the first lane, if it has warp code inside)."""
-    lanes = phase.lanes if phase.is_warp_code else 1
-    terms = [
-        f"{stride * lanes}*i{depth}"
-        for depth, stride in zip(phase.nest.depths, phase.nest.strides, strict=True)
-        if depth not in without
-    ]
-    return " + ".join(terms) or "0"
-
-
-def _leader(launched: Launched, phase: Phase, collective: Collective) -> str:
-    base = _number(phase, frozenset(collective.depths))
-    if collective.nest not in phase.groups:
-        return base
-    return _of_lane(base, phase, collective.nest, frozenset(collective.depths))
-
-
-def _of_lane(base: str, phase: Phase, group: Nest, without: frozenset[int] = frozenset()) -> str:
-    """The number of the thread at the iterators of a nest of lanes, the first of several that run one alike."""
-    lanes = (f"{apart}*i{d}" for d, apart in phase.lane(group).items() if d not in without)
-    return " + ".join([base, *lanes])
+def _number(phase: Phase, path: Path, without: Collection[int] = ()) -> str:
+    """The number of the thread that runs a node, of its iterators; those at the depths `without` are 0."""
+    digits = phase.digits(path).items()
+    return " + ".join(f"{apart}*i{depth}" for depth, (apart, _) in digits if depth not in without) or "0"
 
 
 def parts_of(threads: Threads, launched: Launched) -> Iterator[Parts]:
@@ -151,72 +122,86 @@ def meets_in_memory(collective: Collective, warp: int) -> bool:
     return not 1 <= collective.width <= warp or collective.width & (collective.width - 1) != 0
 
 
-@dataclass(frozen=True)
-class Meetings:
-    """Which touches of a launch meet. `fixed` is the number of iterators (of the host and the grid) that two
-    statements of one block share; in warp code, those of the group of lanes as well."""
-
-    sets: KernelSets
-    fixed: int
-
-    def meet(self, one: Touch, other: Touch, shared: int, carried: int | None, next_only: bool = False) -> bool:
-        """Whether two threads make the accesses to one element, `one` before `other`. In one iteration of all the
-        `shared` scopes around both, or in an earlier one of that at depth `carried` (the one right before, if
-        `next_only`)."""
-        if one.access.buffer != other.access.buffer or not (one.writes or other.writes):
-            return False
-        if self._plainly_apart(one, other, shared, carried):
-            return False
-        try:
-            with limited_in_part(STEP_LIMIT):
-                return not self.sets.is_empty(self.text(one, other, shared, carried, next_only))
-        except (StepLimitReached, isl.Error):
-            return True
-
-    def text(self, one: Touch, other: Touch, shared: int, carried: int | None, next_only: bool = False) -> str:
-        """The pairs of instances, for isl."""
-        sites = self.sets.kernel.sites
-        left, right = sites[one.number], sites[other.number]
-        conditions = [self._constraints(left), second(self._constraints(right))]
-        conditions += [f"i{depth} = j{depth}" for depth in range(shared if carried is None else carried)]
-        if carried is not None:
-            conditions.append(f"i{carried} + 1 {'=' if next_only else '<='} j{carried}")
-        conditions += self._one_element(one, other)
-        if one.span == other.span == 1:
-            conditions.append(f"({one.first}) != ({second(other.first)})")
-        domain, range_ = iterators(len(left.scopes)), second(iterators(len(right.scopes)))
-        found = sorted({g for c in conditions for g in re.findall(r"\b[gh]\d+\b", c)})
-        gathered = f"exists {', '.join(found)} : " if found else ""
-        return f"[{domain}] -> [{range_}] : {gathered}{' and '.join(conditions)}"
-
-    def _constraints(self, site: Site) -> str:
-        return self.sets.constraints(site.ancestors)
-
-    def _one_element(self, one: Touch, other: Touch) -> Iterator[str]:
-        dims = self.sets.kernel.buffer(one.access.buffer).dims
-        for d, dim in enumerate(dims):
-            if not dim.collapsed:
-                mine, its = one.access.indices[d], other.access.indices[d]
-                a = isl_affine(mine) if isinstance(mine, Affine) else f"g{d}"
-                b = second(isl_affine(its)) if isinstance(its, Affine) else f"h{d}"
-                yield f"{a} = {b}"
-
-    def _plainly_apart(self, one: Touch, other: Touch, shared: int, carried: int | None) -> bool:
-        """Whether it is seen from the text that they are to different elements, or made by one thread."""
-        dims = self.sets.kernel.buffer(one.access.buffer).dims
-        for mine, its, dim in zip(one.access.indices, other.access.indices, dims, strict=True):
-            if dim.collapsed or not (isinstance(mine, Affine) and isinstance(its, Affine)):
-                continue
-            same = shared if carried is None else carried
-            difference = mine - its
-            if (
-                difference.is_constant
-                and difference.offset != 0
-                and all(depth < same for depth in mine.iterators | its.iterators)
-            ):
-                return True
-        return False
-
-
+# -- pairs ---------------------------------------------------------------------------------------------------
 def second(text: str) -> str:
+    """A condition on the iteration of the second statement."""
     return re.sub(r"\bi(\d+)\b", r"j\1", text)
+
+
+def same(depths: Iterable[int]) -> list[str]:
+    """That two iterations are the same in the scopes at some depths."""
+    return [f"i{depth} = j{depth}" for depth in depths]
+
+
+def pairs(
+    sets: KernelSets,
+    left: Site,
+    right: Site,
+    conditions: Iterable[str],
+    names: tuple[str, str] = ("", ""),
+    around: Sequence[Scope | Guard] | None = None,
+) -> str:
+    """The pairs of iterations of two statements for which conditions hold, for isl. `around` are the nodes that say
+    when the first one runs, if not all around it."""
+    held = sets.constraints(left.ancestors if around is None else around), second(sets.constraints(right.ancestors))
+    one, other = iterators(len(left.scopes)), second(iterators(len(right.scopes)))
+    return f"{names[0]}[{one}] -> {names[1]}[{other}] : {' and '.join([*held, *conditions])}"
+
+
+def some(sets: KernelSets, text: str) -> bool:
+    """Whether there are pairs; there may be, where that takes too many steps to know."""
+    try:
+        with limited_in_part(STEP_LIMIT):
+            return not sets.is_empty(text)
+    except (StepLimitReached, isl.Error):
+        return True
+
+
+def one_element(sets: KernelSets, one: Access, other: Access, distinct: bool = False) -> Iterator[str]:
+    """That two accesses are to one element: an index from data may be any; where `distinct` data are asked, equal
+    ones are one element of these."""
+    for mine, its, dim in zip(one.indices, other.indices, sets.kernel.buffer(one.buffer).dims, strict=True):
+        match mine, its:
+            case Affine(), Affine() if not dim.collapsed:
+                yield f"{isl_affine(mine)} = {second(isl_affine(its))}"
+            case Access(name), Access(its_name) if distinct and not dim.collapsed and name == its_name:
+                if sets.kernel.buffer(name).distinct:
+                    yield from one_element(sets, mine, its, distinct)
+
+
+def other_thread(one: Touch, other: Touch) -> str | None:
+    """That two different threads make two accesses; None where that is so of some."""
+    return f"({one.first}) != ({second(other.first)})" if one.span == other.span == 1 else None
+
+
+def meet(
+    sets: KernelSets, one: Touch, other: Touch, shared: int, carried: int | None, next_only: bool = False
+) -> bool:
+    """Whether two threads make the accesses to one element, `one` before `other`. In one iteration of all the
+    `shared` scopes around both, or in an earlier one of that at depth `carried` (the one right before, if
+    `next_only`)."""
+    if one.access.buffer != other.access.buffer or not (one.writes or other.writes):
+        return False
+    fixed = shared if carried is None else carried
+    if _plainly_apart(sets, one, other, fixed):
+        return False
+    conditions = same(range(fixed))
+    if carried is not None:
+        conditions.append(f"i{carried} + 1 {'=' if next_only else '<='} j{carried}")
+    conditions += one_element(sets, one.access, other.access)
+    sites, different = sets.kernel.sites, other_thread(one, other)
+    conditions += [] if different is None else [different]
+    return some(sets, pairs(sets, sites[one.number], sites[other.number], conditions))
+
+
+def _plainly_apart(sets: KernelSets, one: Touch, other: Touch, fixed: int) -> bool:
+    """Whether it is seen from the text that two accesses are to different elements in one iteration of the first
+    `fixed` scopes."""
+    dims = sets.kernel.buffer(one.access.buffer).dims
+    for mine, its, dim in zip(one.access.indices, other.access.indices, dims, strict=True):
+        if dim.collapsed or not (isinstance(mine, Affine) and isinstance(its, Affine)):
+            continue
+        apart = mine - its
+        if apart.is_constant and apart.offset and all(depth < fixed for depth in mine.iterators | its.iterators):
+            return True
+    return False

@@ -21,9 +21,9 @@ import islpy as isl
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.program import INDEX, Barrier, Const, ThreadNumber, Type, Value, Var
 from dojoir.codegen.lir.walk import parts as values_in
-from dojoir.codegen.lir.walk import rebuilt, statements
+from dojoir.codegen.lir.walk import replaced, statements
 from dojoir.codegen.lower.gpu.threads import Launched, Threads
-from dojoir.codegen.lower.waits.meetings import runs_by, second
+from dojoir.codegen.lower.waits.meetings import one_element, pairs, runs_by, same, second
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.expressions import parts
@@ -109,16 +109,13 @@ class Conditions:
         target = site.statement.target
         for number, other in enumerate(self.kernel.sites):
             for access in _accesses(sets, number, other, target.buffer):
-                mine, its = iterators(len(site.scopes)), second(iterators(len(other.scopes)))
                 conditions = [
-                    sets.constraints(around),
                     f"not ({sets.constraints(guards)})",
-                    second(sets.constraints(other.ancestors)),
-                    *(f"i{depth} = j{depth}" for depth in range(_shared(site, other))),
+                    *same(range(_shared(site, other))),
                     *self._one_thread(site, other),
-                    *_one_element(sets, target, access),
+                    *one_element(sets, target, access),
                 ]
-                if not sets.is_empty(f"[{mine}] -> [{its}] : {' and '.join(conditions)}"):
+                if not sets.is_empty(pairs(sets, site, other, conditions, around=around)):
                     return False
         return True
 
@@ -153,17 +150,16 @@ def loaded_before(
     found: dict[Value, Var] = {}
     own = {stmt.var.name for stmt in statements(tuple(guarded)) if isinstance(stmt, lir.Let)}
 
+    def there(value: Value) -> Value | None:
+        match value:
+            case lir.Unary(op="loaded", arg=arg):
+                return change(arg)
+            case lir.Load(buffer=buffer, mask=None) if buffer in buffers and not _mentions(value, own):
+                return found.setdefault(value, Var(value.type, fresh(f"{buffer}_there")))
+        return None
+
     def change(value: Value) -> Value:
-        if isinstance(value, lir.Unary) and value.op == "loaded":
-            return change(value.arg)
-        if (
-            isinstance(value, lir.Load)
-            and value.buffer in buffers
-            and value.mask is None
-            and not _mentions(value, own)
-        ):
-            return found.setdefault(value, Var(value.type, fresh(f"{value.buffer}_there")))
-        return rebuilt(value, change)
+        return replaced(value, there)
 
     def inside(stmt: lir.Stmt) -> lir.Stmt:
         match stmt:
@@ -234,14 +230,3 @@ def _shared(site: Site, other: Site) -> int:
             depth += 1
             last = depth if not set(GRID).isdisjoint(node.marks) else last
     return last
-
-
-def _one_element(sets: KernelSets, one: Access, other: Access) -> Iterator[str]:
-    """That two accesses are to one element."""
-    dims: Sequence[tuple[object, object, bool]] = [
-        (mine, its, dim.collapsed)
-        for mine, its, dim in zip(one.indices, other.indices, sets.kernel.buffer(one.buffer).dims, strict=True)
-    ]
-    for mine, its, collapsed in dims:
-        if not collapsed and isinstance(mine, Affine) and isinstance(its, Affine):
-            yield f"{isl_affine(mine)} = {second(isl_affine(its))}"
