@@ -22,9 +22,7 @@ from dojoir.codegen.lower.access.state import Block, Device, Memory, Place, Stat
 from dojoir.codegen.lower.gpu.grids import has_room, in_launches
 from dojoir.codegen.lower.gpu.groups import has_proxy
 from dojoir.codegen.lower.gpu.threads import Launched, Nest, Threads, mark_of
-from dojoir.codegen.lower.nests.lanes import vector_nest, vector_scope
-from dojoir.codegen.lower.nests.parallel import captured, parallel_scope
-from dojoir.codegen.lower.nests.scopes import Scopes
+from dojoir.codegen.lower.nests.parallel import CoreScopes, captured
 from dojoir.codegen.lower.plans.placement import Home, Use
 from dojoir.codegen.lower.sums.by_threads import by_one, is_atomic, thread_iterators
 from dojoir.codegen.lower.sums.collectives import Combining, atomically, carry
@@ -47,11 +45,11 @@ from dojoir.ir.words import GRID
 from dojoir.types.typed import TypedStatement
 
 
-class DeviceScopes(Scopes):
+class DeviceScopes(CoreScopes):
     """Lowers the nodes of one kernel for a GPU."""
 
     def __init__(self, unit: Unit, threads: Threads, barriers: Barriers, landings: Landings) -> None:
-        super().__init__(unit, vector_scope, parallel_scope, vector_nest)
+        super().__init__(unit)
         self.threads, self.barriers, self.landings = threads, barriers, landings
         self.shared: list[lir.Array] = []
         self.cleared: set[str] = set()
@@ -170,7 +168,7 @@ class DeviceScopes(Scopes):
         code = in_parts(inner.body, frozenset(self.sums), self.unit.names)
         code = (*cleared(clear, launched.threads, self.unit.names.fresh), *without_idle_waits(code))
         shared = {array.name for array in self.shared}
-        captures, arrays = captured(code, shared, self)
+        captures, arrays = captured(code, shared, self.unit)
         order = [*(array.name for array in self.unit.kernel.arguments), *self.unit.arrays]
         sizes = [*order, *self.unit.kernel.runtime_sizes]
         launch = Launch(

@@ -36,35 +36,33 @@ BLOCK = 256
 """How many iterations of a compiler's lanes are fetched for, or streamed, at once."""
 
 
-def vector_scope(
-    scopes: Scopes, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]
-) -> None:
-    """A scope that runs in lanes, and ends where one of `lengths` is reached as well."""
-    stop = extent_value(scope.extent, state.iterators)
-    runs = not lengths and runs_at_all(scopes.unit.kernel, path, scope.extent, state)
-    if lengths:  # iterations behind one are not those of an edge, where nobody may mind them
-        stop, state = reduce(smaller, lengths, stop), replace(state, cut=state.cut - {path})
+class LaneScopes(Scopes):
+    """Lowers scopes, those in lanes among them."""
 
-    def run(state: State, block: Block) -> None:
-        _Runner(scopes, path, scope, state, scopes.unit.lines[path], bool(lengths)).below(stop, runs, block)
+    def in_lanes(self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]) -> None:
+        stop = extent_value(scope.extent, state.iterators)
+        runs = not lengths and runs_at_all(self.unit.kernel, path, scope.extent, state)
+        if lengths:  # iterations behind one are not those of an edge, where nobody may mind them
+            stop, state = reduce(smaller, lengths, stop), replace(state, cut=state.cut - {path})
 
-    _by_size(scopes.unit, path, state, stop, block, run)
+        def run(state: State, block: Block) -> None:
+            _Runner(self, path, scope, state, self.unit.lines[path], bool(lengths)).below(stop, runs, block)
 
+        _by_size(self.unit, path, state, stop, block, run)
 
-def vector_nest(scopes: Scopes, nest: Nest, state: State, block: Block) -> None:
-    """Scopes inside each other that run in lanes as one loop."""
-    path = nest.paths[-1]
-    scope = scopes.unit.kernel.at(path)
-    assert isinstance(scope, Scope)
-    outer = (integer(0),) * (len(nest.paths) - 1)
-    comment = "; ".join(scopes.unit.lines[path] for path in nest.paths)
-    stop, runs = nest.stop(state.iterators), all((least(extent) or 0) >= 1 for extent in nest.extents)
+    def as_one(self, nest: Nest, state: State, block: Block) -> None:
+        path = nest.paths[-1]
+        scope = self.unit.kernel.at(path)
+        assert isinstance(scope, Scope)
+        outer = (integer(0),) * (len(nest.paths) - 1)
+        comment = "; ".join(self.unit.lines[path] for path in nest.paths)
+        stop, runs = nest.stop(state.iterators), all((least(extent) or 0) >= 1 for extent in nest.extents)
 
-    def run(state: State, block: Block) -> None:
-        around = replace(state, iterators=(*state.iterators, *outer))
-        _Runner(scopes, path, scope, around, comment).below(stop, runs, block)
+        def run(state: State, block: Block) -> None:
+            around = replace(state, iterators=(*state.iterators, *outer))
+            _Runner(self, path, scope, around, comment).below(stop, runs, block)
 
-    _by_size(scopes.unit, path, state, stop, block, run)
+        _by_size(self.unit, path, state, stop, block, run)
 
 
 def _by_size(

@@ -9,32 +9,32 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import extent_value
 from dojoir.codegen.lir.program import Var
 from dojoir.codegen.lir.walk import buffers, parts_of, statements
-from dojoir.codegen.lower.access.state import Block, Place, State
-from dojoir.codegen.lower.nests.scopes import Scopes
+from dojoir.codegen.lower.access.state import Block, Place, State, Unit
+from dojoir.codegen.lower.nests.lanes import LaneScopes
 from dojoir.ir.nodes import Path, Scope
 from dojoir.ir.paths import is_inside
 
 
-def parallel_scope(scopes: Scopes, path: Path, scope: Scope, state: State, block: Block) -> None:
-    """A scope marked `p`."""
-    unit = scopes.unit
-    depth = len(state.iterators)
-    prologue = Block()
-    places: dict[str, Place] = {}
-    for name, home in unit.homes.items():
-        inside = depth < len(home.around) and is_inside(home.owner, path)
-        if name not in state.places and home.lives == "heap" and not home.is_variable and inside:
-            places[name] = scopes.allocate(home, scopes.lane_copies(home), prologue)
-    inner = replace(state, in_parallel=True, places={**state.places, **places})
-    var = unit.loop_var(scope, state.iterators)
-    body = scopes.body(path, scope.body, replace(inner, iterators=(*state.iterators, var)))
-    stop = extent_value(scope.extent, state.iterators)
-    captures, arrays = captured((*prologue.statements, *body), {var.name}, scopes)
-    block.emit(lir.Parallel(var, stop, prologue.body, body, captures, arrays, unit.lines[path]))
+class CoreScopes(LaneScopes):
+    """Lowers scopes, those in lanes and on the cores among them."""
+
+    def on_cores(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        unit, depth, prologue = self.unit, len(state.iterators), Block()
+        places: dict[str, Place] = {}
+        for name, home in unit.homes.items():
+            inside = depth < len(home.around) and is_inside(home.owner, path)
+            if name not in state.places and home.lives == "heap" and not home.is_variable and inside:
+                places[name] = self.allocate(home, self.lane_copies(home), prologue)
+        inner = replace(state, in_parallel=True, places={**state.places, **places})
+        var = unit.loop_var(scope, state.iterators)
+        body = self.body(path, scope.body, replace(inner, iterators=(*state.iterators, var)))
+        stop = extent_value(scope.extent, state.iterators)
+        captures, arrays = captured((*prologue.statements, *body), {var.name}, unit)
+        block.emit(lir.Parallel(var, stop, prologue.body, body, captures, arrays, unit.lines[path]))
 
 
 def captured(
-    body: tuple[lir.Stmt, ...], own: set[str], scopes: Scopes
+    body: tuple[lir.Stmt, ...], own: set[str], unit: Unit
 ) -> tuple[tuple[Var, ...], tuple[lir.Array, ...]]:
     """The variables and arrays that `body` uses and does not make."""
     read: dict[str, Var] = {}
@@ -45,7 +45,7 @@ def captured(
         touched.update(dict.fromkeys(buffers(stmt)))
         read.update({part.name: part for part in parts_of(stmt) if isinstance(part, Var)})
     variables = tuple(var for name, var in read.items() if name not in made)
-    return variables, tuple(scopes.unit.arrays[name] for name in touched if name not in made)
+    return variables, tuple(unit.arrays[name] for name in touched if name not in made)
 
 
 def _makes(stmt: lir.Stmt) -> Iterator[str]:

@@ -14,9 +14,7 @@ from dojoir.codegen.lower.gpu.launch_homes import within_launches
 from dojoir.codegen.lower.gpu.spread import in_registers
 from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.nests.device import DeviceScopes
-from dojoir.codegen.lower.nests.lanes import vector_nest, vector_scope
-from dojoir.codegen.lower.nests.parallel import parallel_scope
-from dojoir.codegen.lower.nests.scopes import Scopes
+from dojoir.codegen.lower.nests.parallel import CoreScopes
 from dojoir.codegen.lower.nests.work import Work
 from dojoir.codegen.lower.plans.layout import Layout
 from dojoir.codegen.lower.plans.placement import homes_of, uses_of
@@ -41,7 +39,7 @@ def with_nests(work: Work) -> Work:
     sums = carried(analysis, plans)
     unit = Unit(kernel, target, buffers, uses, homes, typed, plans, work.beside.lines, names, work.beside, sums)
     unit.arrays |= arguments
-    scopes = Scopes(unit, vector_scope, parallel_scope, vector_nest)
+    scopes = CoreScopes(unit)
     block = Block()
     strides = _strides(unit)
     places, by_value = _placed(unit, block, strides)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -41,22 +42,27 @@ MOST_VERSIONED = 512
 """How many statements, unrolled scopes spelled out, there may be in all versions of what is lowered for full tiles
 and cut ones, and for conditions that hold and do not."""
 
-Way = Callable[["Scopes", Path, Scope, State, Block], None]
-"""Lowers the scope at a path into a block."""
-
-LanesWay = Callable[["Scopes", Path, Scope, State, Block, Sequence[Value]], None]
-"""The same, with lengths (i64) where the scope ends as well."""
-
-NestWay = Callable[["Scopes", Nest, State, Block], None]
-"""Lowers scopes that are one loop into a block."""
+Run = Callable[[Path, Scope, State, Block, Sequence[Value]], None]
+"""Lowers the scope at a path into a block; it ends where one of some lengths (i64) is reached as well."""
 
 
-class Scopes:
-    """Lowers the nodes of one kernel. `in_lanes` and `on_cores` are how scopes with those marks are lowered, and
-    `as_one` how a nest is whose innermost scope is in lanes."""
+class Scopes(ABC):
+    """Lowers the nodes of one kernel."""
 
-    def __init__(self, unit: Unit, in_lanes: LanesWay, on_cores: Way, as_one: NestWay) -> None:
-        self.unit, self.in_lanes, self.on_cores, self.as_one = unit, in_lanes, on_cores, as_one
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+
+    @abstractmethod
+    def in_lanes(self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]) -> None:
+        """A scope that runs in lanes, and ends where one of `lengths` is reached as well."""
+
+    @abstractmethod
+    def as_one(self, nest: Nest, state: State, block: Block) -> None:
+        """Scopes inside each other that run in lanes as one loop."""
+
+    @abstractmethod
+    def on_cores(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        """A scope marked `p`."""
 
     # -- blocks ----------------------------------------------------------------------------------------------
     def body(self, path: Path, nodes: tuple[Node, ...], state: State) -> tuple[lir.Stmt, ...]:
@@ -350,13 +356,13 @@ class Scopes:
             self._scope(path, replace(scope, hints=()), state, otherwise)
             instruct(self.unit, path, state, *found, otherwise.body, block)
         elif "p" in scope.marks and not state.in_parallel and state.lanes is None:
-            self.on_cores(self, path, scope, state, block)
+            self.on_cores(path, scope, state, block)
         elif path in self.unit.plans and state.lanes is None:
             self._asking_once(path, scope, state, block, self.in_lanes)
         elif path in state.spelled:
             self._copies(path, scope, state, block)
         elif path not in self.unit.carried and (nest := self._one_loop(path, scope, state)):
-            self.as_one(self, nest, state, block)
+            self.as_one(nest, state, block)
         elif (path in self.unit.held or path in self.unit.carried) and state.lanes is None:
             inner, sums = keep(self.unit, self.unit.carried.get(path, ()), 1, state, block)
             for plan in self.unit.held.get(path, ()):
@@ -380,13 +386,13 @@ class Scopes:
             block.statements.extend(self.body(path, scope.body, inner))
 
     def _loop(self, path: Path, scope: Scope, state: State, block: Block) -> None:
-        self._asking_once(path, scope, state, block, Scopes._iterations)
+        self._asking_once(path, scope, state, block, self._iterations)
 
-    def _asking_once(self, path: Path, scope: Scope, state: State, block: Block, run: LanesWay) -> None:
+    def _asking_once(self, path: Path, scope: Scope, state: State, block: Block, run: Run) -> None:
         """The scope as `run` lowers it, within what is asked once of all its iterations."""
         once = asked_once(self.unit, path, scope, state)
         if once is None:
-            run(self, path, scope, state, block, ())
+            run(path, scope, state, block, ())
             return
         code = Block(pending=set())
         accesses = Accesses(self.unit, state, code, once.statement)
@@ -396,7 +402,7 @@ class Scopes:
         inner = replace(state, settled=state.settled | once.settled)
         asked, code = code, code if holds is None else Block(pending=set())
         lengths = [evaluate(length, Accesses(self.unit, state, code, once.statement)) for length in once.lengths]
-        run(self, path, scope, inner, code, lengths)
+        run(path, scope, inner, code, lengths)
         if holds is not None:
             asked.emit(lir.If(holds, code.body))
         if runs_at_all(self.unit.kernel, path, scope.extent, state):
