@@ -45,8 +45,9 @@ def in_lanes(value: Value, lanes: int, part: Callable[[Value], Value]) -> Value:
     if isinstance(value, Const):
         return Const(Type(value.type.dtype, lanes), value.value)
     new = rebuilt(value, part)
-    typed = isinstance(new, lir.Unary | Binary | lir.Convert | lir.Bitcast | Load | lir.Quads | Call)
-    return replace(new, type=Type(new.type.dtype, lanes)) if typed else new
+    if isinstance(new, lir.Unary | Binary | lir.Convert | lir.Bitcast | Load | lir.Quads | Call):
+        return replace(new, type=Type(new.type.dtype, lanes))
+    return new
 
 
 def retyped(value: Value, lanes: int) -> Value:

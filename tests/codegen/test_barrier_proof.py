@@ -21,7 +21,8 @@ import dojoir
 from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lower import pipeline as lower
-from dojoir.codegen.lower.gpu.threads import Launched, Nest, Threads
+from dojoir.codegen.lower.gpu.launches import Launched, Nest
+from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.nests import work
 from dojoir.codegen.lower.waits import acts, barrier_proof, places_to_wait
 from dojoir.codegen.lower.waits.acts import Reading, launches_of
@@ -38,7 +39,8 @@ def test_the_proof_shares_nothing_with_the_derivation(module: ModuleType) -> Non
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not imported & {
-        f"dojoir.codegen.lower.{name}" for name in ("waits.barriers", "waits.meetings", "gpu.threads")
+        f"dojoir.codegen.lower.{name}"
+        for name in ("waits.barriers", "waits.meetings", "gpu.threads", "gpu.launches")
     }
 
 

@@ -12,7 +12,7 @@ from dojoir.codegen.lir.arith import both, known
 from dojoir.codegen.lir.names import free
 from dojoir.codegen.lir.outcome import FIRST_CHECK, Check
 from dojoir.codegen.lir.program import INDEX, Value, Var
-from dojoir.codegen.lower.gpu.threads import Launched, Phase
+from dojoir.codegen.lower.gpu.launches import Launched, Phase
 from dojoir.codegen.lower.plans.layout import Layout
 from dojoir.codegen.lower.plans.placement import Home, Use
 from dojoir.codegen.lower.plans.plan import Accumulator, Plan

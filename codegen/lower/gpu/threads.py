@@ -15,6 +15,7 @@ from math import prod
 import islpy as isl
 
 from dojoir.codegen.lower.gpu.groups import Group, groups_of, paths_in
+from dojoir.codegen.lower.gpu.launches import Collective, Launched, Nest, Phase
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import expr_accesses
@@ -25,7 +26,6 @@ from dojoir.ir.text import format_access
 from dojoir.ir.where import place
 from dojoir.ir.words import BLOCK, GRID, MAX_BLOCK
 from dojoir.sets.kernel_sets import isl_affine, iterators, sets_of
-from dojoir.support.frozen import dataclass
 
 THREADS = frozenset({*BLOCK, "lane"})
 
@@ -42,134 +42,6 @@ def has_mark(node: Node, marks: frozenset[str] | tuple[str, ...]) -> bool:
     if isinstance(node, Statement):
         return False
     return mark_of(node, marks) is not None or any(has_mark(child, marks) for child in node.body)
-
-
-@dataclass(frozen=True)
-class Nest:
-    """Thread scopes inside each other: their paths, and how often each runs at most. Iterators are numbered from
-    `depth` on."""
-
-    paths: tuple[Path, ...]
-    depth: int
-    extents: tuple[int, ...]
-
-    @property
-    def path(self) -> Path:
-        return self.paths[0]
-
-    @property
-    def depths(self) -> range:
-        return range(self.depth, self.depth + len(self.extents))
-
-    @property
-    def threads(self) -> int:
-        return prod(self.extents)
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """How many threads apart neighbours along each scope are."""
-        return tuple(prod(self.extents[n + 1 :]) for n in range(len(self.extents)))
-
-
-@dataclass(frozen=True)
-class Phase:
-    """The code of threads between two barriers: a nest of scopes. `lanes` is how many iterations its lane scopes
-    have (1: it has none), and `groups` the nests of these where the block scopes have warp code inside; `used` are
-    the instructions there that all lanes execute together."""
-
-    nest: Nest
-    lanes: int = 1
-    groups: tuple[Nest, ...] = ()
-    used: tuple[Path, ...] = ()
-
-    @property
-    def is_warp_code(self) -> bool:
-        """Whether the block scopes have warp code inside."""
-        return bool(self.groups or self.used)
-
-    @property
-    def path(self) -> Path:
-        return self.nest.path
-
-    @property
-    def inner(self) -> Path:
-        """The path of the innermost scope that all of it is in."""
-        return self.nest.paths[-1]
-
-    @property
-    def threads(self) -> int:
-        return self.nest.threads * (self.lanes if self.is_warp_code else 1)
-
-    def alike(self, group: Nest) -> int:
-        """How many neighbouring lanes run each iteration of a nest of lanes."""
-        return self.lanes // group.threads
-
-    def alike_at(self, path: Path) -> int:
-        """How many neighbouring threads run each iteration of a node."""
-        group = next((group for group in self.groups if is_inside(path, group.path)), None)
-        return self.alike(group) if group is not None else self.lanes if self.is_warp_code else 1
-
-    def digits(self, path: Path) -> dict[int, tuple[int, int]]:
-        """The iterators of threads around a node, by depth: how many threads apart neighbours are, and how many
-        there are. They make the number of the thread that runs an iteration, the first of those that do."""
-        nests = [self.nest, *(group for group in self.groups if is_inside(path, group.path))]
-        return {
-            depth: (stride * self.alike_at(nest.path), extent)
-            for nest in nests
-            for depth, stride, extent in zip(nest.depths, nest.strides, nest.extents, strict=True)
-        }
-
-
-@dataclass(frozen=True)
-class Collective:
-    """The accumulation by statements at `paths`, of one nest, into elements that the threads share: those that
-    differ in the iterators at `depths`. `width` threads in a row share one where these are the last of the nest
-    (else 0)."""
-
-    paths: tuple[Path, ...]
-    nest: Nest
-    depths: tuple[int, ...]
-    width: int
-
-    @property
-    def is_one(self) -> bool:
-        """Whether all threads of the nest share one element."""
-        return all(n == 1 or d in self.depths for d, n in zip(self.nest.depths, self.nest.extents, strict=True))
-
-
-@dataclass(frozen=True)
-class Launched:
-    """A launch: its grid scopes, from the outside in, or none and the nodes of the block at `parent` from number
-    `first` to `last`. `body` is the path of its block code."""
-
-    grid: tuple[Path, ...]
-    parent: Path
-    first: int
-    last: int
-    phases: tuple[Phase, ...]
-    threads: int
-
-    @property
-    def body(self) -> Path:
-        return self.grid[-1] if self.grid else self.parent
-
-    def holds(self, path: Path) -> bool:
-        """Whether a node is part of it."""
-        if self.grid:
-            return path[: len(self.grid[0])] == self.grid[0]
-        own = len(self.parent)
-        return path[:own] == self.parent and len(path) > own and self.first <= path[own] <= self.last
-
-    def children(self, kernel: Kernel, path: Path) -> range:
-        """The numbers of the children of the node at `path` that are part of it."""
-        if not self.grid and path == self.parent:
-            return range(self.first, self.last + 1)
-        node = kernel.at(path) if path else kernel
-        assert not isinstance(node, Statement)
-        return range(len(node.body))
-
-    def phase_of(self, path: Path) -> Phase | None:
-        return next((phase for phase in self.phases if is_inside(path, phase.path)), None)
 
 
 class Threads:
@@ -379,31 +251,36 @@ class Threads:
     def _for_all(self, every: int, collective: Collective) -> Collective:
         """A collective into a variable that each of `every` threads has. Where it is one for all, those that have
         no iteration take part, with what adds nothing: they may read the result."""
-        (name,) = {site.statement.target.buffer for site in self.kernel.sites if site.path == collective.paths[0]}
-        own = self.kernel.buffer(name).storage in ("reg", "stack")
+        own = self.kernel.buffer(self._target(collective).buffer).storage in ("reg", "stack")
         return replace(collective, width=max(every, collective.width)) if own and collective.is_one else collective
+
+    def _target(self, collective: Collective) -> Access:
+        statement = self.kernel.at(collective.paths[0])
+        assert isinstance(statement, Statement)
+        return statement.target
+
+    def _refused(self, code: str, collective: Collective, what: str) -> KernelError:
+        """An error about what threads put together, an element for which `{}` stands."""
+        source, span = place(self.kernel, collective.paths[0])
+        return KernelError(Diagnostic(code, what.format(format_access(self._target(collective))), span, source))
 
     def _refuse_between_warps(self, phase: Phase) -> None:
         """Raises KernelError where block scopes with warp code inside accumulate into an element that several warps
         share: nothing puts together what these have."""
         for collective in self._in_nest(phase.nest):
-            target = next(site.statement.target for site in self.kernel.sites if site.path == collective.paths[0])
             message = (
-                f"several warps accumulate into {format_access(target)} at once, and nothing puts together what "
-                "they have: give the accumulation a nest of block scopes of its own (split_scopes)"
+                "several warps accumulate into {} at once, and nothing puts together what they have: give the "
+                "accumulation a nest of block scopes of its own (split_scopes)"
             )
-            source, span = place(self.kernel, collective.paths[0])
-            raise KernelError(Diagnostic("warps-accumulate", message, span, source))
+            raise self._refused("warps-accumulate", collective, message)
 
     def _refuse_lanes_apart(self, collective: Collective) -> None:
         """Raises KernelError where lanes put together what is not of neighbours: shuffles are between these."""
-        target = next(site.statement.target for site in self.kernel.sites if site.path == collective.paths[0])
         message = (
-            f"{format_access(target)} is put together by lanes that are no neighbours, as another scope of lanes "
-            f"is inside of theirs: swap_scopes({format_path(collective.nest.path)}) makes them neighbours"
+            "{} is put together by lanes that are no neighbours, as another scope of lanes is inside of theirs: "
+            f"swap_scopes({format_path(collective.nest.path)}) makes them neighbours"
         )
-        source, span = place(self.kernel, collective.paths[0])
-        raise KernelError(Diagnostic("collective-loop", message, span, source))
+        raise self._refused("collective-loop", collective, message)
 
     def _in_nest(self, nest: Nest) -> Iterator[Collective]:
         together: dict[Access, list[Site]] = {}  # by what they accumulate into

@@ -21,7 +21,8 @@ from dojoir.codegen.lower.access.instruction import instruct
 from dojoir.codegen.lower.access.state import Block, Device, Memory, Place, State, Unit, Variable
 from dojoir.codegen.lower.gpu.grids import has_room, in_launches
 from dojoir.codegen.lower.gpu.groups import has_proxy
-from dojoir.codegen.lower.gpu.threads import Launched, Nest, Threads, mark_of
+from dojoir.codegen.lower.gpu.launches import Launched, Nest
+from dojoir.codegen.lower.gpu.threads import Threads, mark_of
 from dojoir.codegen.lower.nests.parallel import CoreScopes, captured
 from dojoir.codegen.lower.plans.placement import Home, Use
 from dojoir.codegen.lower.sums.by_threads import by_one, is_atomic, thread_iterators

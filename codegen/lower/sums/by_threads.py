@@ -6,7 +6,7 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import both, compare, divide, extent_value, integer
 from dojoir.codegen.lir.program import INDEX, Value
 from dojoir.codegen.lower.access.state import Block, Device, Memory, Place, State, Unit
-from dojoir.codegen.lower.gpu.threads import Nest, Phase
+from dojoir.codegen.lower.gpu.launches import Nest, Phase
 from dojoir.codegen.lower.texts.words_beside import WORD
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Extent, Path, Scope

@@ -29,7 +29,8 @@ from dojoir.codegen.lower.access.elements import Accesses
 from dojoir.codegen.lower.access.expr import combination, evaluate, operate
 from dojoir.codegen.lower.access.state import Block, Kept, Memory, State, Unit
 from dojoir.codegen.lower.access.touched import Guess, Touch, asked
-from dojoir.codegen.lower.gpu.threads import Collective, Nest, Phase, Threads
+from dojoir.codegen.lower.gpu.launches import Collective, Nest, Phase
+from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.plans.plan import Accumulator
 from dojoir.codegen.lower.sums.by_threads import THREAD, by_one, is_atomic, is_memory, own_number, thread_iterators
 from dojoir.codegen.lower.sums.reductions import NAMES, finish, identity, keep

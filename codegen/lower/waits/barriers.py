@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from dojoir.codegen.lower.gpu.threads import Launched, Phase, Threads
+from dojoir.codegen.lower.gpu.launches import Launched, Phase
+from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.waits.meetings import (
     MET,
     Parts,

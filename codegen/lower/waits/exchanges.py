@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
-from dojoir.codegen.lower.gpu.threads import Launched, Threads
+from dojoir.codegen.lower.gpu.launches import Launched
+from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.waits.meetings import Touch, one_element, other_thread, pairs, same, some, touches_of
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Path

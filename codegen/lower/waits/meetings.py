@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import islpy as isl
 
 from dojoir.codegen.lower.gpu.groups import inside
-from dojoir.codegen.lower.gpu.threads import Collective, Launched, Phase, Threads
+from dojoir.codegen.lower.gpu.launches import Collective, Launched, Phase
+from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Guard, Path, Scope, Site
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
