@@ -157,9 +157,10 @@ class _Launches(Arrays):
         """Of nodes of host code, in loops of the host."""
         times, total = prod(loop.trips for loop in around), 0.0
         for node in nodes:
+            if isinstance(node, Guard) and not all(map(self.may_hold, node.conditions)):
+                continue
             if isinstance(node, Guard) and _has_grid(node):
-                if all(self.may_hold(condition) for condition in node.conditions):
-                    total += self.seconds(node.body, around)
+                total += self.seconds(node.body, around)
             elif isinstance(node, Scope) and _has_grid(node) and not _is_grid(node):
                 total += self.seconds(node.body, (*around, self.loop(node, around)))
             else:

@@ -51,6 +51,7 @@ class Recompute(AboutNode, name="recompute", reach=Reach.PANE):
 
     What part that is, `stage` says. Every statement that writes the temporary is written out again for it, within
     the loops that it needs besides those that choose the element, such as a sum's; they have no marks and labels.
+    Conditions that are around the node as well are not asked again.
     Where nothing else reads the temporary, `delete_temporary` then removes it. The inverse is `unrecompute`.
 
     >>> import dojoir
@@ -262,7 +263,9 @@ class _Producer:
                 case Guard():
                     sides = substitute(replace(node, body=()), _by_depth(now))
                     assert isinstance(sides, Guard)
-                    new.append(replace(sides, body=self.again(node.body, path, now, depth)))
+                    body = self.again(node.body, path, now, depth)
+                    holds = sides.conditions == node.conditions and is_inside(self.node, path)
+                    new += body if holds and self.target.indices else (replace(sides, body=body),)
                 case Scope():
                     new += self._scope(node, path, now, depth, below)
         return tuple(new)

@@ -253,3 +253,31 @@ def test_a_write_in_the_same_loop_begins_again_in_each_iteration() -> None:
 @pytest.mark.parametrize("copy", ["f16[N]", "f32[N - 1]", "f32[N~]"])
 def test_a_copy_that_cannot_hold_it(copy: str) -> None:
     assert not seen_again(AGAIN, ZEROED, ADDED, copy=copy)
+
+
+def test_a_condition_that_is_around_both_is_not_asked_again() -> None:
+    """Nor does the copy have a guard; of one that is around the writer alone it has."""
+    text = """kernel f(N, D)
+in  x: f32[N, D]
+out y: f32[N, D]
+tmp t: f32[N, D]
+
+if D == 64
+| N @a
+| | D
+| | | t[{0}, {1}] = exp(x[{0}, {1}])
+| N @i
+| | D
+| | | y[{0}, {1}] = t[{0}, {1}]
+if D >= 65
+| N
+| | D
+| | | y[{0}, {1}] = x[{0}, {1}]
+if D <= 63
+| N
+| | D
+| | | y[{0}, {1}] = x[{0}, {1}]
+"""
+    assert "\n".join(recomputed(dojoir.parse(text), "recompute(@i, t, u)")).count("if D == 64") == 1
+    apart = text.replace("| N @i\n", "if D == 64\n| N @i\n")
+    assert "\n".join(recomputed(dojoir.parse(apart), "recompute(@i, t, u)")).count("if D == 64") == 3

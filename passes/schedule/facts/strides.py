@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
-from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.affine import Affine, Iter, SizeVar
 from dojoir.ir.expressions import affine_parts
 from dojoir.ir.nodes import Access, Buffer, Extent, Guard, Kernel, Node, Path, Scope, Site, Statement
 from dojoir.ir.places import sites_inside
@@ -142,6 +142,23 @@ def known(found: bool, what: str) -> None:
     """Raises ArgumentError where a nest is not of the form that a structure is for."""
     if not found:
         raise ArgumentError(f"not {what}", "bad-arguments")
+
+
+class OpenSize(ArgumentError):
+    """A nest would be of the form of a structure if a size were a number: its `name`."""
+
+    def __init__(self, what: str, name: str) -> None:
+        super().__init__(f"not {what}: {name} is open", "bad-arguments")
+        self.name = name
+
+
+def constant_extent(extent: Extent, what: str) -> int:
+    """The extent of a scope, which a structure needs as a number. Raises OpenSize where it is an open size, else
+    ArgumentError where it is none."""
+    match extent.bounds:
+        case (Affine(terms=((SizeVar(name=name), 1),), offset=0),) if extent.constant is None:
+            raise OpenSize(what, name)
+    return given(extent.constant, what)
 
 
 def given(found: _T | None, what: str) -> _T:

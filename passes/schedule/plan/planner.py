@@ -20,6 +20,7 @@ from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path, parse_p
 from dojoir.passes.engine.supposing import proved, supposing
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.cpu.structures import schedule_nests
+from dojoir.passes.schedule.facts.strides import OpenSize
 from dojoir.passes.schedule.forms.borders import conditions_to_bounds, cut_borders
 from dojoir.passes.schedule.forms.packed import pack_factors
 from dojoir.passes.schedule.forms.parting import (
@@ -89,6 +90,10 @@ seconds, by the model of a CPU. Where all of them gain more, each does."""
 WORTH = 0.99
 """The share of the seconds of a schedule for any sizes that one for some must stay below, for both to be made."""
 
+USUAL_SIZES, CLIFF = (64,), 16
+"""Sizes for which a plan for open ones has versions, where a structure needs a size as a number: the length of the
+rows of an attention. None is made where the plan for any is not so many times slower."""
+
 MOST_TRIED = 2
 """How many schedules for any sizes are made again as the second of two versions, until one can be."""
 
@@ -147,6 +152,10 @@ class Planner:
     sizes: Mapping[str, int]
     tried: list[Tried] = field(default_factory=list)
     structures: tuple[Structure, ...] = field(default_factory=lambda: STRUCTURES)
+    wanted: set[str] = field(default_factory=set)
+    """The open sizes that a structure needed as numbers."""
+    proves: bool = True
+    """Whether the best plan is proved; else who replays it does."""
     supposed: Tables | None = field(default_factory=lambda: Tables(0), repr=False)
     """What is found while moves are supposed to be legal; None where each is proved when it is made."""
 
@@ -175,20 +184,32 @@ class Planner:
         if self.machine.kind == "cpu":
             return self.by_roles(trace)
         found = self.general(trace)
-        known = {name: self.sizes[name] for name in trace.kernel.runtime_sizes if name in self.sizes}
-        if not known or len(known) < len(trace.kernel.runtime_sizes):
-            return found
+        sizes = trace.kernel.runtime_sizes
+        known = {name: self.sizes[name] for name in sizes if name in self.sizes}
+        versions = [known] if len(known) == len(sizes) else []
+        if not known:  # a structure asks for a number, and none is told
+            versions = [{name: usual} for name in sorted(self.wanted)[:1] for usual in USUAL_SIZES]
+        for version in versions:
+            found = self._with_version(trace, found, version)
+        return found
+
+    def _with_version(self, trace: Trace, found: list[Scheduled], sizes: Mapping[str, int]) -> list[Scheduled]:
+        """The plans with one before them that has a version for some `sizes`, where that is faster."""
         try:
-            fixed = trace.kernel.specialize(**known)
+            fixed = trace.kernel.specialize(**sizes)
         except ArgumentError:  # a fact of the kernel says that they are not such
             return found
-        here = replace(self, sizes={}).general(Trace(fixed))[0]
-        same = found[0].trace.kernel.specialize(**known).body == here.trace.kernel.body
+        told, plain = sizes.keys() <= self.sizes.keys(), found[0]
+        otherwise = plain.seconds if told else replace(self, sizes=sizes).cost(plain.trace)
+        if not told and otherwise < CLIFF * floor_seconds(fixed, self.machine, {}):
+            return found
+        here = replace(self, sizes={}, proves=told).general(Trace(fixed))[0]
+        same = plain.trace.kernel.specialize(**sizes).body == here.trace.kernel.body
         first = trace.copy()
         if (
             same
-            or here.seconds > WORTH * found[0].seconds
-            or not tried(first, partial(version_for, sizes=known, here=here.trace))
+            or here.seconds > (WORTH if told else 1 / CLIFF) * otherwise
+            or not tried(first, partial(version_for, sizes=sizes, here=here.trace))
         ):
             return found
         for others in found[:MOST_TRIED]:
@@ -265,7 +286,7 @@ class Planner:
             noted = len(self.tried)
             with suppress(DojoError):
                 best, *others = self._each_form(trace)
-                return [replace(best, trace=best.proved(), sure=None), *others]
+                return [replace(best, trace=best.proved(), sure=None) if self.proves else best, *others]
             del self.tried[noted:]
         return replace(self, supposed=None)._each_form(trace)
 
@@ -313,6 +334,7 @@ class Planner:
             try:
                 parts = structure(other, path, self.machine)
             except DojoError as error:
+                self.wanted.update([error.name] if isinstance(error, OpenSize) else ())
                 self._note(trace, path, form, depth, structure, None, str(error))
                 continue
             for part in sorted(parts or (), key=lambda part: part.path, reverse=True):

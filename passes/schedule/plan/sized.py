@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path, parse_path
 from dojoir.ir.rewriting.substitution import fixed_sizes, substitute_extent
-from dojoir.passes.base.move import BufferName, Formula, Move, Place, fresh_name
+from dojoir.passes.base.move import BufferName, Formula, Move, Place, Quoted, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.steps.combinators import make
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, spot
@@ -107,6 +107,8 @@ def _moved(move: Move, around: Path, names: Mapping[str, str]) -> Move:
             changed[field.name] = tuple(names.get(one, one) for one in value)
         elif kind == tuple[Formula, ...]:
             changed[field.name] = tuple(Formula(named(one.text)) for one in value)
+        elif kind == Quoted:
+            changed[field.name] = Quoted(named(value.text))
     return replace(move, **changed)
 
 

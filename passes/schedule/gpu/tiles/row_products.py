@@ -22,7 +22,7 @@ from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.instructions import UseInstr
 from dojoir.passes.schedule.facts.products import is_of_two
-from dojoir.passes.schedule.facts.strides import given, known, sites_in
+from dojoir.passes.schedule.facts.strides import constant_extent, given, known, sites_in
 from dojoir.passes.schedule.forms.parting import trips
 from dojoir.passes.schedule.forms.temporaries import own_arrays
 from dojoir.passes.schedule.gpu.sharing.threads import computed_whole, grid, whole_nest, without_ones, zeros_beside
@@ -237,7 +237,7 @@ def _lefts(
 
 
 def _extent(nest: Nest, depth: int) -> int:
-    extent = given(nest.site.scopes[depth].extent.constant, "rows of tiles")
+    extent = constant_extent(nest.site.scopes[depth].extent, "rows of tiles")
     known((extent % ROWS == 0 or extent == COLUMNS) and extent <= MOST, "rows of tiles")
     return extent
 
