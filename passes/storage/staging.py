@@ -63,8 +63,9 @@ class Stage(AboutNode, name="stage", reach=Reach.CHILDREN):
     In each dimension, all accesses of the node must have one part that depends on the iterators around it only.
     What is left runs from 0 to a constant or a size and is the index of the copy: of a triangle, all of the square
     around it. Where all of them are multiples of a number apart, the copy has these elements side by side. What may
-    begin before the array does, as at the edge of an image, is copied under a guard. Of an `inout` no more is
-    copied than the node uses: the extents and guards inside of it go with the copies. The temporary is called
+    begin before the array does, as at the edge of an image, is copied under a guard. Of an `inout`, and of an
+    output that the node adds to, no more is copied than the node uses: the extents and guards inside of it go with
+    the copies. The temporary is called
     `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid out. The scopes that copy have no
     labels; all others keep theirs. The inverse is `unstage`.
 
@@ -116,9 +117,11 @@ class Stage(AboutNode, name="stage", reach=Reach.CHILDREN):
         extents = [within(kernel, path, part, whole) for part, whole in boxes]
         box = Part(tuple(extents), tuple(inside_of_array(kernel, path, bases, steps)))
 
+        kept = "inout" in (buffer.role, self.direction) and buffer.role in ("out", "inout")
+
         def used(written: bool = False) -> Part:
             part = used_part(kernel, path, buffer.name, bases, steps, written)
-            return narrowed(kernel, path, box, part, boxes, buffer.role == "inout")
+            return narrowed(kernel, path, box, part, boxes, kept)
 
         def copied_by(filled: Part, drained: Part) -> Kernel:
             fill = copy_nest(buffer, staged, bases, steps, filled, depth, back=False)
@@ -128,7 +131,7 @@ class Stage(AboutNode, name="stage", reach=Reach.CHILDREN):
 
         own = used()
         match buffer.role:
-            case "inout":  # others may have what the node leaves alone
+            case _ if kept:  # others may have what the node leaves alone, or nothing has given it yet
                 after = copied_by(own, used(written=True))
             case "tmp":  # what is not used may not be there
                 after = copied_by(own, own)
