@@ -96,7 +96,7 @@ def _product(kernel: Kernel, site: Site, weighted: bool) -> Product | None:
     unmarked = not any(scope.marks for scope in site.scopes)
     if not (plain and single and square and unmarked and all(isinstance(n, Scope | Statement) for n in j.body)):
         return None
-    if not _goes_along(kernel, target, column):
+    if not goes_along(kernel, target, column):
         return None
     factors = list(dict.fromkeys(a for a in reads if any(depends(a, d) for d in inner)))
     if weighted:
@@ -117,7 +117,7 @@ def _product(kernel: Kernel, site: Site, weighted: bool) -> Product | None:
     return Product(site.scope_paths[row], site, first, dim, sums, tuple(more), len(guards))
 
 
-def _goes_along(kernel: Kernel, target: Access, depth: int) -> bool:
+def goes_along(kernel: Kernel, target: Access, depth: int) -> bool:
     """Whether results lie side by side along a scope, or are each the same part of a group, as a complex number's
     real part."""
     if step_of(kernel, target, depth) == 1:

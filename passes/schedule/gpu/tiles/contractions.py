@@ -27,12 +27,14 @@ from __future__ import annotations
 from typing import Literal
 
 from dojoir.backends.machine import Machine
+from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Condition, Path, Scope, Site, Statement
 from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.shifting import Shift
 from dojoir.passes.loops.tiling import Tile
+from dojoir.passes.schedule.facts.products import goes_along
 from dojoir.passes.schedule.facts.strides import depends, dims_along, is_plain, known, sites_in, step_of
 from dojoir.passes.schedule.forms.parting import Sum, sum_at, trips
 from dojoir.passes.schedule.gpu.sharing.threads import grid
@@ -62,9 +64,13 @@ GROUP = 4
 """How many neighbours of a tile a thread has: one access of shared memory gives so many f32."""
 
 
-def large_tiles(trace: Trace, path: Path, machine: Machine) -> None:
-    """Tiles for results of which there are many."""
-    _contraction(trace, path, True)
+def large_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+    """Tiles for results of which there are many. Returns the nests that it makes of a triangle of sums that are
+    begun in it."""
+    apart = _begun_apart(trace, path)
+    if not apart:
+        _contraction(trace, path, True)
+    return apart
 
 
 def small_tiles(trace: Trace, path: Path, machine: Machine) -> None:
@@ -97,6 +103,18 @@ def _contraction(trace: Trace, path: Path, large: bool, quads: bool = False) -> 
     if quads:
         tile = tile._replace(depth=_whole_quads(found))
     _tile(trace, found, row, column, tile, triangle, quads)
+
+
+def _begun_apart(trace: Trace, path: Path) -> list[Spot]:
+    """Gives what the sums of a triangle begin with a nest of its own, as a tile goes beyond the diagonal. Returns
+    that nest and the one of the sums; none where it is no triangle, or they are not begun in it."""
+    scopes = nested(spot(trace, path))
+    depths, last = {scope.depth for scope in scopes}, scopes[-1]
+    triangle = any(depths & bound.iterators for scope in scopes for bound in scope.scope.extent.bounds)
+    if not triangle or [isinstance(node, Statement) for node in last.body] != [True, False]:
+        return []
+    sums = last.child(1).alone(len(scopes))
+    return [sums.beside(-1), sums]
 
 
 def _whole_quads(found: Sum) -> int:
@@ -161,25 +179,25 @@ def _squared(trace: Trace, found: Sum, row: Spot) -> bool:
 
 
 def roles(trace: Trace, found: Sum) -> tuple[Spot, Spot]:
-    """The scopes over rows and columns."""
+    """The scopes over rows and columns: those along which results lie side by side, if there are any."""
     site = found.site
     target, *reads = site.statement.accesses
     factors = [a for a in dict.fromkeys(reads) if any(depends(a, s.depth) for s in found.summed)]
     known(len(factors) >= 2, "a contraction of two arrays")
     steps = {s.path: step_of(trace.kernel, target, s.depth, MOST_STEP) or 0 for s in found.kept}
-    columns = [s for s in reversed(found.kept) if steps[s.path] > 0]
-    known(bool(columns), "a result with columns")
-    column = min(columns, key=lambda s: steps[s.path])
-    across = [a for a in factors if depends(a, column.depth)]
-    others = [a for a in factors if not depends(a, column.depth)]
-    known(bool(across) and bool(others), "a contraction with columns")
-    rows = [
-        s for s in found.kept
-        if s.path != column.path and any(depends(a, s.depth) for a in others)
-        and not any(depends(a, s.depth) for a in across)
-    ]  # fmt: skip
-    known(bool(rows), "a contraction with rows")
-    return max(rows, key=trips), column
+    side = [s for s in reversed(found.kept) if steps[s.path] > 0 or goes_along(trace.kernel, target, s.depth)]
+    rest = [s for s in reversed(found.kept) if s not in side]
+    for column in (*sorted(side, key=lambda s: steps[s.path]), *rest):
+        across = [a for a in factors if depends(a, column.depth)]
+        others = [a for a in factors if not depends(a, column.depth)]
+        rows = [
+            s for s in found.kept
+            if s.path != column.path and any(depends(a, s.depth) for a in others)
+            and not any(depends(a, s.depth) for a in across)
+        ]  # fmt: skip
+        if across and others and rows:
+            return max(rows, key=trips), column
+    raise ArgumentError("not a contraction with rows and columns", "bad-arguments")
 
 
 def _extent(scope: Spot) -> int:

@@ -15,11 +15,11 @@ from typing import NamedTuple
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Path
+from dojoir.ir.nodes import Condition, Path, Scope
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.products import Product, product_at
-from dojoir.passes.schedule.facts.strides import depends, dims_along
+from dojoir.passes.schedule.facts.strides import depends, dims_along, known
 from dojoir.passes.schedule.gpu.sharing.threads import (
     copied_in_shared,
     guards_outside,
@@ -67,6 +67,8 @@ class BlockTile(NamedTuple):
     def kept(self, down: Spot, result: str, way: str, home: str = "reg") -> tuple[str, Spot]:
         """Keeps the tile of a result in registers around its rows. Returns its name and the nest that stores it."""
         own = down.stage(result, "tile", way, home)
+        if way == "inout":
+            without_ones(down.beside(-1))
         return own, without_ones(down.beside(1))
 
     def spread(self, rows: Spot, loops: int = 0, written: Spot | None = None) -> Spread:
@@ -246,9 +248,14 @@ def tile_blocks(trace: Trace, rows: Spot, tile: BlockTile) -> None:
     down = columns.child(0)
     down.constant(tile.height)
     down.child(0).constant(tile.width)
-    result = product.site.statement.target.buffer
-    own, written = tile.kept(down, result, "out", "")
-    multiplied = first_nest(down.child(0)).alone(2)
+    target = product.site.statement.target
+    row_dim, column_dim = (dims_along(target, depth)[-1] for depth in (columns.depth - 1, columns.depth))
+    goes_on = isinstance(down.child(0).body[0], Scope)  # sums that something before has begun
+    own, written = tile.kept(down, target.buffer, "inout" if goes_on else "out", "")
+    known(
+        prod(d.extent.offset for d in trace.kernel.buffer(own).dims) == tile.height * tile.width, "one result each"
+    )
+    multiplied = down if goes_on else first_nest(down.child(0)).alone(2)
     sums = multiplied.child(0, 0)
     sums.lift(2)
     sums.split(tile.depth)
@@ -260,8 +267,7 @@ def tile_blocks(trace: Trace, rows: Spot, tile: BlockTile) -> None:
         else:
             spread = tile.spread(nest, 0, written)
         spread.mark()
-    dims = len(trace.kernel.buffer(own).dims)
-    tile.in_groups(trace, own, dims - 2, dims - 1)
+    tile.in_groups(trace, own, row_dim, column_dim)
     Array(trace, own).place("reg")
     several = product.site.scopes[-1].extent.constant != tile.depth
     operands = _operands(product, tile) if several else None
