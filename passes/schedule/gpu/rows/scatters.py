@@ -30,7 +30,7 @@ from dojoir.ir.places import siblings
 from dojoir.ir.words import GRID
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.facts.strides import depends, is_plain, known, sites_in
+from dojoir.passes.schedule.facts.strides import depends, dims_along, is_plain, known, sites_in
 from dojoir.passes.schedule.gpu.sharing.threads import THREADS, a_thread_each, along, grid, keep_private
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, add_dim, nested, spot
 from dojoir.passes.values.last_writers import KeepLastWriter
@@ -65,7 +65,11 @@ def copies_in_blocks(trace: Trace, path: Path, machine: Machine) -> None:
     where it is used in other ways as well."""
     keep_private(trace, path)
     outer, names = spot(trace, path), _scattered(trace, path)
-    known(len(nested(outer)) == 1 and not outer.scope.marks and len(names) == 1, "one accumulation at data")
+    known(not outer.scope.marks and len(names) == 1, "one accumulation at data")
+    targets = [s.statement.target for s in sites_in(trace.kernel, path) if s.statement.scatters]
+    told = [any(dims_along(target, scope.depth) for target in targets) for scope in nested(outer)]
+    for _ in range(1, told.index(True) if True in told else len(told)):
+        outer.collapse()
     (name,) = names
     buffer, extent = trace.kernel.buffer(name), outer.scope.extent.constant or 0
     sizes = [dim.extent.offset if dim.extent.is_constant else COPY_BYTES for dim in buffer.dims]
@@ -75,6 +79,9 @@ def copies_in_blocks(trace: Trace, path: Path, machine: Machine) -> None:
     copy, together = outer.split_sum(name)
     outer.join(together)
     Array(trace, copy).reuse(0).place("shared")
+    for nest in (outer.child(0), outer.child(2)):
+        for _ in nested(nest)[1:]:
+            nest.collapse()
     for number in range(3):
         along(outer.child(number), 0)
     outer.mark("gx")
