@@ -15,7 +15,7 @@ from functools import partial
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Kernel, Path, Scope, Statement
+from dojoir.ir.nodes import Condition, Guard, Kernel, Path, Scope, Statement
 from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind
@@ -44,6 +44,7 @@ from dojoir.passes.schedule.gpu.tiles.products import product_by_size
 from dojoir.passes.schedule.gpu.tiles.triangles import growing_rows
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, mark_all, move, nested, spot
+from dojoir.sets.ranges import is_nonnegative
 
 TILE = (8, 32)
 """Rows and columns of threads where a block has a part of a plane."""
@@ -51,6 +52,9 @@ TILE = (8, 32)
 
 ROWS = 8
 """How many rows a thread goes down where it reads the neighbours of each."""
+
+FEW_THREADS = (32, 64, 128)
+"""How many threads share what is known to be little."""
 
 IMAGE_THREADS = 1024
 """How many threads go through an image of which a block has all."""
@@ -108,7 +112,11 @@ def elements_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
 
 def _steps_inside(trace: Trace, path: Path) -> None:
     """Sinks the scopes of a perfect nest whose iterations wait for each other inside of those whose do not: a
-    thread takes all steps."""
+    thread takes all steps. What only some steps do, as all but the first, is asked inside."""
+    last = nested(spot(trace, path))[-1]
+    while last.body and isinstance(last.body[0], Guard) and [type(node) for node in last.body[0].body] == [Scope]:
+        last.child(0, 0).lift(1)
+        last = nested(last)[-1]
     for _ in nested(spot(trace, path)):
         chain = _chain(trace, path)
         if chain and len(chain[-1].body) != 1:
@@ -352,7 +360,7 @@ def _strided(trace: Trace, nest: Spot) -> None:
         if tried(trace, partial(_spread, scope=inside[-1], levels=len(inside) - 1)):
             return
         inside.pop()
-    known(len(_nests(steps)) > 1, "of this form")
+    known(len(steps.body) > 1 and bool(_nests(steps)), "of this form")
     for part in reversed(_nests(steps)):
         _strided(trace, part)
 
@@ -360,7 +368,7 @@ def _strided(trace: Trace, nest: Spot) -> None:
 def _spread(trace: Trace, scope: Spot, levels: int) -> None:
     """A scope, which `levels` others of a nest are around, on threads, if which element they put together is one of
     all."""
-    nest = along(scope, levels)
+    nest = along(scope, levels, _enough(scope))
     sums = [s for s in sites_in(trace.kernel, nest.path) if s.statement.accumulation]
     together = [s for s in sums if not depends(s.statement.target, nest.depth)]
     inner = nest.depth + 1
@@ -368,6 +376,14 @@ def _spread(trace: Trace, scope: Spot, levels: int) -> None:
         not any(depends(s.statement.target, d) for s in together for d in range(inner, len(s.scopes))),
         "of this form",
     )
+
+
+def _enough(scope: Spot) -> int:
+    """The threads for a scope inside of a block: a few warps, where it is known never to run more often."""
+    around = sites_in(scope.trace.kernel, scope.path)[0].scopes[: scope.depth]
+    bounds = scope.scope.extent.bounds
+    found = (n for n in FEW_THREADS if any(is_nonnegative(n - bound, around) for bound in bounds))
+    return next(found, THREADS)
 
 
 def _columns(trace: Trace, path: Path) -> None:
