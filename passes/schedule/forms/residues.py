@@ -29,7 +29,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from math import gcd, prod
 
-from dojoir.ir.affine import Affine, Iter, Mod
+from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Condition, Guard, Kernel, Path, Scope, Site, holds
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import place_of
@@ -40,7 +40,7 @@ from dojoir.passes.loops.peeling import Peel
 from dojoir.passes.loops.shifting import Shift
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.facts.strides import depends, follows, known
-from dojoir.passes.schedule.forms.parting import is_window, sink_sums
+from dojoir.passes.schedule.forms.parting import WINDOW, is_window, sink_sums
 from dojoir.passes.schedule.forms.plain import MOST_RESIDUES, guards_inside, rows_outside, settle_guards
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, act, spot
@@ -287,9 +287,12 @@ class Scatter:
 
 
 def gather_scattered(trace: Trace) -> bool:
-    """Makes each sum that a window scatters one that is gathered, as long as the residues are few. One for which a
+    """Makes each sum that a window scatters one that is gathered, as long as the residues are few, and each that
+    several iterations in a row add to one element of, as `y[{i} // 2] += x[{i}]`, a sum over these. One for which a
     move is refused stays as it was. Returns whether there was one."""
     gathers = False
+    while any(tried(trace, partial(_split_whole, path=path, size=size)) for path, size in _quotients(trace.kernel)):
+        gathers = True
     while any(
         tried(trace, partial(_gather, scatter=scatter))
         for scatter in sorted(_scatters(trace.kernel), key=lambda scatter: not scatter.apart)
@@ -299,6 +302,23 @@ def gather_scattered(trace: Trace) -> bool:
         sink_sums(trace)
         rows_outside(trace)
     return gathers
+
+
+def _quotients(kernel: Kernel) -> Iterator[tuple[Path, int]]:
+    """The scopes whose iterator is divided in the index of a sum's target, with the number that divides it."""
+    for site in kernel.sites:
+        indices = [i for i in site.statement.target.indices if isinstance(i, Affine)]
+        if site.statement.accumulation is None or any(scope.marks or scope.hints for scope in site.scopes):
+            continue
+        for atom, _ in (term for index in indices for term in index.terms):
+            for depth, path in enumerate(site.scope_paths):
+                if isinstance(atom, FloorDiv) and atom.numerator == Affine.iterator(depth):
+                    yield path, atom.divisor
+
+
+def _split_whole(trace: Trace, path: Path, size: int) -> None:
+    """Splits a scope into blocks of one size. Raises ArgumentError where the last of them is a shorter one."""
+    known(size <= WINDOW and spot(trace, path).split(size).scope.extent.constant == size, "whole blocks")
 
 
 def _scatters(kernel: Kernel) -> Iterator[Scatter]:
