@@ -29,7 +29,7 @@ from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.schedule.facts.products import MOST_SUMS, convolutions, products
 from dojoir.passes.schedule.facts.strides import depends, kept_by, known, scope_at, sites_in, step_of
 from dojoir.passes.schedule.steps.combinators import first, make, moves_named, repeat, tried
-from dojoir.passes.schedule.steps.spots import Spot, move, nested, spot
+from dojoir.passes.schedule.steps.spots import Spot, move, nested, scopes_inside, spot
 from dojoir.passes.values.rule import UseRule
 from dojoir.support.frozen import dataclass
 
@@ -315,6 +315,14 @@ def distribute(trace: Trace, path: Path) -> None:
         _ = tried(trace, move(SplitScopes, spot(trace, path), n))
 
 
+def part_shared(trace: Trace) -> None:
+    """Distributes each nest in which a contraction stands beside other scopes, as those that begin its results."""
+    for n in reversed(range(len(trace.kernel.body))):
+        shared = any(len(scope.scopes()) > 1 for scope in scopes_inside(spot(trace, (n,))))
+        if shared and any(map(is_contraction, sites_in(trace.kernel, (n,)))):
+            distribute(trace, (n,))
+
+
 def _goes_on(statement: Statement, begun: Access) -> bool:
     """Whether a statement accumulates into an element that was begun, of what is made of no other of its array."""
     others = any(access.buffer == begun.buffer and access != begun for access in statement.reads)
@@ -405,11 +413,25 @@ def join_around_products(trace: Trace) -> None:
     repeat(partial(_join_one, kept_apart=set()))(trace)
 
 
+def join_beside_products(trace: Trace) -> None:
+    """The same in a kernel of contractions for scopes that have none, as the rows of a softmax between two of them:
+    each product keeps a nest of its own."""
+    if any(map(is_contraction, trace.kernel.sites)):
+        repeat(first(_joins_beside))(trace)
+
+
+def _joins_beside(kernel: Kernel) -> Iterator[Move]:
+    products = {site.path[0] for site in kernel.sites if is_contraction(site)}
+    for one in _joins(kernel):
+        if products.isdisjoint((kernel.path(one.first)[0], kernel.path(one.second)[0])):
+            yield one
+
+
 def _candidates(kernel: Kernel) -> Iterator[JoinScopes]:
     yield from (one for one in JoinScopes.candidates(kernel) if isinstance(one, JoinScopes))
 
 
-def _joins(kernel: Kernel) -> Iterator[Move]:
+def _joins(kernel: Kernel) -> Iterator[JoinScopes]:
     yield from (one for one in _candidates(kernel) if not _cross(kernel, one))
 
 

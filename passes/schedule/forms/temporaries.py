@@ -203,13 +203,13 @@ def own_arrays(trace: Trace, around: Path) -> None:
     repeat(first(partial(_again, around=around)))(trace)
 
 
-def expand_temporaries(trace: Trace) -> bool:
+def expand_temporaries(trace: Trace, outside: int = 0) -> bool:
     """Scalar expansion, of scalars and rows: a temporary that inner loops compute gets a dimension for each scope
-    around all of its uses. Returns whether more statements are contractions then: where the sum of a product is a
-    scalar, none of its statements is one."""
+    around all of its uses, but for so many that are `outside`, as steps of time. Returns whether more statements
+    are contractions then: where the sum of a product is a scalar, none of its statements is one."""
     before = _contractions(trace)
     for buffer in _on_heap(trace.kernel):
-        _ = tried(trace, partial(_expanded, name=buffer.name))
+        _ = tried(trace, partial(_expanded, name=buffer.name, outside=outside))
     return _contractions(trace) > before
 
 
@@ -260,14 +260,14 @@ def keep_scalars(trace: Trace) -> None:
                 _ = tried(trace, move(PlaceBuffer, buffer.name, "reg"))
 
 
-def _expanded(trace: Trace, name: str) -> None:
+def _expanded(trace: Trace, name: str, outside: int = 0) -> None:
     """Raises IllegalMove where an iteration needs what the one before left."""
     sites = [site for site in trace.kernel.sites if name in site.statement.buffers]
     depth = _around_all(trace.kernel, sites)
     if all(len(site.scopes) == depth for site in sites):
         return
     accesses = [access for access, _ in uses_of(trace.kernel, name)]
-    missing = [d for d in range(depth) if not any(depends(access, d) for access in accesses)]
+    missing = [d for d in range(outside, depth) if not any(depends(access, d) for access in accesses)]
     for dim, d in enumerate(missing):
         add_dim(trace, name, d, sites[0].scopes[d].extent.bounds[0], dim)
 

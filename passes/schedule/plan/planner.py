@@ -27,7 +27,9 @@ from dojoir.passes.schedule.forms.parting import (
     distribute,
     is_contraction,
     join_around_products,
+    join_beside_products,
     part_products,
+    part_shared,
     sink_sums,
 )
 from dojoir.passes.schedule.forms.pivots import cut_pivots
@@ -39,6 +41,7 @@ from dojoir.passes.schedule.forms.temporaries import (
     expand_temporaries,
     hoist_factors,
     keep_scalars,
+    own_arrays,
     own_scalars,
 )
 from dojoir.passes.schedule.gpu.rows.blocks import blocks_in_threads
@@ -260,16 +263,23 @@ class Planner:
         kept, expanded = own.copy(), own.copy()
         keep_scalars(kept)
         store_running(expanded)
+        own_arrays(expanded, ())
+        of_steps = expanded.copy()
         shows = expand_temporaries(expanded)
         found, large = [] if shows else self._forms(kept), list[Scheduled]()
         floor = floor_seconds(own.kernel, self.machine, self.sizes)
         is_far = shows or _waits(found[0].trace.kernel) or found[0].seconds > FAR * floor
         if is_far and len(expanded.steps) > len(own.steps):
-            keep_scalars(expanded)
             most = max(MOST_MEMORY, OWN_MEMORY * temporary_share(kept.kernel, self.sizes))
-            for one in self._forms(expanded):
-                fits = temporary_share(one.trace.kernel, self.sizes) <= most
-                (found if fits else large).append(replace(one, form=f"{one.form}, temporaries expanded"))
+            kinds = [expanded]
+            if temporary_share(expanded.kernel, self.sizes) > most:  # what each step of an outer scope has again
+                expand_temporaries(of_steps, 1)
+                kinds += [of_steps] if len(of_steps.steps) > len(own.steps) else []
+            for kind in kinds:
+                keep_scalars(kind)
+                for one in self._forms(kind):
+                    fits = temporary_share(one.trace.kernel, self.sizes) <= most
+                    (found if fits else large).append(replace(one, form=f"{one.form}, temporaries expanded"))
         if shows and (not found or found[0].seconds > NEAR * floor):
             found += self._forms(kept)
         found.sort(key=lambda one: one.seconds)
@@ -456,6 +466,7 @@ def _apart(trace: Trace) -> None:
         distribute(trace, (n,))
     sink_sums(trace)
     hoist_factors(trace)
+    join_beside_products(trace)
 
 
 def _joined(trace: Trace) -> None:
@@ -473,6 +484,7 @@ def _residues(trace: Trace) -> None:
         raise ArgumentError("no condition asks for a rest, and no window scatters", "bad-arguments")
     write_out_extents(trace)
     _products(trace)
+    part_shared(trace)
 
 
 def _ends(trace: Trace) -> None:
@@ -489,9 +501,9 @@ def _packed(trace: Trace) -> None:
 
 
 FORMS: tuple[Form, ...] = (_joined, _products, _apart, _sunk, _residues, _ends, _packed)
-"""Which nests of a kernel are fused: as many as can be, all but those around products, none, as many as can be once
-sums are inside of what they sum up for. The next two make nests of one: of the residues that a condition asks for,
-of the ends of rows that a condition is on. The last one makes products of convolutions."""
+"""Which nests of a kernel are fused: as many as can be, all but those around products, all that have none, or as
+many as can be once sums are inside of what they sum up for. The next two make nests of one: of the residues that a
+condition asks for, of the ends of rows that a condition is on. The last one makes products of convolutions."""
 
 
 def plan(trace: Trace, machine: Machine, sizes: Mapping[str, int]) -> None:
