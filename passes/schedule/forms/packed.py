@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dojoir.backends.machine import ACCESS_BYTES
+from dojoir.costs.launches import temporary_share
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Cast, Expr, Kernel, Op, Site
@@ -26,15 +27,21 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.facts.products import BYTES, FP8, HALVES
 from dojoir.passes.schedule.facts.strides import depends, dims_along, kept_by, known, sites_in, step_of
 from dojoir.passes.schedule.forms.parting import is_contraction, take_units_away
+from dojoir.passes.schedule.forms.temporaries import MOST_MEMORY
 from dojoir.passes.schedule.steps.combinators import each_once
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, nested, spot
 from dojoir.passes.storage.dims import AddDim, JoinDims
 from dojoir.passes.values.hoisting import Hoist
 
+WIDE = ("f32", "f64")
+"""The types of contractions without matrix units, of which a block multiplies tiles as well. Its matrices are all
+stored, and may take MOST_MEMORY times what the arguments do."""
+
 
 def pack_factors(trace: Trace) -> bool:
-    """Copies the factors of contractions that are no matrices into arrays that are, where matrix units have their
-    types. A contraction for which a move is refused stays as it was. Returns whether a factor was copied."""
+    """Copies the factors of contractions that are no matrices into arrays that are, of the types that matrix units
+    have or floats. A contraction for which a move is refused stays as it was. Returns whether a factor was
+    copied."""
     take_units_away(trace)
     return each_once(trace, lambda kernel: (site for site in kernel.sites if _to_pack(kernel, site)), _packed)
 
@@ -49,13 +56,13 @@ def _to_pack(kernel: Kernel, site: Site) -> list[tuple[int, Expr]]:
         case _:
             return []
     types = [_type_of(kernel, factor) for factor in factors]
-    if not all(name in (*HALVES, *BYTES, *FP8) for name in types):
+    if not all(name in (*WIDE, *HALVES, *BYTES, *FP8) for name in types):
         return []
     batches = _batches(site, factors)
     others = [
         one
         for one, name in zip(factors, types, strict=True)
-        if not _is_matrix(site, one, name not in HALVES) or _is_strewn(kernel, one, batches)
+        if not _is_matrix(site, one, name in (*BYTES, *FP8)) or _is_strewn(kernel, one, batches)
     ]
     numbers = list(parts(site.statement.value))
     return [(numbers.index(factor), factor) for factor in others]
@@ -125,13 +132,17 @@ def _packed(trace: Trace, site: Site) -> None:
     known(kept == [*range(len(kept))], "a sum inside of its results")
     factors = [part for part in parts(site.statement.value) if isinstance(part, Access)]
     batches = _batches(site, factors)
+    runs, result = _runs(kept, factors), site.statement.target.buffer
+    if any(len(run) > 1 for run in runs) and trace.kernel.buffer(result).role != "tmp":
+        begun = any(one.statement.op == "=" for one in sites_in(trace.kernel, nest.path))
+        nest.stage(result, "", "out" if begun else "inout", name=fresh_name(trace.kernel, result))
+        site = next(site for site in trace.kernel.sites if site.path == statement.path)
     _products_apart(trace, site.statement.target, batches)
-    runs = _runs(kept, factors)
     packed = []
     for number, factor in sorted(chosen, reverse=True, key=lambda one: one[0]):
         own = fresh_name(trace.kernel, "factor")
         last = [d for d in kept if isinstance(factor, Access) and step_of(trace.kernel, factor, d) == 1]
-        last = last if _type_of(trace.kernel, factor) in HALVES and batches.isdisjoint(last) else []
+        last = last if _type_of(trace.kernel, factor) not in (*BYTES, *FP8) and batches.isdisjoint(last) else []
         needed = [d for d in range(len(site.scopes)) if _along(factor, d)]
         act(trace, Hoist, nest, statement, number, own)
         if last:
@@ -147,6 +158,8 @@ def _packed(trace: Trace, site: Site) -> None:
     for run in reversed(runs):
         for _ in run[1:]:
             _in_one(trace, statement, run[0], packed)
+    stored = any(_type_of(trace.kernel, factor) in WIDE for _, factor in chosen)
+    known(not stored or temporary_share(trace.kernel, {}) <= MOST_MEMORY, "matrices for which there is memory")
 
 
 def _channels_last(trace: Trace, nest: Spot, statement: Spot, site: Site) -> None:
