@@ -42,7 +42,8 @@ def made(text: Text, sizes: str) -> Made:
     """The text for its sizes on a GPU: told, as constants, or any."""
     start = time.process_time()
     try:
-        kernel = text.kernel.specialize(**text.gpu) if sizes == "fixed" else text.kernel
+        known = {name: size for name, size in text.gpu.items() if name in text.kernel.runtime_sizes}
+        kernel = text.kernel.specialize(**known) if sizes == "fixed" else text.kernel
         trace = dojoir.optimize(kernel, "cuda", sizes=text.gpu if sizes == "told" else None)
     except Exception as error:  # the other rows are wanted all the same
         return Made(error=f"{type(error).__name__}: {str(error)[:300]}")
@@ -125,6 +126,7 @@ class Bench:
 
     def apart(self, ours: Any, theirs: Any, codes: bool = False) -> float:
         """The largest difference, as a share of the largest value; of codes, the share of those that differ."""
+        theirs = theirs.to(ours.device)
         if tuple(ours.shape) != tuple(theirs.shape):
             raise ArithmeticError(f"a result of shape {tuple(ours.shape)} beside one of {tuple(theirs.shape)}")
         if codes:

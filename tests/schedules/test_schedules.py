@@ -50,7 +50,7 @@ matmul_nt            avx512
 matmul_tn            avx512
 maxpool2d            avx2 neon rvv
 mul                  avx512 avx2
-reduce_mean_0        avx512 avx2
+reduce_mean_0        avx512
 reduce_mean_1        avx512 avx2
 relu                 avx512 avx2
 residual_rmsnorm     avx512 avx2
