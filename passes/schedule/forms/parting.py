@@ -414,8 +414,8 @@ def join_around_products(trace: Trace) -> None:
 
 
 def join_beside_products(trace: Trace) -> None:
-    """The same in a kernel of contractions for scopes that have none, as the rows of a softmax between two of them:
-    each product keeps a nest of its own."""
+    """The same in a kernel of contractions for scopes that have none, as the rows of a softmax between two of them.
+    Each product keeps a nest of its own."""
     if any(map(is_contraction, trace.kernel.sites)):
         repeat(first(_joins_beside))(trace)
 

@@ -287,9 +287,9 @@ class Scatter:
 
 
 def gather_scattered(trace: Trace) -> bool:
-    """Makes each sum that a window scatters one that is gathered, as long as the residues are few, and each that
-    several iterations in a row add to one element of, as `y[{i} // 2] += x[{i}]`, a sum over these. One for which a
-    move is refused stays as it was. Returns whether there was one."""
+    """Makes each sum that a window scatters one that is gathered, as long as the residues are few. Where several
+    iterations in a row add to one element, as in `y[{i} // 2] += x[{i}]`, they become a sum of their own. One for
+    which a move is refused stays as it was. Returns whether there was one."""
     gathers = False
     while any(tried(trace, partial(_split_whole, path=path, size=size)) for path, size in _quotients(trace.kernel)):
         gathers = True

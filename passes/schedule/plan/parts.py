@@ -16,12 +16,12 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.cpu.structures import CPU_STRUCTURES, schedule_nests, use
 from dojoir.passes.schedule.facts.strides import Sizes
 from dojoir.passes.schedule.forms.plain import settle
-from dojoir.passes.schedule.plan import planner
+from dojoir.passes.schedule.plan import kernel_forms, planner
 
 _T = TypeVar("_T")
 
 FORMS: Mapping[str, Callable[[Trace], None]] = MappingProxyType(
-    {form.__name__.lstrip("_"): form for form in planner.FORMS}
+    {form.__name__: form for form in kernel_forms.FORMS}
 )
 """Which nests of a kernel are fused, by name."""
 

@@ -21,25 +21,16 @@ from dojoir.passes.engine.supposing import proved, supposing
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.cpu.structures import schedule_nests
 from dojoir.passes.schedule.facts.strides import OpenSize
-from dojoir.passes.schedule.forms.borders import conditions_to_bounds, cut_borders
-from dojoir.passes.schedule.forms.packed import pack_factors
+from dojoir.passes.schedule.forms.borders import conditions_to_bounds
 from dojoir.passes.schedule.forms.parting import (
-    distribute,
     is_contraction,
-    join_around_products,
-    join_beside_products,
-    part_products,
-    part_shared,
-    sink_sums,
 )
 from dojoir.passes.schedule.forms.pivots import cut_pivots
-from dojoir.passes.schedule.forms.plain import as_plain_scopes, rows_outside
-from dojoir.passes.schedule.forms.residues import gather_scattered, split_residues, write_out_extents
+from dojoir.passes.schedule.forms.plain import as_plain_scopes
 from dojoir.passes.schedule.forms.running import store_running
 from dojoir.passes.schedule.forms.temporaries import (
     MOST_MEMORY,
     expand_temporaries,
-    hoist_factors,
     keep_scalars,
     own_arrays,
     own_scalars,
@@ -63,9 +54,10 @@ from dojoir.passes.schedule.gpu.tiles.matrix_units import (
     small_matrix_tiles,
 )
 from dojoir.passes.schedule.gpu.tiles.row_products import row_products
+from dojoir.passes.schedule.plan.kernel_forms import FORMS, Form, products
 from dojoir.passes.schedule.plan.sized import version_for, version_for_others
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.simplify import delete_dead, join_all
+from dojoir.passes.schedule.steps.simplify import delete_dead
 from dojoir.passes.schedule.steps.spots import Spot, spot
 from dojoir.support.frozen import dataclass
 from dojoir.support.memo import Tables
@@ -73,9 +65,6 @@ from dojoir.support.memo import Tables
 Structure = Callable[[Trace, Path, Machine], Sequence[Spot] | None]
 """Schedules the nest at a path, or makes several nests of it, which it returns. Raises DojoError where the nest is
 not of its form."""
-
-Form = Callable[[Trace], None]
-"""Fuses the nests of a kernel, or makes several of one. Raises DojoError where that changes nothing it is for."""
 
 NEAR = 1.6
 """How near to what no schedule can be faster than a plan must come, by the model, for no other to be looked for."""
@@ -108,9 +97,6 @@ SOME_CORES = 4
 
 USUAL, TEXT = "default_schedule", "the text as it stands"
 """The names of two plans for a CPU."""
-
-TILE = 128
-"""How many columns the largest tile has: where the middle of rows begins and ends."""
 
 MOST_PARTS = 6
 """How often a nest becomes several, one inside of the other's planning, at most."""
@@ -305,7 +291,7 @@ class Planner:
         begun = set()
         floor = floor_seconds(trace.kernel, self.machine, self.sizes)
         multiplies = any(is_contraction(site) for site in trace.kernel.sites)
-        for form in sorted(FORMS, key=lambda form: form is not _products) if multiplies else FORMS:
+        for form in sorted(FORMS, key=lambda form: form is not products) if multiplies else FORMS:
             other = trace.copy()
             if not tried(other, form) or other.kernel in begun:
                 continue
@@ -319,7 +305,7 @@ class Planner:
 
     def scheduled(self, trace: Trace, form: Form) -> Scheduled:
         """A kernel in a form, with all its nests scheduled."""
-        other, name = trace.copy(), form.__name__.lstrip("_")
+        other, name = trace.copy(), form.__name__
         with nullcontext() if self.supposed is None else supposing(trace.kernel, self.supposed):
             for nest in [spot(other, (n,)) for n in _order(other.kernel)]:
                 if (path := _where(nest)) is not None:
@@ -448,62 +434,6 @@ STRUCTURES: tuple[Structure, ...] = (
 )
 """The structures, in any order. After the rules, none is tried where one is near to what none can be faster
 than."""
-
-
-def _products(trace: Trace) -> None:
-    sink_sums(trace)
-    part_products(trace)
-    join_around_products(trace)
-    rows_outside(trace)
-    hoist_factors(trace)
-
-
-def _apart(trace: Trace) -> None:
-    own_scalars(trace)
-    sink_sums(trace)
-    part_products(trace)
-    for n in reversed(range(len(trace.kernel.body))):
-        distribute(trace, (n,))
-    sink_sums(trace)
-    hoist_factors(trace)
-    join_beside_products(trace)
-
-
-def _joined(trace: Trace) -> None:
-    join_all(trace)
-
-
-def _sunk(trace: Trace) -> None:
-    join_all(trace)
-    sink_sums(trace)
-    join_all(trace)
-
-
-def _residues(trace: Trace) -> None:
-    if not gather_scattered(trace) + split_residues(trace):
-        raise ArgumentError("no condition asks for a rest, and no window scatters", "bad-arguments")
-    write_out_extents(trace)
-    _products(trace)
-    part_shared(trace)
-
-
-def _ends(trace: Trace) -> None:
-    if not cut_borders(trace, tile=TILE):
-        raise ArgumentError("no contraction with a condition on its columns", "bad-arguments")
-    _products(trace)
-
-
-def _packed(trace: Trace) -> None:
-    if not pack_factors(trace):
-        raise ArgumentError("all factors are matrices", "bad-arguments")
-    sink_sums(trace)
-    part_products(trace)
-
-
-FORMS: tuple[Form, ...] = (_joined, _products, _apart, _sunk, _residues, _ends, _packed)
-"""Which nests of a kernel are fused: as many as can be, all but those around products, all that have none, or as
-many as can be once sums are inside of what they sum up for. The next two make nests of one: of the residues that a
-condition asks for, of the ends of rows that a condition is on. The last one makes products of convolutions."""
 
 
 def plan(trace: Trace, machine: Machine, sizes: Mapping[str, int]) -> None:
