@@ -117,7 +117,7 @@ class Stage(AboutNode, name="stage", reach=Reach.CHILDREN):
         extents = [within(kernel, path, part, whole) for part, whole in boxes]
         box = Part(tuple(extents), tuple(inside_of_array(kernel, path, bases, steps)))
 
-        kept = "inout" in (buffer.role, self.direction) and buffer.role in ("out", "inout")
+        kept = buffer.role == "inout" or (buffer.role == "out" and self.direction == "inout")
 
         def used(written: bool = False) -> Part:
             part = used_part(kernel, path, buffer.name, bases, steps, written)

@@ -64,7 +64,7 @@ def sunk(trace: Trace) -> None:
 def residues(trace: Trace) -> None:
     """A nest for each residue that a condition asks for, and scattered sums gathered."""
     if not gather_scattered(trace) + split_residues(trace):
-        raise ArgumentError("no condition asks for a rest, and no window scatters", "bad-arguments")
+        raise ArgumentError("no condition asks for a rest, and no sum is scattered", "bad-arguments")
     write_out_extents(trace)
     products(trace)
     part_shared(trace)

@@ -249,23 +249,22 @@ class Planner:
         kept, expanded = own.copy(), own.copy()
         keep_scalars(kept)
         store_running(expanded)
-        own_arrays(expanded, ())
-        of_steps = expanded.copy()
         shows = expand_temporaries(expanded)
         found, large = [] if shows else self._forms(kept), list[Scheduled]()
         floor = floor_seconds(own.kernel, self.machine, self.sizes)
         is_far = shows or _waits(found[0].trace.kernel) or found[0].seconds > FAR * floor
         if is_far and len(expanded.steps) > len(own.steps):
             most = max(MOST_MEMORY, OWN_MEMORY * temporary_share(kept.kernel, self.sizes))
-            kinds = [expanded]
-            if temporary_share(expanded.kernel, self.sizes) > most:  # what each step of an outer scope has again
-                expand_temporaries(of_steps, 1)
-                kinds += [of_steps] if len(of_steps.steps) > len(own.steps) else []
-            for kind in kinds:
-                keep_scalars(kind)
-                for one in self._forms(kind):
+
+            def add(other: Trace) -> None:
+                keep_scalars(other)
+                for one in self._forms(other):
                     fits = temporary_share(one.trace.kernel, self.sizes) <= most
                     (found if fits else large).append(replace(one, form=f"{one.form}, temporaries expanded"))
+
+            add(expanded)
+            if all(_waits(one.trace.kernel) for one in found) and (other := self._rows_apart(own, most)):
+                add(other)
         if shows and (not found or found[0].seconds > NEAR * floor):
             found += self._forms(kept)
         found.sort(key=lambda one: one.seconds)
@@ -273,6 +272,17 @@ class Planner:
             large = [one for one in large if not _waits(one.trace.kernel)]
             found = sorted([*found, *large], key=lambda one: one.seconds)
         return found
+
+    def _rows_apart(self, trace: Trace, most: float) -> Trace | None:
+        """The kernel with an array for each stretch of the text that begins to use a row anew, as far outside as
+        there is memory for. None where it has no such rows."""
+        for outside in range(2):
+            other = trace.copy()
+            own_arrays(other, ())
+            expand_temporaries(other, outside)
+            if temporary_share(other.kernel, self.sizes) <= most and len(other.steps) > len(trace.steps):
+                return other
+        return None
 
     def _forms(self, trace: Trace) -> list[Scheduled]:
         """The kernel in each of its forms, the best first, of which every move is proved. Where that shows a move

@@ -67,8 +67,9 @@ def copies_in_blocks(trace: Trace, path: Path, machine: Machine) -> None:
     outer, names = spot(trace, path), _scattered(trace, path)
     known(not outer.scope.marks and len(names) == 1, "one accumulation at data")
     targets = [s.statement.target for s in sites_in(trace.kernel, path) if s.statement.scatters]
-    told = [any(dims_along(target, scope.depth) for target in targets) for scope in nested(outer)]
-    for _ in range(1, told.index(True) if True in told else len(told)):
+    scopes = nested(outer)
+    told = (n for n, scope in enumerate(scopes) if any(dims_along(target, scope.depth) for target in targets))
+    for _ in range(1, next(told, len(scopes))):  # those that say nothing of the element alone
         outer.collapse()
     (name,) = names
     buffer, extent = trace.kernel.buffer(name), outer.scope.extent.constant or 0
