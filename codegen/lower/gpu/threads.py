@@ -259,7 +259,7 @@ class Threads:
         assert isinstance(statement, Statement)
         return statement.target
 
-    def _refused(self, code: str, collective: Collective, what: str) -> KernelError:
+    def _illegal(self, code: str, collective: Collective, what: str) -> KernelError:
         """An error about what threads put together, an element for which `{}` stands."""
         source, span = place(self.kernel, collective.paths[0])
         return KernelError(Diagnostic(code, what.format(format_access(self._target(collective))), span, source))
@@ -272,7 +272,7 @@ class Threads:
                 "several warps accumulate into {} at once, and nothing puts together what they have: give the "
                 "accumulation a nest of block scopes of its own (split_scopes)"
             )
-            raise self._refused("warps-accumulate", collective, message)
+            raise self._illegal("warps-accumulate", collective, message)
 
     def _refuse_lanes_apart(self, collective: Collective) -> None:
         """Raises KernelError where lanes put together what is not of neighbours: shuffles are between these."""
@@ -280,7 +280,7 @@ class Threads:
             "{} is put together by lanes that are no neighbours, as another scope of lanes is inside of theirs: "
             f"swap_scopes({format_path(collective.nest.path)}) makes them neighbours"
         )
-        raise self._refused("collective-loop", collective, message)
+        raise self._illegal("collective-loop", collective, message)
 
     def _in_nest(self, nest: Nest) -> Iterator[Collective]:
         together: dict[Access, list[Site]] = {}  # by what they accumulate into
