@@ -64,10 +64,9 @@ class Stage(AboutNode, name="stage", reach=Reach.CHILDREN):
     What is left runs from 0 to a constant or a size and is the index of the copy: of a triangle, all of the square
     around it. Where all of them are multiples of a number apart, the copy has these elements side by side. What may
     begin before the array does, as at the edge of an image, is copied under a guard. Of an `inout`, and of an
-    output that the node adds to, no more is copied than the node uses: the extents and guards inside of it go with
-    the copies. The temporary is called
-    `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid out. The scopes that copy have no
-    labels; all others keep theirs. The inverse is `unstage`.
+    output that is copied in both directions, no more is copied than the node uses: the extents and guards inside of
+    it go with the copies. The temporary is called `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how
+    it is laid out. The scopes that copy have no labels; all others keep theirs. The inverse is `unstage`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)

@@ -17,8 +17,7 @@ becomes
 So a text says what a convolution gives back to its input, or a transposed convolution. A scope over results cannot
 run in lanes or stay in registers while its iterations add to each other's results; gathered, it is a convolution
 with a border. Iterations in a row that add to one element, `y[i // 2] += x[i]`, become a sum of their own. Where
-the places lie several elements apart, the window is split into its residues, and there is a
-nest for each of them.
+the places lie several elements apart, the window is split into its residues, and there is a nest for each of them.
 
 Source: V. Dumoulin and F. Visin, "A guide to convolution arithmetic for deep learning" (2016), on transposed
 convolutions as convolutions.

@@ -29,7 +29,7 @@ TILE = 128
 
 
 def products(trace: Trace) -> None:
-    """All that can be is fused but what is around products."""
+    """Fuses all that can be, but what would take a product its tile."""
     sink_sums(trace)
     part_products(trace)
     join_around_products(trace)
@@ -38,7 +38,7 @@ def products(trace: Trace) -> None:
 
 
 def apart(trace: Trace) -> None:
-    """A nest for each product, and for what none of them is."""
+    """Gives each product a nest of its own, and fuses what stands between them, as the rows of a softmax."""
     own_scalars(trace)
     sink_sums(trace)
     part_products(trace)
@@ -50,19 +50,19 @@ def apart(trace: Trace) -> None:
 
 
 def joined(trace: Trace) -> None:
-    """As many are fused as can be."""
+    """Fuses as many nests as can be."""
     join_all(trace)
 
 
 def sunk(trace: Trace) -> None:
-    """The same once sums are inside of what they sum up for."""
+    """Fuses as many as can be, brings sums inside of the scopes of their results, and fuses again."""
     join_all(trace)
     sink_sums(trace)
     join_all(trace)
 
 
 def residues(trace: Trace) -> None:
-    """A nest for each residue that a condition asks for, and scattered sums gathered."""
+    """Gathers scattered sums, and gives each residue that a condition asks for a nest."""
     if not gather_scattered(trace) + split_residues(trace):
         raise ArgumentError("no condition asks for a rest, and no sum is scattered", "bad-arguments")
     write_out_extents(trace)
@@ -71,14 +71,14 @@ def residues(trace: Trace) -> None:
 
 
 def ends(trace: Trace) -> None:
-    """The ends of rows that a condition is on cut off."""
+    """Cuts off the ends of rows at which a condition differs."""
     if not cut_borders(trace, tile=TILE):
         raise ArgumentError("no contraction with a condition on its columns", "bad-arguments")
     products(trace)
 
 
 def packed(trace: Trace) -> None:
-    """Products of convolutions."""
+    """Makes contractions of windows, or of several indices, products of matrices."""
     if not pack_factors(trace):
         raise ArgumentError("all factors are matrices", "bad-arguments")
     sink_sums(trace)
@@ -86,6 +86,4 @@ def packed(trace: Trace) -> None:
 
 
 FORMS: tuple[Form, ...] = (joined, products, apart, sunk, residues, ends, packed)
-"""Which nests of a kernel are fused: as many as can be, all but those around products, all that have none, or as
-many as can be once sums are inside of what they sum up for. The next two make nests of one: of the residues that a
-condition asks for, of the ends of rows that a condition is on. The last one makes products of convolutions."""
+"""The forms, in the order in which they are tried; in a kernel of contractions `products` is the first."""
