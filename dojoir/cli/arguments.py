@@ -156,6 +156,8 @@ ARGUMENTS: Mapping[str, Argument] = {
     "learn agent db": _one("the database of what is measured", "URL"),
     "learn agent output": OUTPUT.but("where it is written, or goes on", metavar="PATH", more=_WRITTEN),
     "learn encoder output": OUTPUT.but("where it is written", metavar="PATH", more=_WRITTEN),
+    "settings": _one("a file of settings in TOML (dojoir-opt --schema training, --schema playing)", "FILE.toml",
+                    stands=True),
     "address": _one("the Dask scheduler, such as tcp://10.0.0.1:8786", "ADDRESS", stands=True),
     "device": _one("cpu, cuda:NUMBER or hip:NUMBER", "DEVICE", device, default="cpu"),
     # a database
@@ -213,7 +215,9 @@ ARGUMENTS: Mapping[str, Argument] = {
     "tasks tasks": TASKS.but(f"{TASKS.help} (all)", more={"nargs": "*"}),
     "kind": _one("only those of a kind", choices=TASK_KINDS),
     "agent": _one("a strategy (random, beam, ...), maxq:FILE, a language model (llm:openai/MODEL, "
-                 "llm:anthropic/MODEL, llm:random), or a Python file: FILE.py, FILE.py:NAME", "AGENT", stands=True),
+                 "llm:anthropic/MODEL, llm:random), a Python file: FILE.py, FILE.py:NAME, or settings that name "
+                 "all, FILE.toml", "AGENT", stands=True),
+    "rollout tasks": TASKS.but(more={"nargs": "*"}),
     "rollout output": OUTPUT.but("the folder; one that was begun is continued", metavar="DIR", default="rollout"),
     "rollout timer": _one("measure on this machine, or estimate from the text alone: no gate that times is asked",
                          choices=TIMERS, default="measure"),

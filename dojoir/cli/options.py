@@ -45,6 +45,7 @@ examples:
 
 SCHEMAS = (
     "answers", "run", "bench", "gates", "profile", "task", "rollout", "dataset", "step", "episode", "chat", "pair",
+    "training", "playing",
 )  # fmt: skip
 """The schemas of --schema: of what --json prints, of files in the bundle of a run, of tasks and rollouts, and of
 what stands in data sets."""

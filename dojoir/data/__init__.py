@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from dojoir.data.forms import Chat, Dataset, Episode, Pair, Step
     from dojoir.data.recorded import Recorded
     from dojoir.data.splitting import split_of
+    from dojoir.data.training import Trained, Training, check_training, read_training, smoke, train
 
 __all__ = [
-    "Chat", "Dataset", "Episode", "Filters", "Pair", "Recorded", "Step", "chats", "check", "export", "pairs",
-    "read_about", "read_episodes", "read_steps", "split_of",
+    "Chat", "Dataset", "Episode", "Filters", "Pair", "Recorded", "Step", "Trained", "Training", "chats", "check",
+    "check_training", "export", "pairs", "read_about", "read_episodes", "read_steps", "read_training", "smoke",
+    "split_of", "train",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__)

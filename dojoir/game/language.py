@@ -18,6 +18,8 @@ WORDS = 2000
 LENGTH = 256
 """How many words of a text are learned at a time."""
 
+WHAT = "learning an encoder"
+
 
 def walks(names: Sequence[str], count: int, rng: Random, length: int = 6) -> list[str]:
     """The canonical texts of kernels on random walks of legal moves, about `count` of them."""
@@ -47,35 +49,49 @@ def train_encoder(
     """Trains a causal model on texts and writes it with its tokenizer into a folder, weights as safetensors, so
     that `lm:PATH` reads it; gives the loss of each step. Raises ToolchainError where a package is missing,
     ArgumentError where the folder cannot be written or there is no such kernel."""
-    what = "learning an encoder"
-    torch: Any = needed("torch", "learn", what)
-    transformers, tokenizers = needed("transformers", "learn", what), needed("tokenizers", "learn", what)
-    needed("safetensors", "learn", what)
+    needed("safetensors", "learn", WHAT)
     rng = Random(seed)
     given = walks(kernels or dojoir.kernels.names(), texts, rng)
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    special = ["<unk>", "<end>"]
-    tokenizer.train_from_iterator(
-        given, tokenizers.trainers.BpeTrainer(vocab_size=WORDS, special_tokens=special, show_progress=False)
-    )
-    words = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<end>", pad_token="<end>"
-    )
+    words = tokenizer_of(given)
+    model = tiny_model(len(words), width, seed)
+    torch: Any = needed("torch", "learn", WHAT)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        config = transformers.GPT2Config(
-            vocab_size=len(words), n_positions=1024, n_embd=width, n_layer=2, n_head=max(1, width // 32),
-            bos_token_id=1, eos_token_id=1,
-        )  # fmt: skip
-        model = transformers.GPT2LMHeadModel(config)
         losses = _trained(torch, model, [words(text)["input_ids"] + [1] for text in given], steps, rng, progress)
     with writing(path):
         os.makedirs(path, exist_ok=True)
         model.save_pretrained(path)
         words.save_pretrained(path)
     return losses
+
+
+def tokenizer_of(texts: Sequence[str], extra: str = "learn", what: str = WHAT) -> Any:
+    """A tokenizer of up to WORDS parts of words, learned from some texts (byte pair encoding). Raises
+    ToolchainError where a package of an extra is missing."""
+    transformers, tokenizers = needed("transformers", extra, what), needed("tokenizers", extra, what)
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    special = ["<unk>", "<end>"]
+    tokenizer.train_from_iterator(
+        texts, tokenizers.trainers.BpeTrainer(vocab_size=WORDS, special_tokens=special, show_progress=False)
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<end>", pad_token="<end>"
+    )
+
+
+def tiny_model(words: int, width: int, seed: int, positions: int = 1024) -> Any:
+    """An untrained causal model of two layers, the same for the same seed. Raises ToolchainError where a package is
+    missing."""
+    torch, transformers = needed("torch", "learn", WHAT), needed("transformers", "learn", WHAT)
+    config = transformers.GPT2Config(
+        vocab_size=words, n_positions=positions, n_embd=width, n_layer=2, n_head=max(1, width // 32),
+        bos_token_id=1, eos_token_id=1,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return transformers.GPT2LMHeadModel(config)
 
 
 def _trained(

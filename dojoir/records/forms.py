@@ -12,6 +12,7 @@ import functools
 import json
 import re
 import sys
+import tomllib
 import types
 import typing
 from collections.abc import Mapping
@@ -45,6 +46,15 @@ def to_text(value: Any) -> str:
 def from_text(kind: type[T], text: str, name: str) -> T:
     """Reads the output of `to_text`. Raises ArgumentError, `bad-record`, with the file and the field."""
     return from_data(kind, json_of(text, name), name)
+
+
+def from_toml(kind: type[T], text: str, name: str) -> T:
+    """Reads settings in TOML. Raises ArgumentError, `bad-record`, with the file and the field."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise dojoir.ArgumentError(f"{name} is not TOML: {error}", "bad-record") from None
+    return from_data(kind, data, name)
 
 
 def json_of(text: str, name: str) -> Any:

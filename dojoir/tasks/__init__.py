@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from dojoir.tasks.readiness import readiness
     from dojoir.tasks.reading import find_tasks, own_tasks, read_task, task_of
     from dojoir.tasks.report import Cost, Rollout, Row, summary, table
+    from dojoir.tasks.settings import Playing, read_playing
     from dojoir.tasks.task import Answer, Given, Goal, Limits, Task, question
 
 __all__ = [
-    "Answer", "Case", "Cost", "Desk", "Given", "Goal", "Judgement", "Limits", "Rollout", "Row", "Task",
-    "agent_named", "find_tasks", "judge", "own_tasks", "question", "read_task", "readiness", "rollout", "summary",
-    "table", "task_of",
+    "Answer", "Case", "Cost", "Desk", "Given", "Goal", "Judgement", "Limits", "Playing", "Rollout", "Row", "Task",
+    "agent_named", "find_tasks", "judge", "own_tasks", "question", "read_playing", "read_task", "readiness",
+    "rollout", "summary", "table", "task_of",
 ]  # fmt: skip
 __getattr__, __dir__ = lazily(__name__)

@@ -1,16 +1,23 @@
-"""`dojoir learn`: an agent that plays, or an encoder that reads."""
+"""`dojoir learn`: an agent that plays, an encoder that reads, or a language model that answers."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dojoir
+from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.streams import say
 from dojoir.verbs.given import answered, check_writable, database_of
+
+if TYPE_CHECKING:
+    from dojoir.data import Trained
 
 EACH = 60.0
 """After so many seconds an agent that learns is written, at the end of an episode."""
@@ -97,3 +104,61 @@ def encoder(options: argparse.Namespace) -> int:
     data = {"encoder": options.output, "steps": len(losses), "loss": losses[-1]}
     text = f"lm:{options.output}: {len(losses)} steps, loss {losses[0]:.2f} to {losses[-1]:.2f}\n"
     return answered(options, {"learned": data}, text)
+
+
+def chats(options: argparse.Namespace) -> int:
+    """Tunes a language model on chats, and writes it. Raises DojoError."""
+    from dojoir.data import check_training, read_training, train
+
+    settings = read_training(options.settings)
+    check_training(settings)
+    found = train(settings, lambda steps, loss: _note(options, steps, "loss", loss))
+    return _trained(options, found, FINE)
+
+
+def smoke(options: argparse.Namespace) -> int:
+    """A short run of the same on a tiny model; status 3 where its loss does not fall."""
+    from dojoir.data import read_training
+    from dojoir.data import smoke as tried
+
+    found = tried(read_training(options.settings), lambda steps, loss: _note(options, steps, "loss", loss))
+    return _trained(options, found, FINE if found.has_learned else DIFFERS)
+
+
+def check(options: argparse.Namespace) -> int:
+    """Holds a file of settings, of a training or a rollout, to all that it names. Raises DojoError."""
+    from dojoir.data import check_training, read_training
+    from dojoir.evidence.reading import read_text
+    from dojoir.records.forms import to_data
+
+    if re.search(r"(?m)^agent\s*=", read_text(Path(options.settings))):
+        return _playing(options)
+    settings = read_training(options.settings)
+    found = check_training(settings)
+    text = (
+        f"{options.settings}: {found.chats} chats of {found.kernels} kernels, the longest of {found.longest} "
+        f"tokens; {found.left_out} have more than {settings.length} and are left out\n"
+        f"{settings.steps} steps of {settings.batch} chats, "
+        f"{settings.steps * settings.batch / found.chats:.3g} times through all\n"
+    )
+    return answered(options, {"checked": {**to_data(settings), **to_data(found)}}, text)
+
+
+def _playing(options: argparse.Namespace) -> int:
+    from dojoir.records.forms import to_data
+    from dojoir.tasks import agent_named, find_tasks, read_playing
+
+    given = read_playing(options.settings)
+    tasks = find_tasks(given.tasks, given.kind)
+    if not given.agent.startswith("llm:"):
+        agent_named(given.agent, given.seed or 0)
+    text = f"{options.settings}: {given.agent} plays {len(tasks)} tasks\n"
+    return answered(options, {"checked": {**to_data(given), "tasks": [task.name for task in tasks]}}, text)
+
+
+def _trained(options: argparse.Namespace, found: Trained, status: int) -> int:
+    losses = found.losses
+    where = f"{found.output}: " if found.output else ""
+    text = f"{where}{len(losses)} steps, loss {losses[0]:.3f} to {losses[-1]:.3f}\n"
+    data = {"output": found.output, "steps": len(losses), "losses": losses, "has_learned": found.has_learned}
+    return answered(options, {"learned": data}, text, status)

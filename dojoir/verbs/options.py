@@ -45,10 +45,13 @@ GROUPS = {
 
 PARENTS = {
     "db": ("looks after a database", "action"),
-    "learn": ("trains an agent or an encoder", "kind"),
+    "learn": ("trains an agent, an encoder or a language model; train is the same", "kind"),
     "dataset": ("data sets of what was played", "action"),
 }
 """The verbs that have verbs of their own, and what these are."""
+
+ALIASES = {"learn": ("train",)}
+"""Other words for a verb."""
 
 KERNEL = "kernel sizes fp target threads seed timer"
 MODEL = "calls tokens money prices plans rounds model_timeout model_notes model_runs"
@@ -62,6 +65,11 @@ VERBS = (
      f"{KERNEL} save_trace"),
     ("learn agent", "trains a Max-Q agent on kernels of the library", "learn:agent",
      "operator encoder timer length db kernels steps seed output"),
+    ("learn chats", "tunes a language model on chats, as a file of settings says", "learn:chats", "settings"),
+    ("learn check", "is such a file, or one of a rollout, right? Learns and plays nothing", "learn:check",
+     "settings"),
+    ("learn smoke", "the way of `learn chats`, for 20 steps of a tiny model that is made here", "learn:smoke",
+     "settings"),
     ("learn encoder", "trains a small language model on walks over the library", "learn:encoder",
      "width kernels steps seed output"),
     ("worker", "evaluates what a search sends to a cluster", "serve:worker", "address device"),
@@ -123,8 +131,8 @@ class _Parser(argparse.ArgumentParser):
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The parsed command line, with the function of the verb as `run`; or the end of the process with status 2 (0
     for --help and --version)."""
-    reader = parser()
-    options, unknown = reader.parse_known_args(arguments)
+    options, unknown = parser().parse_known_args(arguments)
+    options.words = arguments
     if unknown:
         flags = options.reader._option_string_actions
         hints = "".join(dict.fromkeys(hint_for_option(word, flags) for word in unknown))
@@ -158,7 +166,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _parent(verbs: Any, name: str, about: str, title: str) -> Any:
     """A verb that has verbs of its own."""
-    made = verbs.add_parser(name, help=about, description=about)
+    made = verbs.add_parser(name, help=about, description=about, aliases=ALIASES.get(name, ()))
     return made.add_subparsers(title=f"{title}s", metavar=title.upper(), required=True)
 
 

@@ -39,6 +39,10 @@ def rollout(options: argparse.Namespace) -> int:
     from dojoir.tasks import agent_named, find_tasks, summary, table
     from dojoir.tasks import rollout as played
 
+    if options.agent.endswith(".toml"):
+        options = _from_file(options)
+    elif not options.tasks:
+        options.refuse("the following arguments are required: TASK, or a file of settings FILE.toml alone")
     found = [task.with_limits(options.states, options.seconds) for task in find_tasks(options.tasks, options.kind)]
     agent = agent_named(options.agent, options.seed, models.options_of(options, options.agent))
 
@@ -49,3 +53,16 @@ def rollout(options: argparse.Namespace) -> int:
     )  # fmt: skip
     data = {"rollout": {**to_data(report), "summary": summary(report)}}
     return answered(options, data, table(report))
+
+
+def _from_file(options: argparse.Namespace) -> argparse.Namespace:
+    """The options that a file of settings and the command line say; the command line counts where both do. Raises
+    ArgumentError."""
+    from dojoir.tasks import read_playing
+
+    given = read_playing(options.agent)
+    said = {name: value for name, value in vars(given).items() if value is not None and name != "agent"}
+    options.reader.set_defaults(**{**said, "tasks": list(given.tasks)})
+    found: argparse.Namespace = options.reader.parse_args(options.words[1:])
+    found.agent, found.words = given.agent, options.words
+    return found

@@ -15,18 +15,21 @@ import pytest
 import dojoir
 from dojoir.cli import main
 from dojoir.data.forms import Chat, Dataset, Episode, Pair, Step
+from dojoir.data.training import Training
 from dojoir.evidence.bundle import Run
 from dojoir.evidence.figures import Bench
 from dojoir.evidence.gates import Gates
 from dojoir.records.forms import schema
 from dojoir.runtime import Card
 from dojoir.tasks.report import Rollout
+from dojoir.tasks.settings import Playing
 from dojoir.tasks.task import Task
 
 FOLDER = Path(dojoir.__file__).parent / "cli"
 KINDS = {
     "run": Run, "bench": Bench, "gates": Gates, "profile": Card, "task": Task, "rollout": Rollout,
     "dataset": Dataset, "step": Step, "episode": Episode, "chat": Chat, "pair": Pair,
+    "training": Training, "playing": Playing,
 }  # fmt: skip
 
 
