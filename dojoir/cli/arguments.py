@@ -189,7 +189,10 @@ ARGUMENTS: Mapping[str, Argument] = {
     **{f"{verb} seconds": _time("of the rounds of a shape", 10.0) for verb in ("bench", "gate", "replay")},
     **{f"{verb} runs_folder": RUNS_THERE.but(f"leave a bundle of the run there ({RUNS}), where runs are found")
        for verb in ("bench", "gate", "profile")},
-    "ncu": _one("counters of a GPU: what ncu --csv wrote", "FILE"),
+    "ncu": _one("counters of a GPU: what ncu --csv, nsys stats --format csv or rocprof --stats wrote", "FILE",
+               flags="--traced --ncu"),
+    "under": _one("run it once more under a profiler of GPUs, and read what that writes",
+                 choices=("ncu", "nsys", "rocprof")),
     "library kernels": _one("a .dojo file, or library:NAME", "KERNEL", stands=True, more={"nargs": "+"}),
     "targets": _one("with commas", "NAMES", words, default=("llvm",)),
     "library seconds": _time("of each search", 60.0),

@@ -50,7 +50,7 @@ SCHEMAS = (
 """The schemas of --schema: of what --json prints, of files in the bundle of a run, of tasks and rollouts, and of
 what stands in data sets."""
 
-FORMS = ("asm", "llvm-opt", "lib")
+FORMS = ("asm", "llvm-opt", "ptx", "sass", "lib")
 """The forms of --emit besides the source for a target."""
 
 
@@ -183,7 +183,8 @@ class Options:
 
     emit: str | None = _option(
         "the source of the kernel for a target; llvm-opt: LLVM IR after LLVM's passes; asm: the machine code "
-        "as text; lib: a compiled library, in the folder of -o", "TARGET", CODE, type=_form)  # fmt: skip
+        "as text; ptx, sass: that of a GPU (sass@sm_80); lib: a compiled library, in the folder of -o", "TARGET",
+        CODE, type=_form)  # fmt: skip
     run: bool = _switch("run the kernel and describe what it returns", CODE)
     inputs: tuple[str, ...] = _several(
         "inputs for --run and --check: NAME=FILE.npy, or an .npz; random ones otherwise", "FILE", CODE)  # fmt: skip
@@ -280,7 +281,9 @@ def parse_options(arguments: list[str]) -> Options:
         name: tuple(value) if isinstance(value, list) else value for name, value in vars(given).items()
     }
     if values["target"] is None:
-        values["target"] = "llvm" if values["emit"] in {None, *FORMS} else values["emit"]
+        form = values["emit"]
+        is_gpu = (form or "").partition("@")[0] in ("ptx", "sass")
+        values["target"] = "cuda" if is_gpu else "llvm" if form in {None, *FORMS} else form
     options = Options(**values)
     for conflict in options.conflicts:
         reader.error(conflict)

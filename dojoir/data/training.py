@@ -48,7 +48,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a training has before it: how many chats, of how many kernels, and the tokens of the longest one. Then
+    """The chats of a training: how many, of how many kernels, and the tokens of the longest one. Then
     how many are too long and left out, since their answer would be cut off."""
 
     chats: int
@@ -59,7 +59,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Trained:
-    """What became of it: the loss of each step, and the folder; empty where nothing was kept."""
+    """A training that has ended: the loss of each step, and the folder; empty where nothing was kept."""
 
     losses: tuple[float, ...]
     output: str

@@ -170,10 +170,13 @@ def profile(options: argparse.Namespace) -> int:
     trace = trace_of(options.subject, options.runs_folder or RUNS, unsafe=True)
     shapes = shapes_for(options.subject, options.runs_folder or RUNS, options.shapes, trace.start)
     cards = []
-    with recording(options, "profile", trace, shapes, {"ncu": options.ncu}, options.subject) as writer:
+    with recording(
+        options, "profile", trace, shapes, {"ncu": options.ncu, "under": options.under}, options.subject
+    ) as writer:
         for sizes in shapes:
             card = dojoir.profile(
-                trace.kernel, options.target, sizes=sizes, threads=options.threads, ncu=options.ncu
+                trace.kernel, options.target, sizes=sizes, threads=options.threads, ncu=options.ncu,
+                under=options.under or "",
             )  # fmt: skip
             cards.append(card)
         facts = [card.to_json() for card in cards]

@@ -95,7 +95,7 @@ VERBS = (
     ("export", "a run as one file, the same bytes each time", "runs:export", "name runs_folder output"),
     ("check", "proves such a file again, and runs nothing of it", "runs:check", "file"),
     ("profile", "what bounds a kernel, where, and which moves help", "bench:profile",
-     "subject shapes threads target ncu runs_folder"),
+     "subject shapes threads target ncu under runs_folder"),
     ("library", "kernels tuned, gated and written as a library", "library:library",
      "kernels shapes threads targets seconds states seed timer gated output"),
     ("tasks", "the tasks that there are, or what one asks", "tasks:tasks", "tasks kind"),

@@ -1,4 +1,4 @@
-"""The output of LLVM for a kernel's IR, as text: after LLVM's passes, and as the code of a processor."""
+"""What compilers make of a kernel, as text: LLVM's IR after its passes, the code of a processor, PTX and SASS."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from dojoir.runtime.build.llvm_engine import host
 from dojoir.runtime.build.llvm_lane_signs import LACKING, is_wrong, without
 from dojoir.runtime.build.llvm_masks import with_single_lanes_apart
 from dojoir.runtime.build.llvm_passes import OPTIMISATION
+from dojoir.runtime.gpu import disassembly
 from dojoir.support.public import public
 
 FORMS: Mapping[str, str] = {
     "llvm-opt": "LLVM IR after LLVM's passes, as it is compiled",
     "asm": "the code of the processor, as text for an assembler",
+    "ptx": "the CUDA source as NVRTC compiles it, for the architecture of `cpu` (sm_90a)",
+    "sass": "the machine code of that GPU, by nvdisasm",
 }
-"""The forms of a kernel that LLVM makes, by name."""
+"""The forms of a kernel that compilers make, by name."""
 
 
 @public
@@ -34,7 +37,8 @@ def emit(
 ) -> str:
     """The source of a kernel for a target: `c` (C11, for any compiler), `llvm` (LLVM IR, for this machine), C11
     with the intrinsics of `avx512`, `avx2`, `neon` or `rvv`, or C++ for a GPU (`cuda`, `hip`). `llvm-opt` is that
-    LLVM IR after LLVM's passes, and `asm` the machine code as text. `cpu` is the processor that these three are
+    LLVM IR after LLVM's passes, and `asm` the machine code as text; `ptx` and `sass` are the same of `cuda`, and
+    need no GPU. `cpu` is the processor that these are
     for, by LLVM's name (`znver3`; `target` may name it as well: `asm@znver3`): any that is known, of any
     architecture that LLVM has here, this one by default. Of a trace, the last kernel is meant. `watch` is told of
     each pass of the lowering: its name, and what it left, as text.
@@ -46,6 +50,9 @@ def emit(
     form, cpu = split_target(target, cpu)
     if form not in FORMS:
         return emission.emit(kernel, target, cpu=cpu, watch=watch)
+    if form in ("ptx", "sass"):
+        made = disassembly.ptx if form == "ptx" else disassembly.sass
+        return made(emission.emit(kernel, "cuda", watch=watch), cpu or machine_for("cuda").architecture)
     machine = _machine(cpu)
     llvm: Any = importlib.import_module("llvmlite.binding")
     module = llvm.parse_assembly(emission.emit(kernel, "llvm", cpu=cpu, watch=watch))

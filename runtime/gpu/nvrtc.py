@@ -28,13 +28,14 @@ def cubin(text: str, architecture: str) -> bytes:
         try:
             made = core.Program(text, "c++", options).compile("cubin").code
         except Exception as error:
-            raise _failed(architecture, str(error)) from None
+            raise failed(architecture, str(error)) from None
         code = bytes(made)
         store.put(key, code)
     return code
 
 
-def _failed(architecture: str, words: str) -> ToolchainError:
+def failed(architecture: str, words: str) -> ToolchainError:
+    """Says that NVRTC refused a text, with its first lines."""
     lines = [line for line in words.splitlines() if line.strip()]
     message = f"NVRTC failed to compile the kernel for {architecture}"
     return ToolchainError(Diagnostic("compiler-failed", message, notes=tuple(map(Note, lines[:_MOST_LINES]))))

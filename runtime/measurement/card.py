@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from dojoir.backends.host import machine_for
 from dojoir.backends.registry import is_device
@@ -17,9 +17,10 @@ from dojoir.runtime.build.compiler import check_kernel, compile
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 from dojoir.runtime.gpu.driver import Resources
 from dojoir.runtime.measurement.bottleneck import bottleneck, machine_code
-from dojoir.runtime.measurement.counters import Counters, counters, read_ncu
+from dojoir.runtime.measurement.counters import Counters, counters
 from dojoir.runtime.measurement.hot_loop import hottest, innermost
 from dojoir.runtime.measurement.measure import Measurement, measure
+from dojoir.runtime.measurement.traced import read_traced, traced
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
 from dojoir.support.seconds import format_seconds
@@ -128,19 +129,23 @@ def profile(
     measurement: Measurement | None = None,
     counted: bool = True,
     ncu: str | None = None,
+    under: Literal["", "ncu", "nsys", "rocprof"] = "",
     time_limit: float = 60.0,
 ) -> Card:
     """The bottleneck of a kernel at some sizes, on a card. It is timed first, unless a `measurement` of it is
     given. `counted` reads the counters of the processor, where the system gives them. `ncu` is a file that
-    NVIDIA's `ncu --csv` wrote of the kernel on a GPU. Raises as `measure` does, and ArgumentError for such a file
-    that cannot be read."""
+    NVIDIA's `ncu --csv`, `nsys stats --format csv` or AMD's `rocprof --stats` wrote of the kernel on a GPU; `under`
+    runs it once more under one of them. Raises as `measure` does, ArgumentError for such a file that cannot be
+    read, and as `traced` does."""
     check_kernel(kernel, "profile")
     own = measurement or measure(kernel, target, sizes=sizes, threads=threads, time_limit=time_limit)
     found = bottleneck(kernel, own)
     machine = machine_for(own.target)
     rows = scopes(kernel, own.sizes, machine)
     if ncu is not None:
-        values = read_ncu(ncu, kernel.name)
+        values = read_traced(ncu, kernel.name)
+    elif under:
+        values = traced(under, kernel, own.target, own.sizes)
     elif counted:
         values = counters(kernel, own.target, own.threads, own.sizes)
     else:

@@ -5,7 +5,6 @@ In a child process: its calls run as in `measure`, and nothing else of it is cou
 
 from __future__ import annotations
 
-import csv
 import ctypes
 import fcntl
 import os
@@ -17,14 +16,13 @@ from time import perf_counter
 from typing import Any
 
 from dojoir.backends.registry import is_device
-from dojoir.errors import ArgumentError, DojoError
+from dojoir.errors import DojoError
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.measurement.lease import timing_lease
 from dojoir.runtime.process.child import raise_reported, run_child
 from dojoir.runtime.process.subject import KernelSubject, subject_from_json
 from dojoir.runtime.process.worker import Report
 from dojoir.runtime.verification.inputs import make_inputs
-from dojoir.support.files import read_file
 from dojoir.support.frozen import dataclass
 
 EVENTS: Mapping[str, tuple[int, int]] = {
@@ -61,7 +59,9 @@ def counters(kernel: Kernel, target: str, threads: int, sizes: Mapping[str, int]
     """The counters of a call. Never raises for what a system does not give: the answer says why it is not
     there."""
     if is_device(target):
-        return Counters({}, "the counters of a GPU are those of ncu: give its CSV")
+        return Counters(
+            {}, "the counters of a GPU are those of ncu, nsys or rocprof: give a file of one, or run under it"
+        )
     job = {"kind": "counting", "subject": KernelSubject(kernel, target, threads).to_json(), "sizes": dict(sizes)}
     try:
         with timing_lease():
@@ -73,43 +73,6 @@ def counters(kernel: Kernel, target: str, threads: int, sizes: Mapping[str, int]
     if "counted" not in merged:
         return Counters({}, f"the process that counted {outcome.ended or 'ended early'}")
     return Counters(merged["counted"], merged["reason"])
-
-
-NCU: Mapping[str, str] = {
-    "launch__registers_per_thread": "registers of a thread",
-    "launch__shared_mem_per_block": "shared bytes of a block",
-    "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy",
-    "dram__bytes.sum": "bytes of memory",
-    "smsp__sass_inst_executed_op_local.sum": "local instructions",
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "share of arithmetic",
-    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "share of memory",
-    "gpu__time_duration.sum": "nanoseconds",
-}
-"""The columns of ncu's CSV by its names, and their names here."""
-
-
-def read_ncu(path: str, kernel: str) -> Counters:
-    """Reads the output of NVIDIA's `ncu --csv` for the launches of a kernel, whose functions are called after it:
-    the mean of each metric over them. Raises ArgumentError, `cannot-read` or `bad-input`."""
-    rows = csv.DictReader(line for line in read_file(path).splitlines() if line.startswith('"'))
-    needed = {"Kernel Name", "Metric Name", "Metric Value"}
-    if not needed <= set(rows.fieldnames or ()):
-        columns = ", ".join(sorted(needed))
-        raise ArgumentError(
-            f"{path} is no CSV of ncu: it has no columns {columns}; write it by ncu --csv", "bad-input"
-        )
-    found: dict[str, list[float]] = {}
-    for row in rows:
-        name = NCU.get(row["Metric Name"] or "")
-        if name is None or kernel not in (row["Kernel Name"] or ""):
-            continue
-        try:
-            found.setdefault(name, []).append(float((row["Metric Value"] or "").replace(",", "")))
-        except ValueError:
-            raise ArgumentError(f"{path}: {row['Metric Name']} is no number", "bad-input") from None
-    if not found:
-        return Counters({}, f"{path} has nothing of {kernel} that is read")
-    return Counters({name: sum(values) / len(values) for name, values in found.items()})
 
 
 # -- in the child ------------------------------------------------------------------------------------------

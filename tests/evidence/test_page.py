@@ -18,7 +18,7 @@ from dojoir.evidence.bundle import Gate
 from dojoir.evidence.figures import Bench, Ceiling, Shape, Times, timed
 from dojoir.evidence.page import plots
 from dojoir.evidence.page.html import page
-from dojoir.evidence.page.view import Step, View, spans_of, steps_of
+from dojoir.evidence.page.view import Step, View, lines_of_source, spans_of, steps_of
 from dojoir.records import State
 from dojoir.runtime import Evaluation
 
@@ -216,3 +216,43 @@ def test_the_script_is_one(tmp_path: Path) -> None:
     path.write_text(Read(page(view())).inside["script"][1])
     done = subprocess.run([node, "--check", str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+PTX = """\
+.visible .entry relu_kernel(
+\t.loc\t1 16 0
+\tld.param.u64 \t%rd22, [relu_kernel_param_0];
+\t.loc\t1 12 5, function_name $L__info_string0, inlined_at 1 19 9
+\tsetp.lt.f32 \t%p3, %f1, 0f00000000;
+}
+"""
+SASS = """\
+relu_kernel:
+\t//## File "kernel.cu", line 12 inlined at "kernel.cu", line 19
+\t//## File "kernel.cu", line 19
+        /*01a0*/                   LDG.E.CONSTANT R0, desc[UR12][R2.64] ;
+.L_x_1:
+        /*01b0*/                   EXIT ;
+"""
+
+
+def test_lines_of_machine_code_are_those_of_the_source() -> None:
+    assert lines_of_source(PTX) == (-1, -1, 15, -1, 18, -1)
+    assert lines_of_source(SASS) == (-1, -1, -1, 18, 18, 18)
+
+
+def test_text_source_ptx_and_sass_are_side_by_side() -> None:
+    pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra cuda")
+    kernel = dojoir.kernels.load("relu")
+    steps = steps_of(dojoir.Trace(kernel), "cuda")
+    names = [one.name for one in steps[-1].machine]
+    assert names == ["PTX", "SASS"]
+    made = page(View("relu", {}, steps, "cuda"))
+    data = json.loads(Read(made).inside["script"][0])["steps"][-1]
+    assert made.count('class="code machine"') == 2 and "with2" in made
+    for one, (text, of) in zip(steps[-1].machine, data["machine"], strict=True):
+        assert one.text == text and len(of) == len(text.splitlines())
+    if "NVRTC" not in steps[-1].machine[0].text.splitlines()[0]:
+        source = steps[-1].source.splitlines()
+        of = steps[-1].machine[0].of
+        assert any("fabsf" in source[line] or "x[i]" in source[line] for line in of if line >= 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from dojoir.costs.scopes import hottest_lines, scopes
 from dojoir.runtime import Card, Measurement
 from dojoir.runtime.gpu import devices
 from dojoir.runtime.measurement import counters as counting
-from dojoir.runtime.measurement.counters import Counters, open_counters, read_ncu
+from dojoir.runtime.measurement.counters import Counters, open_counters
+from dojoir.runtime.measurement.traced import read_traced, traced
 
 ROWS = dojoir.parse("""
 kernel rows(N, M)
@@ -119,11 +121,63 @@ NCU = """\
 def test_what_ncu_wrote_is_read(tmp_path: Path) -> None:
     path = tmp_path / "ncu.csv"
     path.write_text(NCU)
-    found = read_ncu(str(path), "rows")
+    found = read_traced(str(path), "rows")
     assert found.values == {"registers of a thread": 520.0, "occupancy": 50.0}
-    assert "has nothing of softmax" in read_ncu(str(path), "softmax").reason
+    assert "has nothing of softmax" in read_traced(str(path), "softmax").reason
     own = dojoir.profile(ROWS, sizes=SIZES, measurement=measured(ROWS), ncu=str(path))
     assert own.counters == found and "520 registers of a thread" in str(own)
+
+
+NSYS = """\
+Generating SQLite file
+Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+75.0,3000,3,1000.0,1000.0,900,1100,50.0,rows_kernel(float*)
+25.0,9000,1,9000.0,9000.0,9000,9000,0.0,rows_launch1(float*)
+9.0,9,1,9.0,9,9,9,0.0,other
+"""
+ROCPROF = """\
+"Name","Calls","TotalDurationNs","AverageNs","Percentage"
+"rows_kernel(float*)",3,3000,1000,75.0
+"rows_launch1(float*)",1,9000,9000,25.0
+"""
+
+
+@pytest.mark.parametrize("text", [NSYS, ROCPROF])
+def test_what_nsys_and_rocprof_wrote_is_read(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "stats.csv"
+    path.write_text(text)
+    assert read_traced(str(path), "rows").values == {"nanoseconds": 3000.0}
+
+
+@pytest.mark.parametrize(("tool", "text"), [("ncu", NCU), ("nsys", NSYS), ("rocprof", ROCPROF)])
+def test_a_profiler_is_run_where_it_is_installed(
+    tmp_path: Path, tool: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script in the place of the tool writes the file that it was told to."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    script = tmp_path / tool
+    script.write_text(f"""#!{sys.executable}
+import sys
+words = sys.argv[1:]
+name = next((words[n + 1] for n, word in enumerate(words) if word in ("--log-file", "--output", "-o")), "")
+text = {text!r}
+ends = {{"ncu": "", "nsys": "_cuda_gpu_kern_sum.csv"}}
+path = name.replace(".csv", ".stats.csv") if {tool!r} == "rocprof" else name + ends[{tool!r}]
+open(path, "w").write(text)
+""")
+    script.chmod(0o755)
+    assert traced(tool, ROWS, "cuda", SIZES).values == read_of(tmp_path, text)
+    script.write_text("#!/bin/sh\necho no device >&2; exit 3\n")
+    with pytest.raises(dojoir.RunError, match="no device"):
+        traced(tool, ROWS, "cuda", SIZES)
+    script.unlink()
+    with pytest.raises(dojoir.ToolchainError, match=f"{tool} is not found"):
+        traced(tool, ROWS, "cuda", SIZES)
+
+
+def read_of(folder: Path, text: str) -> object:
+    (folder / "own.csv").write_text(text)
+    return read_traced(str(folder / "own.csv"), "rows").values
 
 
 @pytest.mark.parametrize(
@@ -133,9 +187,9 @@ def test_what_is_no_csv_of_ncu_is_told(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ncu.csv"
     path.write_text(text)
     with pytest.raises(dojoir.ArgumentError, match="ncu"):
-        read_ncu(str(path), "rows")
+        read_traced(str(path), "rows")
     with pytest.raises(dojoir.ArgumentError, match="cannot read"):
-        read_ncu(str(tmp_path / "no.csv"), "rows")
+        read_traced(str(tmp_path / "no.csv"), "rows")
 
 
 GRID = """

@@ -97,6 +97,11 @@ def _steps(view: View) -> str:
     text = "\n".join(line.text for line in last.lines if line.kind != "gone")
     names = ["as it was written", *(step.move for step in view.steps[1:])]
     moves = "".join(f'<li><button type="button">{escape(name)}</button></li>' for name in names)
+    machine = "\n".join(
+        f'<div><h3>{escape(one.name)}</h3><pre class="code machine" tabindex="0">{escape(one.text)}</pre></div>'
+        for one in last.machine
+    )
+    wide = f" with{len(last.machine)}" if last.machine else ""
     of = f" ({escape(view.language)})" if view.language else ""
     return f"""<section id="steps" aria-labelledby="steps-head">
 <h2 id="steps-head">Moves</h2>
@@ -110,10 +115,11 @@ def _steps(view: View) -> str:
 </div>
 <p class="hint">Keys: ← → a move back and on, Home End the ends, / search, t dark or light.
 A line that is chosen shows its code.</p>
-<div class="columns">
+<div class="columns{wide}">
 <ol id="moves" start="0">{moves}</ol>
 <div><h3>Text</h3><pre id="kernel" class="code" tabindex="0">{escape(text)}</pre></div>
 <div><h3>Code{of}</h3><pre id="source" class="code" tabindex="0">{escape(last.source)}</pre></div>
+{machine}
 </div>
 </section>
 """
@@ -175,6 +181,7 @@ def _data(view: View) -> str:
         {
             "move": step.move, "hash": step.hash[:12], "source": step.source,
             "lines": [[line.kind[0], line.text, [list(span) for span in line.spans]] for line in step.lines],
+            "machine": [[one.text, list(one.of)] for one in step.machine],
         }
         for step in view.steps
     ]  # fmt: skip

@@ -4,6 +4,7 @@
   const { steps } = JSON.parse(by("data").textContent);
   const kernel = by("kernel"), source = by("source"), said = by("said"), find = by("find");
   const buttons = [...document.querySelectorAll("#moves button")];
+  const machines = [...document.querySelectorAll(".machine")];
   const states = [...document.querySelectorAll("#states li")];
   const dots = [...document.querySelectorAll(".tree circle")];
   let at = steps.length - 1;
@@ -21,6 +22,12 @@
     if (spans.length && rows[spans[0][0]]) {
       source.scrollTop = rows[spans[0][0]].offsetTop - source.offsetTop - 40;
     }
+    steps[at].machine.forEach(([, of], n) => {
+      const made = [...machines[n].children];
+      made.forEach((one, line) => one.classList.toggle("lit", spans.some(([a, b]) => a <= of[line] && of[line] <= b)));
+      const first = made.find((one) => one.classList.contains("lit"));
+      if (first) machines[n].scrollTop = first.offsetTop - machines[n].offsetTop - 40;
+    });
   };
 
   const show = (number) => {
@@ -38,6 +45,10 @@
     }));
     const code = step.source ? step.source.split("\n") : ["(the code of this step is not kept)"];
     source.replaceChildren(...code.map((text) => row(text, [])));
+    machines.forEach((one, n) => {
+      const [text] = step.machine[n] || ["(of the last step alone)"];
+      one.replaceChildren(...text.split("\n").map((line) => row(line, [])));
+    });
     buttons.forEach((one, n) => {
       if (n === at) one.setAttribute("aria-current", "step"); else one.removeAttribute("aria-current");
     });
@@ -51,7 +62,7 @@
     const word = find.value.trim().toLowerCase();
     const has = (one) => word !== "" && one.textContent.toLowerCase().includes(word);
     let count = 0;
-    for (const one of [...kernel.children, ...source.children, ...buttons]) {
+    for (const one of [...kernel.children, ...source.children, ...machines.flatMap((each) => [...each.children]), ...buttons]) {
       const hit = has(one);
       one.classList.toggle("hit", hit);
       count += hit;

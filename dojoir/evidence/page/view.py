@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import dojoir
 from dojoir.evidence.bundle import Gate
@@ -14,6 +14,12 @@ from dojoir.records import State
 
 MOST_SOURCE = 1_500_000
 """How many characters the sources of all steps may have together; beyond, those in the middle are left out."""
+
+_PLACE = re.compile(
+    r"^\s*(?:\.loc\s+1 (\d+)(?:.* inlined_at 1 (\d+))?"
+    r"|//## File \".*?\", line (\d+)(?: inlined at \".*?\", line (\d+))?)"
+)
+"""Where PTX (`.loc`) and nvdisasm say from which line of the source what follows comes."""
 
 _COMMENT = re.compile(r"//\s(.*?)\s*$")
 
@@ -29,13 +35,25 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Machine:
+    """Machine code of a source under the name of its form (`PTX`, `SASS`). `of` are the numbers of the lines of the
+    source that its lines stand for, from 0, or -1."""
+
+    name: str
+    text: str
+    of: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Step:
-    """The kernel after a move (the first after none), and the source of it, empty where it is left out."""
+    """The kernel after a move (the first after none), and the source of it, empty where it is left out. The last
+    has what compilers make of that."""
 
     move: str
     hash: str
     lines: tuple[Line, ...]
     source: str = ""
+    machine: tuple[Machine, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +83,31 @@ def steps_of(trace: dojoir.Trace, target: str = "c") -> tuple[Step, ...]:
         text = dojoir.to_text(kernel, labels=True).splitlines()
         found.append(Step(move, kernel.hash, _lines(kernel, before, text, source), source))
         before = text
+    found[-1] = replace(found[-1], machine=tuple(_machine(kernels[-1], target)))
+    return tuple(found)
+
+
+def _machine(kernel: dojoir.Kernel, target: str) -> Iterator[Machine]:
+    """PTX and SASS of a kernel for `cuda`, and why one is not to be had."""
+    for form in ("ptx", "sass") if target.partition("@")[0] == "cuda" else ():
+        try:
+            text = dojoir.emit(kernel, form)
+        except dojoir.DojoError as error:
+            text = f"// {error.diagnostic.message}"
+        yield Machine(form.upper(), text, lines_of_source(text))
+
+
+def lines_of_source(text: str) -> tuple[int, ...]:
+    """For each line of PTX or SASS the line of the source that it stands for, from 0: that of the place where a
+    function was put in. -1 where it is none."""
+    found, now = list[int](), -1
+    for line in text.splitlines():
+        marked = _PLACE.search(line)
+        if marked is not None:
+            now = int(marked[2] or marked[1] or marked[4] or marked[3]) - 1
+        elif not line[:1].isspace() and not line.startswith((".L", "$L")):
+            now = -1
+        found.append(-1 if marked is not None else now)
     return tuple(found)
 
 
