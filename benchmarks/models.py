@@ -5,16 +5,19 @@ long a step takes, beside eager PyTorch and inductor.
     python benchmarks/models.py bert gpt2 --training # a step: forward, backward
     python benchmarks/models.py --json rows.json     # a line for each row; rows that are there are not made again
     python benchmarks/models.py --page RESULTS.md    # the rows as a page
+    python benchmarks/models.py --cuda --type bf16 --jobs 8   # those of `networks.wide`, on a GPU
 
 Every compile is a process of its own with empty caches: seconds of CPU, its workers' included, up to the first
 result; `again` is the next process with the caches of the first. Steps are timed in turn in one process. Results
-and gradients are compared with f64, or with eager where dropout draws. A ratio above 1 says that dojoir is faster.
+and gradients are compared with f64, or with eager where dropout draws. On a GPU a row is one process, with the caches that
+there are. A ratio above 1 says that dojoir is faster.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import fcntl
 import json
 import math
 import os
@@ -26,6 +29,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,8 +39,8 @@ from module_workers import read_rows, write_row
 from dojoir.runtime import processor
 from dojoir.support.files import write_file
 
-APART = 1e-3
-"""How far results and gradients may be from PyTorch's, of the largest number of each tensor."""
+APART = {"f32": 1e-3, "bf16": 3e-2, "f16": 5e-3}
+"""How far results and gradients may be from f64, of the largest number of each tensor; or twice as far as eager."""
 
 SLOW = 0.6
 
@@ -47,14 +51,17 @@ def main() -> int:
     if options.worker:
         print(json.dumps(_worked(options)))
         return 0
-    from networks import ALL
+    from networks import MODELS, PROBLEMS, WIDE
 
     kept = Path(options.json) if options.json else None
     rows: list[dict[str, Any]] = [] if kept is None else read_rows(kept)
     there = {row["name"] for row in rows}
-    for name in options.names or ALL:
-        if name not in there:
-            row = {"name": name} | _row(name, options)
+    names = options.names or (WIDE if options.cuda else MODELS | PROBLEMS)
+    with ThreadPoolExecutor(options.jobs) as pool, tempfile.NamedTemporaryFile(prefix="models-lock-") as lock:
+        options.lock = lock.name
+        asked = {pool.submit(_row, name, options): name for name in names if name not in there}
+        for done in as_completed(asked):
+            row = {"name": asked[done]} | done.result()
             rows.append(row)
             print(_line(row), flush=True)
             if kept is not None:
@@ -70,12 +77,17 @@ def _options() -> argparse.Namespace:
     made.add_argument("names", nargs="*", metavar="NAME", help="the rows (all)")
     made.add_argument("--training", action="store_true", help="steps with gradients, in training mode")
     made.add_argument("--alone", action="store_true", help="one process a row, beside eager only")
+    made.add_argument("--cuda", action="store_true", help="on a GPU")
+    made.add_argument("--type", choices=list(APART), default="f32", help="of parameters and inputs (f32)")
+    made.add_argument("--profile", action="store_true", help="on a GPU: the kernels that take longest, in ms")
+    made.add_argument("--jobs", type=int, default=1, help="processes side by side; one at a time is timed (1)")
     made.add_argument("--threads", type=int, default=1)
     made.add_argument("--limit", type=float, default=600.0, help="seconds of a process at most (600)")
     made.add_argument("--seconds", type=float, default=3.0, help="of the rounds of a row (3)")
     made.add_argument("--json", metavar="FILE", help="add a line for each row there, and go on from what is there")
     made.add_argument("--page", metavar="FILE", help="write the rows as a page")
     made.add_argument("--worker", choices=["dojoir", "inductor", "both"], help=argparse.SUPPRESS)
+    made.add_argument("--lock", help=argparse.SUPPRESS)
     return made.parse_args()
 
 
@@ -84,7 +96,7 @@ def _row(name: str, options: argparse.Namespace) -> dict[str, Any]:
     row: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="models-") as folder:
         compiles = (("dojoir", "compile"), ("dojoir", "again"), ("inductor", "inductor compile"))
-        for by, key in (*(() if options.alone else compiles), ("both", "")):
+        for by, key in (*(() if options.alone or options.cuda else compiles), ("both", "")):
             found = _asked(name, by, folder, options)
             if "error" in found:
                 return row | {"error": f"{by}: {found['error']}"}
@@ -95,7 +107,11 @@ def _row(name: str, options: argparse.Namespace) -> dict[str, Any]:
 def _asked(name: str, by: str, folder: str, options: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, __file__, name, "--worker", by, "--threads", str(options.threads)]
     command += ["--seconds", str(options.seconds), *["--training"] * options.training, *["--alone"] * options.alone]
+    command += ["--type", options.type, "--lock", options.lock, *["--cuda"] * options.cuda]
+    command += ["--profile"] * options.profile
     kept = {"DOJOIR_CACHE": f"{folder}/dojoir", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
+    if options.cuda:
+        kept = {}
     try:
         done = subprocess.run(
             command, env=os.environ | kept, capture_output=True, text=True, timeout=options.limit, check=False
@@ -119,8 +135,12 @@ def _worked(options: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     module, inputs = ALL[options.names[0]]()
-    if options.names[0] in _models() and not options.training:
+    if _is_model(options.names[0]) and not options.training:
         module.eval()
+    device = torch.device("cuda" if options.cuda else "cpu")
+    dtype = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[options.type]
+    module = module.to(device, dtype)
+    inputs = tuple(x.to(device, dtype if x.is_floating_point() else None) for x in inputs)
     backend = Backend()
     made = {"dojoir": lambda m: torch.compile(m, backend=backend), "inductor": torch.compile}
     if any(isinstance(part, torch.nn.RNNBase) for part in module.modules()):  # which torch.compile does not trace
@@ -141,9 +161,9 @@ def _worked(options: argparse.Namespace) -> dict[str, Any]:
         start = _cpu()
         steps[which] = _step(of(modules[which]), inputs, options.training)
         found[which] = _seeded(steps[which])
-        if options.alone:
+        if which == "dojoir":
             row["compile"] = round(_cpu() - start, 2)
-    row |= {"kernels": sum(len(r.parts) for r in backend.report.runners)}
+    row |= {"type": options.type, "kernels": sum(len(r.parts) for r in backend.report.runners)}
     row |= {"left": [str(one) for one in backend.report.left]}
     right = found["eager"]
     drawn = any(isinstance(part, torch.nn.Dropout) and part.training and part.p for part in module.modules())
@@ -153,13 +173,32 @@ def _worked(options: argparse.Namespace) -> dict[str, Any]:
         right = right if drawn else _seeded(_step(wide, given, options.training))
     row["apart"] = max(_difference(a, b) for a, b in zip(found["dojoir"], right, strict=True))
     row["eager apart"] = max(_difference(a, b) for a, b in zip(found["eager"], right, strict=True))
-    return row | _rounds(steps, options)
+    row |= {"device": torch.cuda.get_device_name()} if options.cuda else {}
+    with open(options.lock, "rb") as lock:  # no other worker is timed meanwhile
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        row |= _rounds(steps, options)
+        if options.profile and options.cuda:
+            row["longest"] = {name: _longest(step) for name, step in steps.items()}
+    return row
 
 
-def _models() -> list[str]:
-    from networks import MODELS
+def _is_model(name: str) -> bool:
+    from networks import MODELS, WIDE
 
-    return list(MODELS)
+    return name in MODELS or name in WIDE
+
+
+def _longest(step: Callable[[], Any]) -> list[tuple[str, int, float]]:
+    """The kernels of a step on a GPU that take longest: a name, how often it runs, milliseconds of all of it."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    step()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        step()
+        torch.cuda.synchronize()
+    kernels = [(e.key[:90], e.count, e.device_time_total / 1e3) for e in seen.key_averages()]
+    return sorted(kernels, key=lambda one: -one[2])[:12]
 
 
 def _cpu() -> float:
@@ -213,11 +252,16 @@ def _difference(found: Any, right: Any) -> float:
 def _rounds(steps: dict[str, Callable[[], Any]], options: argparse.Namespace) -> dict[str, float]:
     """Seconds of a step of each, in turn: on one thread the least of CPU, as what else runs disturbs the clock; the
     median by the clock on several."""
-    clock, of = (time.process_time, min) if options.threads == 1 else (time.perf_counter, statistics.median)
+    import torch
+
+    cpu = options.threads == 1 and not options.cuda
+    clock, of = (time.process_time, min) if cpu else (time.perf_counter, statistics.median)
+    wait = torch.cuda.synchronize if options.cuda else lambda: None
     counts = {}
     for name, step in steps.items():
         start = clock()
         step()
+        wait()
         counts[name] = max(1, int(5e-3 / max(clock() - start, 1e-7)))
     found: dict[str, list[float]] = {name: [] for name in steps}
     end = time.perf_counter() + options.seconds
@@ -226,17 +270,22 @@ def _rounds(steps: dict[str, Callable[[], Any]], options: argparse.Namespace) ->
             start = clock()
             for _ in range(counts[name]):
                 step()
+            wait()
             found[name].append((clock() - start) / counts[name])
     return {name: of(samples) for name, samples in found.items()}
+
+
+def _is_wrong(row: dict[str, Any]) -> bool:
+    return row["apart"] > max(APART[row.get("type", "f32")], 2 * row["eager apart"])
 
 
 def _line(row: dict[str, Any]) -> str:
     if "error" in row:
         return f"{row['name']:32} {row['error']}"
-    wrong = f"  APART {row['apart']:.1e} (eager {row['eager apart']:.1e})" if row["apart"] > APART else ""
+    wrong = f"  APART {row['apart']:.1e} (eager {row['eager apart']:.1e})" if _is_wrong(row) else ""
     left = f"  left {len(row['left'])}" if row["left"] else ""
     line = f"{row['name']:32} compile {row['compile']:6.1f} s"
-    if "inductor" in row:
+    if "again" in row:
         line += f" again {row['again']:5.1f} inductor {row['inductor compile']:6.1f} s"
     line += f"  step {row['dojoir'] * 1e3:8.2f} ms, eager {row['eager'] / row['dojoir']:5.2f}"
     line += f", inductor {row['inductor'] / row['dojoir']:5.2f}" if "inductor" in row else ""
@@ -247,12 +296,12 @@ def _means(rows: list[dict[str, Any]]) -> list[str]:
     timed = [row for row in rows if "error" not in row]
     lines = []
     for what, by in (("eager", "dojoir"), ("inductor", "dojoir"), ("inductor compile", "compile")):
-        ratios = [row[what] / row[by] for row in timed if what in row]
+        ratios = [row[what] / row[by] for row in timed if what in row and by in row]
         if ratios:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             slow = sum(ratio < SLOW for ratio in ratios)
             lines.append(f"beside {what}: geometric mean {mean:.2f} of {len(ratios)}, {slow} under {SLOW}")
-    wrong = [row["name"] for row in timed if row["apart"] > APART]
+    wrong = [row["name"] for row in timed if _is_wrong(row)]
     failed = [row["name"] for row in rows if "error" in row]
     lines += [f"apart from PyTorch: {', '.join(wrong)}"] if wrong else []
     return lines + ([f"failed: {', '.join(failed)}"] if failed else [])
@@ -262,9 +311,12 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
     """The rows as a page, the slow ones first. What was not measured is left out."""
     what = "a forward and a backward pass, in training mode" if options.training else "a forward pass"
     flags = " --training" * options.training + " --alone" * options.alone
+    flags += f" --cuda --type {options.type}" if options.cuda else ""
+    on_gpu = [row["device"] for row in rows if "device" in row]
+    device = on_gpu[0] if on_gpu else f"{processor()}, {options.threads} thread(s)"
     lines = [
         "# Models beside PyTorch", "",
-        f'By `torch.compile(model, backend="dojoir")` on {processor()}, {options.threads} thread(s): '
+        f'By `torch.compile(model, backend="dojoir")` on {device}: '
         f"`python benchmarks/models.py{flags}`. A step is {what}, in ms. Compiles are in seconds of CPU, with "
         "empty caches; *again* is the next process. A ratio above 1 says that dojoir is faster.", "",
         "; ".join(_means(rows)) + ".", "",
