@@ -218,10 +218,8 @@ def _answer(claim: Claim) -> Answer:
         mixed = [] if marked else _mixes(claim)
         old, new = users_slice(before, after, mixed) if mixed else (before, after)
         part = Claim(old, new, identity(old))
-        if mixed != []:
-            declared = len(before.buffers) == len(after.buffers)
-            if (declared and shares_too_much(old, new)) or goes_wrong(*part.parts):
-                return Answer(False, Kept.PANE)
+        if mixed != [] and (shares_too_much(old, new) or goes_wrong(*part.parts)):
+            return Answer(False, Kept.PANE)
         kept = mixed == [] or _storage(part) is None
         legal = kept and keeps_marks(after, before if marked else None, right=before)
         return Answer(legal, Kept.PANE | Kept.NODE if marked else Kept.PANE)
@@ -447,8 +445,8 @@ def _mixes(claim: Claim) -> list[str] | None:
 
 
 def _is_same_tree(claim: Claim) -> bool:
-    """Whether the trees of the two differ in nothing but marks and hints."""
-    same = claim.certificate == identity(claim.before)
+    """Whether the trees of the two differ in nothing but marks and hints, and both have as many buffers."""
+    same = claim.certificate == identity(claim.before) and len(claim.before.buffers) == len(claim.after.buffers)
     return same and same_but_marks(claim.before.body, claim.after.body)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from dojoir.ir.nodes import Buffer, Kernel, Node, Path, Statement, format_path, parse_path
 from dojoir.ir.text import format_buffer, format_statement
@@ -13,6 +12,7 @@ from dojoir.passes.base.move import BufferName, Move, Place, Quoted, Refusal, Re
 from dojoir.passes.base.node_text import header, inserted, node_of, node_text, parsed
 from dojoir.proof.check import InstanceMap, identity
 from dojoir.proof.explain.example import spelling
+from dojoir.proof.patterns.dead import without_writers
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
 
@@ -53,7 +53,7 @@ class DeleteTemporary(AboutTemporary, name="delete_temporary"):
         kept = tuple(origin for origin, site in pairs if site.statement.target.buffer != name)
         if not kept:
             raise Refusal("nothing-left", "nothing of the kernel would be left")
-        after = kernel.without_buffers(name).evolve(body=_without(kernel.body, name))
+        after = kernel.without_buffers(name).evolve(body=without_writers(kernel.body, name))
         return Rewrite(after, InstanceMap(kept))
 
     def back(self, at: Declared) -> Move:
@@ -81,22 +81,10 @@ class DeleteTemporary(AboutTemporary, name="delete_temporary"):
         return [()]
 
 
-def _without(nodes: tuple[Node, ...], buffer: str) -> tuple[Node, ...]:
-    """The tree without the statements that write a buffer, and without what that leaves empty."""
-    kept: list[Node] = []
-    for node in nodes:
-        if not isinstance(node, Statement):
-            body = _without(node.body, buffer)
-            kept += [replace(node, body=body)] if body else []
-        elif node.target.buffer != buffer:
-            kept.append(node)
-    return tuple(kept)
-
-
 def _emptied(nodes: tuple[Node, ...], buffer: str, around: Path) -> Iterator[Path]:
     """The largest subtrees that only write a buffer, in the order of the text."""
     for n, node in enumerate(nodes):
-        if not _without((node,), buffer):
+        if not without_writers((node,), buffer):
             yield (*around, n)
         elif not isinstance(node, Statement):
             yield from _emptied(node.body, buffer, (*around, n))

@@ -15,6 +15,7 @@ from dojoir.proof.certificate import InstanceMap, identity, same_statement, stan
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.written import keeps_elements_apart
 from dojoir.proof.difference import Change, change_of
+from dojoir.proof.patterns.dead import is_without_dead
 from dojoir.proof.patterns.hoisted import is_hoisted
 from dojoir.proof.patterns.inlining import is_inlined
 from dojoir.proof.patterns.partial_sums import has_partial_results
@@ -196,6 +197,12 @@ TEXTUAL = (
         _where_it_changed(never_ran, declares=False),
         "Statements that never run may be taken away.",
         converse=False,  # what never runs may be anything
+    ),
+    Pattern(
+        "dead",
+        _of_the_whole(is_without_dead),
+        "A temporary that no other statement reads may be taken away, with the statements that write it.",
+        converse=False,  # what they touch is not in the kernel after
     ),
     Pattern(
         "staging",

@@ -436,10 +436,25 @@ def _joins(kernel: Kernel) -> Iterator[JoinScopes]:
 
 
 def _cross(kernel: Kernel, move: JoinScopes) -> bool:
-    """Whether one of two scopes goes down columns, an iteration a column, and the other one along rows."""
+    """Whether one of two scopes goes down columns, an iteration a column, and the other one along rows; or one adds
+    up a value an iteration, so that its iterations are no work for threads, and the other has scopes in each."""
     pair = kernel.path(move.first), kernel.path(move.second)
+    nests = tuple(
+        any(len(site.scopes) > kernel.depth_of(path) + 1 for site in sites_in(kernel, path)) for path in pair
+    )
+    if nests[0] != nests[1] and _is_one_sum(kernel, pair[int(nests[0])]) > _is_one_sum(kernel, pair[int(nests[1])]):
+        return True
     down, along = (tuple(_has_leaves(kernel, path, steps) for path in pair) for steps in ((1, None), (None, 1)))
     return (down[0] and along[1] and not along[0]) or (down[1] and along[0] and not along[1])
+
+
+def _is_one_sum(kernel: Kernel, path: Path) -> bool:
+    """Whether the iterations of a scope add to an element that they share."""
+    depth = kernel.depth_of(path)
+    return any(
+        site.statement.accumulation is not None and not depends(site.statement.target, depth)
+        for site in sites_in(kernel, path)
+    )
 
 
 def _has_leaves(kernel: Kernel, path: Path, steps: tuple[int | None, int | None]) -> bool:

@@ -36,7 +36,13 @@ from dojoir.passes.schedule.forms.temporaries import (
     own_scalars,
 )
 from dojoir.passes.schedule.gpu.rows.blocks import blocks_in_threads
-from dojoir.passes.schedule.gpu.rows.reductions import partial_products, partial_sums, sum_across, sum_along
+from dojoir.passes.schedule.gpu.rows.reductions import (
+    few_rows,
+    partial_products,
+    partial_sums,
+    sum_across,
+    sum_along,
+)
 from dojoir.passes.schedule.gpu.rows.rows import rows_as_one, rows_in_blocks, rows_in_warps
 from dojoir.passes.schedule.gpu.rows.scatters import (
     adds_at_data,
@@ -427,6 +433,7 @@ STRUCTURES: tuple[Structure, ...] = (
     sum_across,
     partial_sums,
     partial_products,
+    few_rows,
     large_tiles,
     small_tiles,
     quad_tiles,

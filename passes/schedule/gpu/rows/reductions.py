@@ -28,7 +28,7 @@ from dojoir.passes.schedule.facts.strides import depends, given, is_plain, known
 from dojoir.passes.schedule.forms.parting import Sum, distribute, is_contraction, runs_along, sum_at, trips
 from dojoir.passes.schedule.gpu.sharing.threads import along, flattened, grid, in_columns, in_vectors
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import Spot, move, spot
+from dojoir.passes.schedule.steps.spots import Spot, move, nested, spot
 
 WARP_SUM = 1024
 """The longest sum that a warp takes by itself."""
@@ -53,8 +53,8 @@ many a tile on matrix units takes at a time."""
 TILES = 2
 """How many tiles a multiprocessor should have at least."""
 
-BLOCKS = 4
-"""How many blocks a multiprocessor should have at least."""
+BLOCKS, FEW_BLOCKS = 4, 2
+"""How many blocks a multiprocessor should have at least: of one sum, of rows with more to do."""
 
 
 def sum_along(trace: Trace, path: Path, machine: Machine) -> None:
@@ -131,12 +131,28 @@ def partial_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     return [*parts, *others]
 
 
-def _apart(trace: Trace, path: Path) -> list[Spot]:
-    """The nests that a nest becomes where each sum has its own, that of its one contraction first."""
+def few_rows(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+    """Makes nests of their own of what is done with each of a few rows, which would be too few blocks: each goes
+    over as much as it has. Returns the nests."""
+    rows = nested(spot(trace, path))
+    known(len(path) == 1 and len(rows[-1].scopes()) > 1, "a nest of rows with several nests in each")
+    known(prod(map(trips, rows)) < FEW_BLOCKS * machine.multiprocessors, "a nest of few rows")
+    nests = _distributed(trace, path)
+    known(len(nests) > 1, "a nest that can be distributed")
+    return nests
+
+
+def _distributed(trace: Trace, path: Path) -> list[Spot]:
+    """The nests that a nest becomes where each sum has its own."""
     count = len(trace.kernel.body)
     if len(path) == 1:
         distribute(trace, path)
-    nests = [spot(trace, (path[0] + n, *path[1:])) for n in range(1 + len(trace.kernel.body) - count)]
+    return [spot(trace, (path[0] + n, *path[1:])) for n in range(1 + len(trace.kernel.body) - count)]
+
+
+def _apart(trace: Trace, path: Path) -> list[Spot]:
+    """The same, that of its one contraction first."""
+    nests = _distributed(trace, path)
     multiplies = [any(map(is_contraction, sites_in(trace.kernel, nest.path))) for nest in nests]
     known(sum(multiplies) == 1, "a contraction")
     nests.insert(0, nests.pop(multiplies.index(True)))
@@ -248,10 +264,6 @@ def _in_fours(scope: Spot) -> None:
     whole = scope.count > 0 and scope.count % WIDTH == 0
     known(whole and all(step_of(kernel, a, scope.depth) == 1 for a in reads), "of elements side by side")
     in_vectors(scope, WIDTH)
-
-
-FEW_BLOCKS = 2
-"""How many blocks a multiprocessor should have at least."""
 
 
 def channels_apart(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
