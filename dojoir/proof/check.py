@@ -20,7 +20,7 @@ from enum import Flag, auto
 from typing import NamedTuple
 
 from dojoir.errors import Diagnostic, KernelError
-from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope
+from dojoir.ir.nodes import Kernel, Path
 from dojoir.proof.certificate import InstanceMap, Origin, Substitution, identity
 from dojoir.proof.checker_mode import CORE_FACTOR, uses_core
 from dojoir.proof.claim import Claim
@@ -32,7 +32,7 @@ from dojoir.proof.core.data_writes import claim_without_data_writes
 from dojoir.proof.core.independence import may_share
 from dojoir.proof.core.touched import asked_of
 from dojoir.proof.core.wellformed import prove_dimensions
-from dojoir.proof.difference import Change, change_of, told_apart
+from dojoir.proof.difference import Change, change_of, put_in, same_but_marks, told_apart
 from dojoir.proof.exactness import is_exact
 from dojoir.proof.explain.verdicts import check, verdict_of
 from dojoir.proof.patterns.staging import was_read
@@ -257,11 +257,15 @@ def _refused(claim: Claim) -> Verdict:
 
 
 def _taken_back(claim: Claim) -> Answer:
-    """The answer for a backward map. Equivalent kernels are equally well-formed."""
+    """The answer for a backward map. Equivalent kernels are equally well-formed. What only puts statements in is
+    asked of a slice as well, from the kernel before to the one after."""
     if _fits(claim.forth) and is_plain_both_ways(claim.forth):
         declared = core.declarations(claim.before, claim.after) is None
         return Answer(declared and keeps_marks(claim.after, right=claim.before), Kept.PANE)
-    return Answer(bool(_compared(claim)))
+    put = put_in(*claim.parts)
+    shown = Claim(claim.before, claim.after, put) if put is not None else None
+    found = _in_part(shown) if shown is not None and _fits(shown) else None
+    return Answer(True) if found is not None and found.legal else Answer(bool(_compared(claim)))
 
 
 # -- by the users of some buffers ----------------------------------------------------------------------------
@@ -295,6 +299,12 @@ def _keeps_marks_around(after: Kernel, names: frozenset[str]) -> bool:
 # -- by a slice ----------------------------------------------------------------------------------------------
 def _by_slice(claim: Claim) -> Answer:
     """The answer from a slice of the two kernels, where there is one that gives it."""
+    found = _in_part(claim)
+    return Answer(_of_the_whole(claim)) if found is None else found
+
+
+def _in_part(claim: Claim) -> Answer | None:
+    """The same, or None."""
     before, after, instances = claim.parts
     change = change_of(before, after, instances)
     if change is not None and runs_alike(before, after, instances, change):
@@ -314,9 +324,7 @@ def _by_slice(claim: Claim) -> Answer:
         if part is not None:
             _meanings.put(part, found)
     if part is None or change is None or found.kept is None:
-        if found.plain:
-            return Answer(keeps_marks(after, right=before), Kept.NODE)
-        return Answer(_of_the_whole(claim))
+        return Answer(keeps_marks(after, right=before), Kept.NODE) if found.plain else None
     if not found.kept:
         return Answer(False, Kept.PANE)
     known = all(was_read(before, after, instances, change, name) for name in part.filled)
@@ -448,20 +456,6 @@ def _is_same_tree(claim: Claim) -> bool:
     """Whether the trees of the two differ in nothing but marks and hints, and both have as many buffers."""
     same = claim.certificate == identity(claim.before) and len(claim.before.buffers) == len(claim.after.buffers)
     return same and same_but_marks(claim.before.body, claim.after.body)
-
-
-def same_but_marks(some: tuple[Node, ...], others: tuple[Node, ...]) -> bool:
-    """Whether two trees are the same without their marks and hints."""
-
-    def same(one: Node, other: Node) -> bool:
-        match one, other:
-            case Scope(), Scope():
-                return one.extent == other.extent and same_but_marks(one.body, other.body)
-            case Guard(), Guard():
-                return one.conditions == other.conditions and same_but_marks(one.body, other.body)
-        return one == other
-
-    return some is others or (len(some) == len(others) and all(map(same, some, others)))
 
 
 # -- marks ---------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import replace
 from itertools import repeat
 
 from dojoir.ir.affine import Affine
@@ -22,7 +23,7 @@ from dojoir.ir.nodes import (
     Site,
     Statement,
 )
-from dojoir.proof.certificate import InstanceMap, identity
+from dojoir.proof.certificate import InstanceMap, Origin, identity
 from dojoir.support.frozen import dataclass
 from dojoir.support.memo import ObjectMemo
 
@@ -59,6 +60,23 @@ def change_of(before: Kernel, after: Kernel, instances: InstanceMap) -> Change |
     rewrite = before, after, instances
     kept = _changes.get(*rewrite)
     return (kept if kept is not None else _changes.put((_change_of(*rewrite),), *rewrite))[0]
+
+
+def put_in(before: Kernel, after: Kernel, instances: InstanceMap) -> InstanceMap | None:
+    """The certificate of a rewrite that only puts statements in, from the kernel before to the one after: the new
+    ones stand for nothing. None where a backward one says more than that the others stayed."""
+    same = {origin: k for k, origin in enumerate(identity(after).origins)}
+    stayed = [same.get(origin) if origin is not None else None for origin in instances.origins]
+    if (
+        not instances.backward
+        or None in stayed
+        or replace(instances, origins=(), backward=False) != InstanceMap(())
+    ):
+        return None
+    origins: list[Origin | None] = [None] * len(after.sites)
+    for k, origin in zip(stayed, identity(before).origins, strict=True):
+        origins[k or 0] = origin
+    return InstanceMap(tuple(origins))
 
 
 _changes: ObjectMemo[tuple[Change | None]] = ObjectMemo(16)
@@ -205,3 +223,17 @@ def _accesses_in(old: Expr | Affine, new: Expr | Affine, names: set[str]) -> boo
         case ((Const() | Index() | Affine()), (Const() | Index() | Affine())):
             return old == new
     return False
+
+
+def same_but_marks(some: tuple[Node, ...], others: tuple[Node, ...]) -> bool:
+    """Whether two trees are the same without their marks and hints."""
+
+    def same(one: Node, other: Node) -> bool:
+        match one, other:
+            case Scope(), Scope():
+                return one.extent == other.extent and same_but_marks(one.body, other.body)
+            case Guard(), Guard():
+                return one.conditions == other.conditions and same_but_marks(one.body, other.body)
+        return one == other
+
+    return some is others or (len(some) == len(others) and all(map(same, some, others)))

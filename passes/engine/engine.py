@@ -19,8 +19,9 @@ from dojoir.passes.engine.catalogue import MOVES, parse_move, parse_moves
 from dojoir.passes.engine.located import located
 from dojoir.passes.engine.refusals import compared, refused
 from dojoir.proof.certificate import identity
-from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Kept, Verdict, answer, prove_rewrite, same_but_marks
+from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Kept, Verdict, answer, prove_rewrite
 from dojoir.proof.checker_mode import uses_core
+from dojoir.proof.difference import same_but_marks
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.verdict import IllegalMove
 from dojoir.proof.wellformed import is_proved, keep_proved, keeps_marks, prove
