@@ -9,8 +9,8 @@ long a step takes, beside eager PyTorch and inductor.
 
 Every compile is a process of its own with empty caches: seconds of CPU, its workers' included, up to the first
 result; `again` is the next process with the caches of the first. Steps are timed in turn in one process. Results
-and gradients are compared with f64, or with eager where dropout draws. On a GPU a row is one process, with the caches that
-there are. A ratio above 1 says that dojoir is faster.
+and gradients are compared with f64, or with eager where dropout draws. On a GPU a row is one process, with the
+caches that there are. A ratio above 1 says that dojoir is faster.
 """
 
 from __future__ import annotations

@@ -71,6 +71,24 @@ def test_a_product_in_stages_is_right(name: str) -> None:
         assert bool(nvrtc_error(text, architecture)) == (architecture == "sm_75")
 
 
+@pytest.mark.parametrize("to", ["2*{j} + {e}", "{j} + 32*{e}", "63 - 2*{j} - {e}"])
+@pytest.mark.parametrize("source", ["2*{j} + {e}", "{j} + 32*{e}", "62 - 2*{j} + {e}"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_elements_that_are_no_neighbours_are_copied_one_by_one(to: str, source: str, dtype: str) -> None:
+    """Each copy is of the element that its iteration names, also where it is a word by itself."""
+    text = (
+        COPIED.replace("f16", dtype)
+        .replace(", 2*{j} + {e}] =", f", {to}] =")
+        .replace(", 2*{j} + {e}]\n", f", {source}]\n")
+    )
+    kernel = dojoir.parse(text)
+    assert "start_copy" in dojoir.emit(kernel, "cuda")
+    given = {"x": np.random.default_rng(0).standard_normal((7, 64)).astype(dtype.replace("f", "float"))}
+    right = dojoir.interpret(kernel, given)["y"]
+    for order in ("forward", "backward"):
+        np.testing.assert_allclose(run(kernel, given, {}, order=order)["y"].reshape(right.shape), right, rtol=1e-5)  # type: ignore[arg-type]
+
+
 def test_what_is_not_moved_in_words_has_no_stages() -> None:
     for turned, dtype, out, sizes in (("", "bf16", "f32", (64, 67, 301)), ("a", "i8", "i32", (65, 48, 600))):
         text = dojoir.emit(tiled(product(turned, dtype, out, sizes)), "cuda")

@@ -14,6 +14,7 @@ import dojoir
 from dojoir.backends.host import machine_named
 from dojoir.passes.schedule.forms.packed import pack_factors
 from dojoir.passes.schedule.forms.parting import part_shared
+from dojoir.passes.schedule.gpu.rows.reductions import few_rows
 from dojoir.passes.schedule.gpu.rules import elements_in_threads
 from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles
 from dojoir.passes.schedule.gpu.tiles.products import product_by_size
@@ -224,6 +225,72 @@ def test_nothing_waits_that_need_not(text: str, inside: str, target: str) -> Non
     trace = dojoir.optimize(kernel.specialize(**sizes), target)
     assert re.search(inside, str(trace.kernel)), str(trace.kernel)
     _is_right(kernel, trace, sizes, target)
+
+
+TWO_LOSSES = """kernel two_losses(N)            # a sum over rows between what is done with rows and with columns
+in  x: f32[N, N]
+out a: f32[1]
+out b: f32[1]
+tmp top: f32[N]
+tmp low: f32[N]
+
+N @i
+| top[{i}] = -inf
+| N @j
+| | top[{i}] max= x[{i}, {j}]
+a[0] = 0
+N @i
+| a[0] += top[{i}] * x[{i}, 0]
+N @i
+| low[{i}] = inf
+| N @j
+| | low[{i}] min= x[{j}, {i}]
+b[0] = 0
+N @i
+| b[0] += low[{i}]
+"""
+IMAGES = """kernel images(B, C, N)               # of few images what is done by channel and what by pixel
+in  x: f32[B, C, N]
+out y: f32[B, N]
+tmp c: f32[B, C, N]
+
+B @i
+| C @j
+| | N @k
+| | | c[{i}, {j}, {k}] = 0
+| | | 5 @m
+| | | | if {k} + {m} >= 2 and {k} + {m} < N + 2
+| | | | | c[{i}, {j}, {k}] += x[{i}, {j}, {k} + {m} - 2]
+B @i
+| N @k
+| | y[{i}, {k}] = 0
+| | C @j
+| | | y[{i}, {k}] += c[{i}, {j}, {k}] * c[{i}, {j}, {k}]
+"""
+
+
+def test_a_sum_over_rows_is_not_fused_with_rows() -> None:
+    kernel, sizes = dojoir.parse(TWO_LOSSES), {"N": 320}
+    trace = dojoir.PASSES["arrange"].given("products").on(kernel)
+    assert not re.search(r"\n\| [ab]\[0\] \+= .*\n\| (top|low)", str(trace.kernel)), str(trace.kernel)
+    planned = dojoir.optimize(kernel.specialize(**sizes), "cuda")
+    assert not re.search(r"\n\d+ @", str(planned.kernel)), str(planned.kernel)  # no loop is left to the host
+    _is_right(kernel, planned, sizes, "cuda")
+
+
+def test_what_is_done_with_each_of_few_rows_is_a_launch_of_its_own() -> None:
+    kernel, sizes = dojoir.parse(IMAGES), {"B": 4, "C": 24, "N": 96}
+    joined = dojoir.PASSES["join_all"].on(kernel.specialize(**sizes))
+    assert len(joined.kernel.body) == 1
+    trace = joined.copy()
+    few_rows(trace, (0,), machine_named("cuda"))
+    assert len(trace.kernel.body) == 2
+    planned = dojoir.optimize(joined.kernel, "cuda")
+    assert re.search(r"\n4 : gx @i\n\| \d+ : gy @j\n", str(planned.kernel)), str(planned.kernel)
+    _is_right(kernel, planned, sizes, "cuda")
+    many = dojoir.PASSES["join_all"].on(kernel.specialize(B=4096, C=24, N=96))
+    with pytest.raises(dojoir.ArgumentError, match="not a nest of few rows"):
+        few_rows(many, (0,), machine_named("cuda"))
 
 
 CHOLESKY = """kernel small(B, N)

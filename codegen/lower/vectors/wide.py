@@ -82,16 +82,14 @@ class Widening:
         plain = (one.mask is None and one.stride is None for pair in pairs for one in pair)
         if len({(to.buffer, one.buffer) for to, one in pairs}) > 1 or not all(plain):
             return []
-        to = self.offer(store.buffer, [one.offset for one, _ in pairs], load.type)
-        width = min(to, self.offer(load.buffer, [one.offset for _, one in pairs], load.type))
+        most = self.offer(store.buffer, [one.offset for one, _ in pairs], load.type)
+        width = min(most, self.offer(load.buffer, [one.offset for _, one in pairs], load.type))
         if width * load.type.dtype.itemsize < lir.WORD:
             return []
         kind = replace(load.type, lanes=width)
         return [
-            lir.Start(
-                store.buffer, add(store.offset, integer(n)), Load(kind, load.buffer, add(load.offset, integer(n)))
-            )
-            for n in range(0, len(lanes), width)
+            lir.Start(one.buffer, one.offset, Load(kind, other.buffer, other.offset))
+            for one, other in pairs[::width]
         ]
 
     def width(self, kind: Type, lanes: int) -> int:
