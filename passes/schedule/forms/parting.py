@@ -3,13 +3,9 @@
 A text says in one nest what has the same rows and columns, as the three projections of an attention do. The tile of
 one product fills the registers, so that the others would run without one.
 
-Normal forms of nests, in which structures find what they are for: what a nest keeps and what it sums.
-
-Contractions by their accesses: what `default_schedule` does before it looks for products, so that a product is
-found however it is written.
-
-Sums go inside of what they sum up for; scopes are fused only where each product still is a nest that a register
-tile fits.
+Normal forms of nests, in which structures find what they are for: what a nest keeps and what it sums. A product is
+found by its accesses, however it is written. Sums go inside of what they sum up for; scopes are fused only where
+each product still is a nest that a register tile fits.
 """
 
 from __future__ import annotations
@@ -450,11 +446,8 @@ def _cross(kernel: Kernel, move: JoinScopes) -> bool:
 
 def _is_one_sum(kernel: Kernel, path: Path) -> bool:
     """Whether the iterations of a scope add to an element that they share."""
-    depth = kernel.depth_of(path)
-    return any(
-        site.statement.accumulation is not None and not depends(site.statement.target, depth)
-        for site in sites_in(kernel, path)
-    )
+    sums = (site.statement for site in sites_in(kernel, path) if site.statement.accumulation is not None)
+    return any(not depends(one.target, kernel.depth_of(path)) for one in sums)
 
 
 def _has_leaves(kernel: Kernel, path: Path, steps: tuple[int | None, int | None]) -> bool:
