@@ -20,7 +20,6 @@ from dojoir.ir.buffer_rules import (
     strided_error,
     swizzle_error,
 )
-from dojoir.ir.names import name_error
 from dojoir.ir.nodes import (
     ATTRIBUTES,
     FP_MODES,
@@ -33,7 +32,7 @@ from dojoir.ir.nodes import (
     Size,
     holds,
 )
-from dojoir.ir.words import DATA_FACTS
+from dojoir.ir.words import DATA_FACTS, name_error
 
 
 def declare_sizes(written: tuple[syntax.Size, ...], names: Names) -> Names:

@@ -10,7 +10,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from dojoir.errors import Diagnostic, ParseError, Source, Span, did_you_mean
 from dojoir.grammar.other_languages import cure_of_line
-from dojoir.ir.names import KEYWORDS
+from dojoir.ir.words import KEYWORDS
 
 WORDS = {word.upper(): word for word in KEYWORDS}
 """The keywords, by the names of their terminals."""

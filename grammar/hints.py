@@ -5,7 +5,6 @@ from __future__ import annotations
 from dojoir.errors import ArgumentError, Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import integer
-from dojoir.grammar.instructions import find_instruction
 from dojoir.grammar.names import Names, short
 from dojoir.ir.hints import LARGEST_DISTANCE, Hint, Prefetch
 from dojoir.ir.instruction import Use
@@ -55,7 +54,9 @@ def _prefetch(hint: syntax.Hint, names: Names) -> Prefetch:
 def _use(hint: syntax.Hint, names: Names) -> Use:
     if hint.number is not None:
         raise names.error("bad-hint", "use takes the name of an instruction alone", hint.number.span)
+    if names.instruction is None:
+        raise names.error("bad-instruction", "the scopes of an instruction have no marks and no hints", hint.span)
     try:
-        return Use(find_instruction(hint.name.text), hint.span)
+        return Use(names.instruction(hint.name.text), hint.span)
     except ArgumentError as error:
         raise names.error(error.diagnostic.code, error.diagnostic.message, hint.name.span) from None

@@ -41,7 +41,7 @@ from itertools import product
 from pathlib import Path
 
 from dojoir.errors import ArgumentError, Diagnostic, KernelError, ParseError, Source, Span, did_you_mean
-from dojoir.grammar.reading import parse
+from dojoir.grammar.kept_kernels import kept_kernel
 from dojoir.ir.affine import Affine
 from dojoir.ir.instruction import Instruction, LlvmCall, operands_in
 from dojoir.ir.nodes import Access, Kernel, Node, Scope, Statement
@@ -168,7 +168,7 @@ def read_instruction(text: str, name: str = "<instruction>") -> Instruction:
         message = "an instruction ends with a kernel that says what it does: kernel NAME()"
         raise ParseError(Diagnostic("no-kernel", message, Span(len(lines), 1, 2), source))
     said = _header(lines[:start], source)
-    body = parse("\n" * start + "\n".join(lines[start:]), name)
+    body = kept_kernel(Source(name, "\n" * start + "\n".join(lines[start:])))
     _check_body(body, source, start + 1)
     c, llvm, cuda = said.get("c"), said.get("llvm"), said.get("cuda")
     if c is None and llvm is None and cuda is None:

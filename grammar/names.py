@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from dojoir.errors import Diagnostic, KernelError, Note, Source, Span, did_you_mean
@@ -11,8 +11,9 @@ from dojoir.grammar import syntax
 from dojoir.grammar.other_languages import cure_of_name, cure_of_type
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES, DType
-from dojoir.ir.names import RESERVED
+from dojoir.ir.instruction import Instruction
 from dojoir.ir.nodes import Buffer, Size
+from dojoir.ir.words import RESERVED
 from dojoir.support.frozen import dataclass
 
 
@@ -32,6 +33,8 @@ class Names:
     sizes: dict[str, Size]
     buffers: dict[str, Buffer]
     scopes: tuple[Around, ...] | None = None
+    instruction: Callable[[str], Instruction] | None = None
+    """Finds the instructions that hints name; None where a text may name none, as that of an instruction."""
 
     def body(self) -> Names:
         """The names known at the top of the body."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
@@ -19,6 +20,7 @@ from dojoir.grammar.resolve import resolve
 from dojoir.grammar.tables import parser
 from dojoir.grammar.version import check_version
 from dojoir.ir.affine import Affine
+from dojoir.ir.instruction import Instruction
 from dojoir.ir.nodes import Condition, Extent, Kernel, Size
 
 
@@ -73,9 +75,10 @@ def parse_declaration(text: str, place: Span, source: Source) -> syntax.Buffer:
     return written
 
 
-def written_kernel(source: Source) -> Kernel:
-    """The kernel that a text holds. Raises ParseError and KernelError."""
-    return resolve(read(source), source)
+def written_kernel(source: Source, instruction: Callable[[str], Instruction] | None = None) -> Kernel:
+    """The kernel that a text holds; `instruction` finds those that it names, None where it may name none. Raises
+    ParseError and KernelError."""
+    return resolve(read(source), source, instruction)
 
 
 def read(source: Source) -> syntax.Kernel:

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from dojoir.errors import Source
+from dojoir.grammar.instructions import find_instruction
 from dojoir.grammar.parser import written_kernel
+from dojoir.ir.format import child_lines, format_buffer
 from dojoir.ir.nodes import Buffer, Kernel, Node, Statement
-from dojoir.ir.text import child_lines, format_buffer, head_lines
 from dojoir.ir.tree import with_body
 from dojoir.support.frozen import dataclass
 from dojoir.support.kept import once_for_each
@@ -57,7 +58,7 @@ class Pieces:
     def read(self, kernel: Kernel) -> Kernel:
         """The kernel of a text, as `written_kernel` reads it. It has no source, as its pieces have several: a
         diagnostic shows its canonical text. Raises as `written_kernel` does, of a text with less in it."""
-        head = tuple(head_lines(kernel))
+        head = tuple(kernel.head_lines())
         lines = [_declaration(buffer) for buffer in kernel.buffers]
         header, buffers = self._header(head), tuple(self._header((*head, line)).buffers[0] for line in lines)
         declared = dict(zip((buffer.name for buffer in buffers), lines, strict=True))
@@ -146,7 +147,7 @@ def _declaration(buffer: Buffer) -> str:
 
 
 def _kernel_of(lines: Lines) -> Kernel:
-    return written_kernel(Source("<certified>", "\n".join(lines) + "\n"))
+    return written_kernel(Source("<certified>", "\n".join(lines) + "\n"), find_instruction)
 
 
 def _innermost(piece: _Piece) -> Node:

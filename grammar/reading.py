@@ -1,22 +1,15 @@
-"""Reading kernels: what a text held when it was first read is kept, and a new process needs no parser for it."""
+"""Kernels from texts and files."""
 
 from __future__ import annotations
 
 import os
-from functools import lru_cache
-from itertools import count
 
 from dojoir.errors import ArgumentError, Diagnostic, ParseError, Source, Span
+from dojoir.grammar.kept_kernels import kept_kernel
+from dojoir.ir.instruction import Instruction
 from dojoir.ir.kernel import Kernel
-from dojoir.ir.stored import from_bytes, to_bytes
 from dojoir.support.files import bytes_of
 from dojoir.support.public import public
-from dojoir.support.shelf import keep, shelf_key, taken
-
-MOST_KEPT = 64
-"""How many texts a process keeps for others: one that reads more has use for the parser anyway."""
-
-_reads = count()
 
 
 @public
@@ -29,27 +22,20 @@ def parse(text: str, name: str = "<string>") -> Kernel:
     """
     if not isinstance(text, str):
         raise ArgumentError(f"parse takes the text of a kernel as a str, not {type(text).__name__}", "not-text")
-    return _parse(Source(name, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")))
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return kept_kernel(Source(name, text), instruction)
 
 
 def parse_once(text: str) -> Kernel:
     """The same for a text that no other process will read: it is not kept for one."""
-    return _parse(Source("<string>", text), kept=False)
+    return kept_kernel(Source("<string>", text), instruction, for_others=False)
 
 
-@lru_cache(maxsize=128)
-def _parse(source: Source, kept: bool = True) -> Kernel:
-    key = shelf_key("kernel", source.name, source.text) if kept else None
-    data = taken(key)
-    found = None if data is None else from_bytes(data)
-    if found is not None:
-        return found
-    from dojoir.grammar.parser import written_kernel
+def instruction(name: str) -> Instruction:
+    """`find_instruction`, imported when a text that is read for the first time names one."""
+    from dojoir.grammar.instructions import find_instruction
 
-    kernel = written_kernel(source)
-    if key is not None and next(_reads) < MOST_KEPT:
-        keep(key, to_bytes(kernel))
-    return kernel
+    return find_instruction(name)
 
 
 @public

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from dojoir.errors import Diagnostic, KernelError, ParseError
 from dojoir.grammar.reading import parse
-from dojoir.ir.names import KEYWORDS
+from dojoir.ir.words import KEYWORDS
 from dojoir.support.public import public
 
 MOST = 20

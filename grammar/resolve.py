@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
@@ -21,6 +22,8 @@ from dojoir.grammar.sugar.under_conditions import UNDER
 from dojoir.grammar.sugar.wrapped import without_wrapped
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
+from dojoir.ir.format import format_expr
+from dojoir.ir.instruction import Instruction
 from dojoir.ir.nodes import (
     MARKS,
     Access,
@@ -38,13 +41,15 @@ from dojoir.ir.nodes import (
     make_op,
 )
 from dojoir.ir.packing import check_packing
-from dojoir.ir.text import format_expr
 from dojoir.types.elaborate import check, is_integer
 
 
-def resolve(written: syntax.Kernel, source: Source) -> Kernel:
-    """The kernel. Raises KernelError at the first thing in it that has no meaning."""
-    names = declare_sizes(written.sizes, Names(source, {}, {}))
+def resolve(
+    written: syntax.Kernel, source: Source, instruction: Callable[[str], Instruction] | None = None
+) -> Kernel:
+    """The kernel; `instruction` finds those that it names. Raises KernelError at the first thing in it
+    that has no meaning."""
+    names = declare_sizes(written.sizes, Names(source, {}, {}, instruction=instruction))
     if not syntax.is_deep(written):
         written = with_stated_bounds(written)
         written = without_wrapped(apart(without_computed(written, source), source))

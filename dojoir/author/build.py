@@ -115,7 +115,6 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.buffer_rules import declaration_error
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.hints import Hint
-from dojoir.ir.names import is_label, is_name, name_error
 from dojoir.ir.nodes import (
     DEEPEST,
     DEEPEST_EXPRESSION,
@@ -142,7 +141,7 @@ from dojoir.ir.nodes import (
 )
 from dojoir.ir.operations import ACCUMULATIONS
 from dojoir.ir.packing import check_packing
-from dojoir.ir.words import DATA_FACTS
+from dojoir.ir.words import DATA_FACTS, is_label, is_name, name_error
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public, public_with
 from dojoir.types.elaborate import check

@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import count, product
 
 from dojoir.errors import ArgumentError, Diagnostic, Note, did_you_mean
-from dojoir.ir.names import name_error
+from dojoir.ir.format import format_buffer
 from dojoir.ir.nodes import FP_MODES, Buffer, Condition, Kernel, Scope, Size
 from dojoir.ir.rewriting.rename import renamed
-from dojoir.ir.text import format_buffer
 from dojoir.ir.where import place
+from dojoir.ir.words import name_error
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.public import public
 

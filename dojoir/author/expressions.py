@@ -10,9 +10,9 @@ from typing import NoReturn, SupportsIndex
 from dojoir.errors import ArgumentError, DojoError, repr_of
 from dojoir.grammar.writable import affine_fits, integer_fits
 from dojoir.ir.affine import Affine
+from dojoir.ir.format import format_expr
 from dojoir.ir.nodes import RELATIONS, Access, Condition, Const, Expr, Extent, Index, Op, make_op
 from dojoir.ir.operations import OPERATIONS
-from dojoir.ir.text import format_expr
 
 _RELATIONS = {op.name: op.symbol for op in OPERATIONS.values() if op.symbol is not None and op.symbol in RELATIONS}
 

@@ -10,7 +10,6 @@ from dojoir.costs.cycles import Cycles, Level
 from dojoir.costs.features import Around, Counted
 from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.ir.packing import in_halves
-from dojoir.ir.text import lines
 from dojoir.meaning.sizes import solve
 from dojoir.support.frozen import dataclass
 
@@ -38,7 +37,7 @@ def scopes(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> list[S
     given = solve(kernel, {}, sizes)
     cycles = Cycles(Counted(kernel, given, machine))
     whole = cycles.nodes(kernel.body, (), ()).cycles
-    numbers = {path: (n, text) for n, (path, text) in enumerate(lines(kernel, False), 1) if path}
+    numbers = {path: (n, text) for n, (path, text) in enumerate(kernel.lines(), 1) if path}
     found: list[ScopeWork] = []
     for path, scope, loops, levels in _scopes(cycles, kernel):
         counted = Counted(kernel, given, machine)
@@ -87,6 +86,6 @@ def hottest_lines(kernel: Kernel, found: list[ScopeWork]) -> tuple[int, ...]:
     if not innermost:
         return ()
     hot = max(innermost, key=lambda one: one.share)
-    inside = [n for n, (path, _) in enumerate(lines(kernel, False), 1)
+    inside = [n for n, (path, _) in enumerate(kernel.lines(), 1)
               if f"{format_path(path)}.".startswith(f"{hot.place}.")]  # fmt: skip
     return tuple(inside)

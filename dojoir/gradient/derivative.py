@@ -17,9 +17,9 @@ import sympy
 from dojoir.errors import KernelError
 from dojoir.ir.dtypes import F64, DType
 from dojoir.ir.expressions import Access, Cast, Const, Expr, Index, Op, expr_accesses, make_op
+from dojoir.ir.format import format_expr
 from dojoir.ir.kernel import Kernel
 from dojoir.ir.paths import Path
-from dojoir.ir.text import format_expr
 from dojoir.ir.where import diagnostic_at
 from dojoir.types.elaborate import natural_type
 

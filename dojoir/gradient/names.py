@@ -8,8 +8,8 @@ from itertools import count
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.gradient.activity import has_gradient
 from dojoir.gradient.order import Order
-from dojoir.ir.names import name_error
 from dojoir.ir.nodes import Kernel
+from dojoir.ir.words import name_error
 
 
 class Names:

@@ -11,8 +11,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from dojoir.errors import Source
+from dojoir.ir.format import format_buffer
 from dojoir.ir.nodes import Kernel, Path
-from dojoir.ir.text import format_buffer, lines
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
 
@@ -30,7 +30,7 @@ class _Comment:
 def commented_text(kernel: Kernel, source: Source, names: bool = False) -> str:
     """The text of a kernel with its labels, as `print(kernel)` gives it, with the comments of the text that it was
     read from, before any moves. It parses back to an equal kernel."""
-    printed = list(lines(kernel, names, labels=True))
+    printed = list(kernel.lines(names, labels=True))
     places = _places(kernel, source, printed)
     ends, own = _assigned(_comments(source.text), places)
     bars = [len(line) - len(line.lstrip("| ")) for _, line in printed]

@@ -11,116 +11,18 @@ from dataclasses import field, replace
 from itertools import chain
 from typing import ClassVar
 
-from dojoir.errors import ArgumentError, Source, Span, did_you_mean, repr_of
-from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import DType
+from dojoir.errors import ArgumentError, Source, did_you_mean, repr_of
+from dojoir.ir.buffer import Buffer, DataFact, Size
+from dojoir.ir.format import format_buffer, format_condition, node_lines, unlabelled
 from dojoir.ir.paths import Path, format_path, parse_path
-from dojoir.ir.rewriting.substitution import Replace, fixed_sizes, substitute, substitute_condition
+from dojoir.ir.rewriting.retyped import retyped
+from dojoir.ir.rewriting.substitution import fixed_sizes, substitute, substitute_condition
 from dojoir.ir.tree import Condition, Node, Scope, Site, Statement, holds, sites_at, with_body
-from dojoir.ir.words import DATA_FACTS
 from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.kept import cached_property
 from dojoir.support.public import public
 
 FP_MODES = ("strict", "reassoc", "fast")
-
-LARGEST_SIZE = 2**31 - 1
-"""The largest value of a fixed size."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """A size of the kernel: a runtime integer ≥ 1, or fixed. A fixed size is folded wherever it is used."""
-
-    name: str
-    value: int | None = None
-    loc: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Dim:
-    """One dimension of a buffer. A collapsed one (`~`) has no storage of its own: all indices share it."""
-
-    extent: Affine
-    collapsed: bool = False
-    loc: Span | None = field(default=None, compare=False, repr=False)
-
-
-@hash_once
-@dataclass(frozen=True)
-class DataFact:
-    """A fact on the data of an argument: one of `DATA_FACTS`, with its bound where it has one."""
-
-    word: str
-    most: Affine | None = None
-
-    def __str__(self) -> str:
-        return self.word if self.most is None else f"{self.word}({self.most})"
-
-    def with_sizes(self, new: Replace) -> DataFact:
-        """The fact with other sizes in its bound."""
-        return self if self.most is None else DataFact(self.word, self.most.substitute(new))
-
-
-@hash_once
-@dataclass(frozen=True)
-class Buffer:
-    """An array. `role` is in, out, inout or tmp; `order` lists the dimensions from outermost to innermost in
-    memory; `pad` adds elements to the storage of each dimension. Chunks of 16 bytes are exchanged within blocks of
-    eight rows of `swizzle` bytes (0: they are not). `align` is in bytes (0: the natural one); where it has `stream`
-    bytes or more (0: nowhere), stores to it bypass the caches. `strided` says that neighbours of all dimensions but
-    the innermost are as far apart as the call says. `flat` says how many of the dimensions, one after another, are
-    one dimension of the array that a call gives. Of a `packed` one, two elements share a byte
-    (`dojoir.ir.packing`). `facts` are what is said of the data of an argument, in the order of `DATA_FACTS`.
-
-    An order that is the natural one, a padding of nothing, and a `flat` that joins nothing, are None."""
-
-    role: str
-    name: str
-    dtype: DType
-    dims: tuple[Dim, ...] = ()
-    storage: str = "heap"
-    order: tuple[int, ...] | None = None
-    pad: tuple[int, ...] | None = None
-    align: int = 0
-    stream: int = 0
-    strided: bool = False
-    flat: tuple[int, ...] | None = None
-    packed: bool = False
-    facts: tuple[DataFact, ...] = ()
-    swizzle: int = 0
-    loc: Span | None = field(default=None, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.dims and self.order == tuple(range(len(self.dims))):
-            object.__setattr__(self, "order", None)
-        if self.dims and self.pad == (0,) * len(self.dims):
-            object.__setattr__(self, "pad", None)
-        if self.flat is not None and set(self.flat) == {1}:
-            object.__setattr__(self, "flat", None)
-        if len(self.facts) > 1:
-            object.__setattr__(self, "facts", tuple(sorted(self.facts, key=lambda f: [*DATA_FACTS].index(f.word))))
-
-    @cached_property
-    def form(self) -> tuple[object, ...]:
-        """Its declaration without its name."""
-        layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided, self.flat, self.packed
-        return self.role, self.dtype, self.dims, *layout, self.facts, self.swizzle
-
-    @cached_property
-    def distinct(self) -> bool:
-        """Whether no two of its elements are equal."""
-        return any(fact.word == "distinct" for fact in self.facts)
-
-    def with_sizes(self, new: Replace) -> Buffer:
-        """The buffer with other sizes in its dimensions and in the facts on its data."""
-        dims = tuple(replace(dim, extent=dim.extent.substitute(new)) for dim in self.dims)
-        return replace(self, dims=dims, facts=tuple(fact.with_sizes(new) for fact in self.facts))
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """The dimensions whose strides a call gives, from the outermost in memory on: none if it is not strided."""
-        return (self.order or tuple(range(len(self.dims))))[:-1] if self.strided else ()
 
 
 @hash_once
@@ -142,9 +44,33 @@ class Kernel:
     def __str__(self) -> str:
         """The text with its labels, which parses back to an equal kernel; `dojoir.ir.text.canonical_text` has
         none."""
-        from dojoir.ir.text import to_text
+        return self.text(labels=True)
 
-        return to_text(self, labels=True)
+    def text(self, names: bool = False, labels: bool = False) -> str:
+        """See `dojoir.to_text`."""
+        return "".join(f"{line}\n" for _, line in self.lines(names, labels))
+
+    def lines(self, names: bool = False, labels: bool = False) -> Iterator[tuple[Path, str]]:
+        """The lines of the text, each with the path of its node (an empty path for the header)."""
+        yield from (((), line) for line in self.head_lines())
+        yield from (((), format_buffer(buffer)) for buffer in self.buffers)
+        if self.body:
+            yield (), ""
+        for i, node in enumerate(self.body):
+            yield from node_lines(node, (i,), (), 0, names, labels)
+
+    def head_lines(self) -> Iterator[str]:
+        """The lines of the text before those of the buffers."""
+        sizes = ", ".join(s.name if s.value is None else f"{s.name} = {s.value}" for s in self.sizes)
+        yield f"kernel {self.name}({sizes})"
+        if self.facts:
+            yield "where " + ", ".join(format_condition(fact) for fact in self.facts)
+        if self.fp != "reassoc":
+            yield f"fp {self.fp}"
+
+    def unlabelled(self) -> Kernel:
+        """The kernel without labels: its text is the canonical one."""
+        return self.evolve(body=tuple(map(unlabelled, self.body)))
 
     def __repr__(self) -> str:
         sizes = ", ".join(size.name if size.value is None else f"{size.name} = {size.value}" for size in self.sizes)
@@ -163,9 +89,7 @@ class Kernel:
     @cached_property
     def hash(self) -> str:
         """The identity of the canonical text (depth style, no labels): 64 hex digits."""
-        from dojoir.ir.text import canonical_text
-
-        return hashlib.sha256(canonical_text(self).encode()).hexdigest()
+        return hashlib.sha256(self.unlabelled().text().encode()).hexdigest()
 
     @cached_property
     def runtime_sizes(self) -> tuple[str, ...]:
@@ -369,9 +293,8 @@ class Kernel:
         which is that of the first floating-point array it takes, become `dtype`. Temporaries become f32, f64 where
         `dtype` is that, and so do scalars that are taken by value: only what lies in memory of the caller's is
         narrow. Wider temporaries stay. Raises ArgumentError (`bad-dtype`) for another type."""
-        from dojoir.ir.rewriting.retyped import retyped
-
-        return retyped(self, dtype)
+        buffers, body = retyped(self.buffers, self.body, dtype)
+        return self if buffers is self.buffers else self.evolve(buffers=buffers, body=body)
 
     @public
     def specialize(self, **sizes: int) -> Kernel:

@@ -1,4 +1,4 @@
-"""The IR as a whole: what `paths`, `expressions`, `tree`, `substitution` and `kernel` of this folder define.
+"""The IR as a whole: what `paths`, `expressions`, `tree`, `substitution`, `buffer` and `kernel` define.
 
 A kernel is an ordered tree of scopes, guards and scalar statements. Every node is frozen, and two are equal when
 they mean the same by their text.
@@ -6,6 +6,7 @@ they mean the same by their text.
 
 from __future__ import annotations
 
+from dojoir.ir.buffer import LARGEST_SIZE, Buffer, DataFact, Dim, Size
 from dojoir.ir.expressions import (
     DEEPEST_EXPRESSION,
     Access,
@@ -20,7 +21,7 @@ from dojoir.ir.expressions import (
     index_value,
     make_op,
 )
-from dojoir.ir.kernel import FP_MODES, LARGEST_SIZE, Buffer, DataFact, Dim, Kernel, Size, given_kernel
+from dojoir.ir.kernel import FP_MODES, Kernel, given_kernel
 from dojoir.ir.paths import Path, format_path, is_inside, parse_path
 from dojoir.ir.rewriting.substitution import (
     Replace,

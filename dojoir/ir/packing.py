@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine, Atom, Mod
+from dojoir.ir.buffer import Buffer
 from dojoir.ir.expressions import Access
-from dojoir.ir.kernel import Buffer, Kernel
+from dojoir.ir.format import format_access, format_statement
+from dojoir.ir.kernel import Kernel
 from dojoir.ir.rewriting.rewrite import map_accesses
-from dojoir.ir.text import format_access, format_statement
 from dojoir.ir.tree import MAY_ASSIGN, Condition
 from dojoir.ir.where import diagnostic_at
 from dojoir.support.frozen import dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dojoir.errors import Diagnostic, Source, Span
+from dojoir.ir.format import format_access, format_buffer, format_condition, format_expr, format_extent
 from dojoir.ir.hints import Hint
 from dojoir.ir.nodes import (
     Access,
@@ -22,15 +23,7 @@ from dojoir.ir.nodes import (
     Size,
     Statement,
 )
-from dojoir.ir.text import (
-    format_access,
-    format_buffer,
-    format_condition,
-    format_expr,
-    format_extent,
-    lines,
-    to_text,
-)
+from dojoir.ir.text import to_text
 
 Part = Size | Condition | Buffer | Dim | Node | Extent | Access | Op | Cast | Hint
 """The parts of a kernel that a place may name: a node, a declaration, or a piece of one."""
@@ -66,7 +59,7 @@ def _line(kernel: Kernel, path: Path, part: Part | None) -> tuple[int, str]:
             first = format_buffer(next(b for b in kernel.buffers if any(d is part for d in b.dims)))
         case _:
             first = ""
-    return next((n, line) for n, (p, line) in enumerate(lines(kernel), 1) if p == path and line.startswith(first))
+    return next((n, line) for n, (p, line) in enumerate(kernel.lines(), 1) if p == path and line.startswith(first))
 
 
 def _columns(kernel: Kernel, path: Path, part: Part | None, line: str) -> tuple[int, int]:

@@ -10,7 +10,6 @@ from importlib.resources import files
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.grammar import parse
 from dojoir.ir.nodes import Kernel
-from dojoir.ir.rewriting.retyped import retyped
 from dojoir.support.public import public
 
 
@@ -132,7 +131,7 @@ def load(name: str, *, dtype: str | int | None = None, **sizes: int | str) -> Ke
     kernel = parse(_with_fixed(text, fixed), name=f"{name}.dojo") if fixed else default
     runtime = {size: value for size, value in whole.items() if size not in fixed}
     kernel = kernel.specialize(**runtime) if runtime else kernel
-    return kernel if dtype is None else retyped(kernel, dtype)
+    return kernel if dtype is None else kernel.with_dtype(str(dtype))
 
 
 def _with_fixed(text: str, values: dict[str, int]) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dojoir.errors import ArgumentError
+from dojoir.ir.format import format_buffer
 from dojoir.ir.nodes import Buffer, DataFact
-from dojoir.ir.text import format_buffer
 
 Array = npt.NDArray[Any]
 

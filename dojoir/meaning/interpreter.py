@@ -20,8 +20,8 @@ import numpy.typing as npt
 from dojoir.errors import ArgumentError, Diagnostic, DojoError, KernelError, RunError, did_you_mean, repr_of
 from dojoir.ir.affine import Affine, Iter, SizeVar
 from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.format import format_access, format_buffer, format_statement
 from dojoir.ir.nodes import Access, Buffer, Kernel, given_kernel, substitute_access
-from dojoir.ir.text import format_access, format_buffer, format_statement
 from dojoir.ir.where import place
 from dojoir.meaning.bits import code_of, coded, from_floats, to_floats
 from dojoir.meaning.data_facts import check_data

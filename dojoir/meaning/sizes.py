@@ -8,9 +8,9 @@ from typing import SupportsIndex
 
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.ir.affine import Affine, FloorDiv, SizeVar
+from dojoir.ir.format import format_condition
 from dojoir.ir.nodes import Buffer, Condition, Kernel, holds
 from dojoir.ir.packing import is_even
-from dojoir.ir.text import format_condition
 from dojoir.meaning.bearable import check_bearable
 
 

@@ -16,8 +16,8 @@ from types import CodeType
 
 from dojoir.ir.affine import Affine, SizeVar
 from dojoir.ir.dtypes import DType
+from dojoir.ir.format import format_statement
 from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Node, Scope, Statement
-from dojoir.ir.text import format_statement
 from dojoir.meaning.affine_text import Interval, format_affine, interval
 from dojoir.meaning.inlining import inlined
 from dojoir.meaning.scalar_ops import FUNCTIONS, OF_TWO

@@ -14,8 +14,8 @@ from difflib import SequenceMatcher, get_close_matches
 from functools import cached_property
 
 from dojoir.errors import did_you_mean
+from dojoir.ir.format import format_extent
 from dojoir.ir.nodes import MARKS, Guard, Kernel, Node, Path, Scope, Statement, format_path
-from dojoir.ir.text import format_extent, lines
 from dojoir.support.frozen import dataclass
 
 MOST_SHOWN = 4
@@ -74,8 +74,8 @@ class Here:
 
 def nodes_of(kernel: Kernel) -> tuple[Here, ...]:
     """Every node of a kernel, in the order of the text."""
-    depth_style = {path: line for path, line in lines(kernel) if path}
-    name_style = {path: line for path, line in lines(kernel, names=True) if path}
+    depth_style = {path: line for path, line in kernel.lines() if path}
+    name_style = {path: line for path, line in kernel.lines(names=True) if path}
     found: dict[Path, Here] = {}
     for path, node in kernel.walk():
         around = tuple(found[path[:n]] for n in range(1, len(path)))

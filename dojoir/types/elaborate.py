@@ -15,6 +15,7 @@ from typing import NoReturn
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES, F32, F64, I64, DType
+from dojoir.ir.format import format_access, format_expr
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -29,7 +30,6 @@ from dojoir.ir.nodes import (
     substitute_iterators,
 )
 from dojoir.ir.operations import ACCUMULATIONS, COMPARED, OF_KEYS, OPERATIONS, PRODUCT, Class
-from dojoir.ir.text import format_access, format_expr
 from dojoir.ir.where import place
 from dojoir.support.frozen import dataclass
 from dojoir.types.pair_keys import has_code, is_place, key_of, part_of

@@ -14,11 +14,11 @@ from itertools import permutations
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.buffer_rules import SWIZZLED_ROWS
+from dojoir.ir.format import format_access, format_extent, format_statement
 from dojoir.ir.instruction import Instruction
 from dojoir.ir.nodes import FP_MODES, Access, Buffer, Kernel, Node, Path, Scope, Statement, accesses_in
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
-from dojoir.ir.text import format_access, format_extent, format_statement
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import elaborate
 from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement

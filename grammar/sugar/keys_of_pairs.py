@@ -10,7 +10,6 @@ from dojoir.errors import Span
 from dojoir.grammar.sugar.pairs import KEYS, PairStatement, read_pair, written_in
 from dojoir.grammar.sugar.under_conditions import UNDER, conditions_around, with_conditions
 from dojoir.ir.dtypes import I64
-from dojoir.ir.names import RESERVED
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -31,6 +30,7 @@ from dojoir.ir.nodes import (
     substitute_iterators,
     with_body,
 )
+from dojoir.ir.words import RESERVED
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import natural_type
 from dojoir.types.identities import neutral

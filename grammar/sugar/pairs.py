@@ -19,6 +19,7 @@ from dojoir.grammar.sugar.pair_places import facts_of_place
 from dojoir.grammar.sugar.under_conditions import conditions_around
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64, DType
+from dojoir.ir.format import format_access, format_expr
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -39,7 +40,6 @@ from dojoir.ir.nodes import (
     substitute_iterators,
     targets_in,
 )
-from dojoir.ir.text import format_access, format_expr
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import elaborate, natural_type
 from dojoir.types.identities import neutral

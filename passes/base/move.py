@@ -14,7 +14,6 @@ from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError, DojoError, KernelError, repr_of
 from dojoir.grammar import parse_affine, parse_conditions, parse_extent, parse_index
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.names import name_error
 from dojoir.ir.nodes import (
     Condition,
     Extent,
@@ -27,6 +26,7 @@ from dojoir.ir.nodes import (
     substitute_iterators,
 )
 from dojoir.ir.places import numbers_inside
+from dojoir.ir.words import name_error
 from dojoir.passes.base.alternatives import Alternative, after_joins, inner_scope
 from dojoir.passes.base.forward import forward
 from dojoir.passes.base.reach import Reach

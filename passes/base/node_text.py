@@ -8,19 +8,18 @@ from dojoir.errors import DojoError
 from dojoir.grammar.reading import parse_once
 from dojoir.ir.nodes import Kernel, Node, Path, Statement
 from dojoir.ir.paths import is_inside
-from dojoir.ir.text import lines
 from dojoir.passes.base.move import Refusal
 
 
 def header(kernel: Kernel) -> list[str]:
     """The lines before the tree."""
-    return [line for path, line in lines(kernel) if not path and line]
+    return [line for path, line in kernel.lines() if not path and line]
 
 
 def node_text(kernel: Kernel, path: Path) -> str:
     """The lines of a node, without the bars of what is around it, `;` between them."""
     bars = "| " * (len(path) - 1)
-    below = [line.removeprefix(bars) for p, line in lines(kernel) if is_inside(p, path)]
+    below = [line.removeprefix(bars) for p, line in kernel.lines() if is_inside(p, path)]
     return "; ".join(below)
 
 
@@ -28,7 +27,7 @@ def node_of(kernel: Kernel, around: Path, text: str) -> Node:
     """The node that a text writes, as a child of the node at `around`. Raises Refusal."""
     if around:
         kernel.path(around)
-    outer = [line for path, line in lines(kernel) if path and is_inside(around, path)]
+    outer = [line for path, line in kernel.lines() if path and is_inside(around, path)]
     inner = ["| " * len(around) + line.strip() for line in text.split(";")]
     nodes = parsed([*header(kernel), *outer, *inner]).body
     for _ in around:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from dojoir.errors import ArgumentError, ParseError, QueryError, repr_of
 from dojoir.grammar.writable import unwritable
-from dojoir.ir.names import name_error
 from dojoir.ir.nodes import Kernel, given_kernel
 from dojoir.ir.traced import Traced, last_kernel
+from dojoir.ir.words import name_error
 from dojoir.passes.base.move import Move, Refusal, Rewrite, anchors
 from dojoir.passes.engine.answer_keys import AnswerKey, answer_keys, node_key
 from dojoir.passes.engine.catalogue import MOVES, parse_move, parse_moves

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.ir.format import format_extent
 from dojoir.ir.nodes import Extent, Guard, Kernel, Node, Path, Scope, Statement, accesses_in, substitute
-from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import inner_scope
 from dojoir.passes.base.indices import deeper, merged

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dojoir.backends.machine import Machine
-from dojoir.ir.names import is_label
+from dojoir.ir.format import format_extent
 from dojoir.ir.nodes import Extent, Scope
-from dojoir.ir.text import format_extent
+from dojoir.ir.words import is_label
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.move import Formula, Move, Rewrite, Word, scopes
 from dojoir.passes.base.properties import is_host_code

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dojoir.backends.machine import Machine
+from dojoir.ir.format import format_condition
 from dojoir.ir.nodes import Guard, Kernel, Node
 from dojoir.ir.places import sites_inside
-from dojoir.ir.text import format_condition
 from dojoir.passes.base.about import AboutGuard, AboutNode, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative
 from dojoir.passes.base.move import Move, Place, Quoted, Rewrite, Undoing, conditions_of

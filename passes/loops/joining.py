@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.format import format_extent
 from dojoir.ir.nodes import Extent, Kernel, Path, Scope, Statement, format_path
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import sites_inside
-from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutPair, AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, next_to
 from dojoir.passes.base.move import Move, Refusal, Rewrite, fresh_label, scopes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
+from dojoir.ir.format import format_extent
 from dojoir.ir.nodes import Extent, Kernel, Node, Scope, Statement, substitute
-from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutNode, AboutScope, Arguments, Here
 from dojoir.passes.base.indices import deeper, map_slots, shallower, slots_of
 from dojoir.passes.base.move import Formula, Move, Refusal, Rewrite, Undoing, reversible, well_typed

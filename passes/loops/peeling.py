@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dojoir.ir.affine import Affine, FloorDiv
+from dojoir.ir.format import format_extent
 from dojoir.ir.nodes import Condition, Extent, Kernel, Node, Scope, Statement, substitute, substitute_iterators
 from dojoir.ir.paths import next_sibling
 from dojoir.ir.rewriting.rewrite import map_indices
-from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.indices import shallower
 from dojoir.passes.base.move import Move, Rewrite, Undoing, moved, place_of, reversible, well_typed

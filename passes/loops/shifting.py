@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dojoir.ir.affine import Affine
+from dojoir.ir.format import format_condition
 from dojoir.ir.nodes import Condition, Extent, Guard, Scope, substitute, substitute_iterators
-from dojoir.ir.text import format_condition
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.move import Formula, Move, Rewrite
 from dojoir.passes.base.reach import Reach

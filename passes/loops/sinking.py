@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from dojoir.backends.machine import Machine
+from dojoir.ir.format import format_condition
 from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope
 from dojoir.ir.places import ancestors
-from dojoir.ir.text import format_condition
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.move import Move, Rewrite, place_of, then
 from dojoir.passes.base.reach import Reach

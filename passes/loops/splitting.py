@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, FloorDiv, Iter
+from dojoir.ir.format import format_extent
 from dojoir.ir.nodes import Condition, Extent, Kernel, Scope, divided_in, substitute
-from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import inner_scope
 from dojoir.passes.base.indices import deeper, map_indices, merged, without_divisions

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.format import format_condition, format_extent
 from dojoir.ir.nodes import Condition, Extent, Kernel, Path, Scope, format_path, substitute, substitute_iterators
-from dojoir.ir.text import format_condition, format_extent
 from dojoir.passes.base.about import AboutScope, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, inner_scope, to_nest
 from dojoir.passes.base.indices import largest

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
+from dojoir.ir.format import format_extent
 from dojoir.ir.nodes import Extent, Kernel, Path, Scope
-from dojoir.ir.text import format_extent
 from dojoir.passes.base.about import AboutKind, Arguments, Here
 from dojoir.passes.base.alternatives import Alternative, inner_scope, to_nest
 from dojoir.passes.base.move import Formula, Move, Place, Refusal, Rewrite, Undoing, place_of, scope_at, then

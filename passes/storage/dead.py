@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dojoir.ir.format import format_buffer, format_statement
 from dojoir.ir.nodes import Buffer, Kernel, Node, Path, Statement, format_path, parse_path
-from dojoir.ir.text import format_buffer, format_statement
 from dojoir.passes.base.about import AboutTemporary, Arguments, Declared
 from dojoir.passes.base.alternatives import Alternative
 from dojoir.passes.base.move import BufferName, Move, Place, Quoted, Refusal, Rewrite, Undoing, place_of

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.expressions import parts
+from dojoir.ir.format import format_access
 from dojoir.ir.nodes import (
     Access,
     Cast,
@@ -25,7 +26,6 @@ from dojoir.ir.nodes import (
     substitute_iterators,
 )
 from dojoir.ir.rewriting.rewrite import replace_read
-from dojoir.ir.text import format_access
 from dojoir.passes.base.about import AboutStatement, Arguments, Here
 from dojoir.passes.base.move import BufferName, Formula, Move, Refusal, Rewrite, Undoing, place_of
 from dojoir.passes.base.reach import Reach

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 
 from dojoir.ir.affine import Affine, Iter, SizeVar
+from dojoir.ir.format import format_access, format_statement
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -23,7 +24,6 @@ from dojoir.ir.nodes import (
 )
 from dojoir.ir.paths import is_inside, next_sibling
 from dojoir.ir.places import sites_inside
-from dojoir.ir.text import format_access, format_statement
 from dojoir.passes.base.about import AboutNode, Arguments, Here
 from dojoir.passes.base.move import (
     BufferName,

@@ -9,8 +9,8 @@ from typing import cast
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.buffer_rules import strided_error
+from dojoir.ir.format import format_buffer
 from dojoir.ir.nodes import Buffer, Kernel
-from dojoir.ir.text import format_buffer
 from dojoir.meaning.flat import has_flat
 from dojoir.meaning.sizes import solve
 from dojoir.runtime.call.bound import Bound, Fit

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
+from dojoir.ir.format import format_buffer, format_condition
 from dojoir.ir.nodes import Kernel
-from dojoir.ir.text import format_buffer, format_condition
 from dojoir.support.frozen import dataclass
 
 STATUS = "Returns 0 when done, 1 when memory ran out, more when an index read from data was out of bounds."

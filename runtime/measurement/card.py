@@ -12,7 +12,6 @@ from dojoir.backends.host import machine_for
 from dojoir.backends.registry import is_device
 from dojoir.costs.scopes import ScopeWork, hottest_lines, scopes
 from dojoir.ir.nodes import Kernel
-from dojoir.ir.text import lines
 from dojoir.runtime.build.compiler import check_kernel, compile
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 from dojoir.runtime.gpu.driver import Resources
@@ -151,7 +150,7 @@ def profile(
     else:
         values = Counters({}, "not asked for")
     return Card(
-        VERSION, kernel.name, kernel.hash, "\n".join(line for _, line in lines(kernel)) + "\n", own.target,
+        VERSION, kernel.name, kernel.hash, kernel.text(), own.target,
         dict(own.sizes), own.threads, own.seconds, own.gbytes, own.gflops, own.fraction, own.bound_by,
         "unknown" if found is None else found.kind,
         "no ceiling is near, and there is no machine code that is read" if found is None else found.why,

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from dojoir.errors import ArgumentError, did_you_mean
+from dojoir.ir.format import format_buffer
 from dojoir.ir.nodes import Buffer, Kernel
-from dojoir.ir.text import format_buffer
 from dojoir.ir.traced import Traced, first_kernel, last_kernel
 from dojoir.meaning.packed import unpacked, unpacked_shape
 from dojoir.meaning.sizes import solve

@@ -420,6 +420,7 @@ def test_a_file_of_one_s_own_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
         ("needs    avx512f", "needs    avx512f\nneeds    fma", "stands here twice"),
         ("kernel mine_add()", "kernel mine_add(N)", "sizes of an instruction are fixed"),
         ("4\n| d[{0}] +=", "4 : v\n| d[{0}] +=", "no marks"),
+        ("4\n| d[{0}] +=", "4 : use(mine_add)\n| d[{0}] +=", "no hints"),
         ("4\n| d[{0}] +=", "3\n| d[{0}] +=", "does not use all elements"),
         ("inout d: f32[4]", "inout d: f32[4]\ntmp   t: f32[4]", "only operands"),
         ("| d[{0}] += a[{0}]", "| if {0} < 2\n| | d[{0}] += a[{0}]", "no guards"),

@@ -9,6 +9,7 @@ import pytest
 
 import dojoir
 from dojoir.errors import Source
+from dojoir.grammar.instructions import find_instruction
 from dojoir.grammar.parser import written_kernel
 from dojoir.grammar.pieces import Pieces
 from dojoir.ir.affine import Affine
@@ -33,7 +34,7 @@ N : prefetch(t, 8)
 
 
 def whole(kernel: Kernel) -> Kernel:
-    return written_kernel(Source("<whole>", dojoir.to_text(kernel)))
+    return written_kernel(Source("<whole>", dojoir.to_text(kernel)), find_instruction)
 
 
 def held(pieces: Pieces, kernel: Kernel) -> Kernel:

@@ -20,8 +20,8 @@ from races import run
 import dojoir
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.format import format_statement
 from dojoir.ir.nodes import Access, Const, Kernel, Node, Statement
-from dojoir.ir.text import format_statement
 from dojoir.meaning.interpreter import Interpreter
 from dojoir.passes.base.move import Refusal
 from dojoir.proof.check import compare

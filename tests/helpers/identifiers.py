@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import dojoir
-from dojoir.ir.names import is_name
+from dojoir.ir.words import is_name
 
 TEMPLATE = """\
 kernel {0}(N)

@@ -81,33 +81,6 @@ def ours(path: Path) -> Iterator[tuple[str, str]]:
             yield f"{path.relative_to(ROOT)}:{line}: import of {name}", module
 
 
-def imports_of_file(path: Path) -> set[str]:
-    """The modules of the product that a file imports when it is loaded, or for types; not inside functions."""
-    found = {
-        module if name is None or (whole := f"{module}.{name}") not in MODULES else whole
-        for module, name in imports_when_loaded(path)
-    }
-    return (found & MODULES) - {module_of(path)}
-
-
-@asked()
-def imports_when_loaded(source: Source) -> list[tuple[str, str | None]]:
-    """The modules that a file imports outside of functions, and the name that it takes from each."""
-    found: list[tuple[str, str | None]] = []
-    waiting: list[ast.AST] = [source.tree]
-    while waiting:
-        match waiting.pop():
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.expr():
-                pass
-            case ast.Import(names):
-                found += [(alias.name, None) for alias in names]
-            case ast.ImportFrom(module, names):
-                found += [(str(module), alias.name) for alias in names]
-            case node:
-                waiting += ast.iter_child_nodes(node)
-    return found
-
-
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     """The sets of modules of which each is reached from each other one, by `graph`: what each imports."""
     left = {module: set(used) & set(graph) for module, used in graph.items()}

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from folders import ROOT
-from rooms import MODULES, PARTS, ROOMS, circles, imported, imports_of_file, module_of, ours, room_of, sources
+from rooms import MODULES, PARTS, ROOMS, circles, imported, module_of, ours, room_of, sources
 from stub import STUB, stub
 from styled import names_of_dojoir
 
@@ -77,29 +77,11 @@ def test_schedules_of_a_kind_stand_by_themselves(pair: str) -> None:
 
 
 def test_no_files_import_one_another() -> None:
-    """Also for types. `dojoir` itself, whose names are imported when they are first used, is the one exception."""
+    """Also for types, inside of functions and by what a room names: `dojoir` itself, whose names are imported when
+    they are first used, is the one exception."""
     files = {module_of(path): path for part in PARTS for path in sources(part)}
-    graph = {module: imports_of_file(path) for module, path in files.items() if module != "dojoir"}
-    assert circles(graph) == []
-
-
-KNOWN_CIRCLES = [
-    {"dojoir.grammar.hints", "dojoir.grammar.instructions", "dojoir.grammar.parser", "dojoir.grammar.reading",
-     "dojoir.grammar.resolve"},
-    {"dojoir.ir.kernel", "dojoir.ir.nodes", "dojoir.ir.rewriting.retyped", "dojoir.ir.text"},
-]  # fmt: skip
-"""Those that an import inside of a function closes: a kernel names instructions, whose files hold kernels; and
-a kernel has its text, which is that of a kernel."""
-
-
-def test_no_files_of_a_room_import_one_another_inside_of_functions() -> None:
-    files = {module_of(path): path for part in PARTS for path in sources(part)}
-    graph = {
-        module: {name for _, name in ours(path) if name in files and room_of(name) == room_of(module)} - {module}
-        for module, path in files.items()
-        if path.name != "__init__.py"
-    }
-    assert sorted(map(set, circles(graph)), key=min) == KNOWN_CIRCLES
+    graph = {module: {name for _, name in ours(path)} - {module} for module, path in files.items()}
+    assert circles({module: used for module, used in graph.items() if module != "dojoir"}) == []
 
 
 def test_a_circle_is_found() -> None:

@@ -9,8 +9,8 @@ import pytest
 from dojoir.errors import KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES, F32, F64, I64
+from dojoir.ir.format import format_expr
 from dojoir.ir.nodes import Access, Buffer, Cast, Const, Dim, Expr, Index, Kernel, Op, Statement, make_op
-from dojoir.ir.text import format_expr
 from dojoir.types.elaborate import check, elaborate
 from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
 

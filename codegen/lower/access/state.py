@@ -18,8 +18,8 @@ from dojoir.codegen.lower.plans.placement import Home, Use
 from dojoir.codegen.lower.plans.plan import Accumulator, Plan
 from dojoir.codegen.lower.texts.beside import Beside
 from dojoir.codegen.target import Target
+from dojoir.ir.format import format_access
 from dojoir.ir.nodes import Access, Buffer, Kernel, Path, Scope
-from dojoir.ir.text import format_access
 from dojoir.support.frozen import dataclass
 from dojoir.types.typed import Typed, TypedStatement
 

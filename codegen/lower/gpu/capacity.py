@@ -8,9 +8,9 @@ from dojoir.codegen.lower.plans.layout import Layout
 from dojoir.codegen.target import Target
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
+from dojoir.ir.format import format_access
 from dojoir.ir.nodes import Access, Buffer, Kernel, Path, Scope, format_path
 from dojoir.ir.places import ancestors
-from dojoir.ir.text import format_access
 from dojoir.ir.where import place
 
 

@@ -19,10 +19,10 @@ from dojoir.codegen.lower.gpu.launches import Collective, Launched, Nest, Phase
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import expr_accesses
+from dojoir.ir.format import format_access
 from dojoir.ir.nodes import MAY_ASSIGN, Access, Commuting, Kernel, Node, Path, Scope, Site, Statement, format_path
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import is_uniform
-from dojoir.ir.text import format_access
 from dojoir.ir.where import place
 from dojoir.ir.words import BLOCK, GRID, MAX_BLOCK
 from dojoir.sets.kernel_sets import isl_affine, iterators, sets_of

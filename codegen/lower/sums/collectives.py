@@ -40,8 +40,8 @@ from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES
 from dojoir.ir.expressions import affine_parts
+from dojoir.ir.format import format_access
 from dojoir.ir.nodes import Path, Scope
-from dojoir.ir.text import format_access
 from dojoir.ir.where import place
 from dojoir.sets.kernel_sets import isl_extent
 from dojoir.types.typed import Load, TypedStatement

@@ -24,7 +24,6 @@ from dojoir.ir.nodes import (
     is_inside,
     with_body,
 )
-from dojoir.ir.text import lines
 from dojoir.ir.words import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import natural_type
@@ -110,7 +109,7 @@ class Beside:
     @cached_property
     def lines(self) -> dict[Path, str]:
         """The line of each node, that of a statement as it was in the text."""
-        now, were = (dict(lines(kernel, names=True)) for kernel in (self.kernel, self.text))
+        now, were = (dict(kernel.lines(names=True)) for kernel in (self.kernel, self.text))
         found = {path: line.lstrip("| ") for path, line in now.items() if path}
         return {**found, **{path: were[origin].lstrip("| ") for path, origin in self._places.items()}}
 

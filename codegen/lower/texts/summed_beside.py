@@ -30,6 +30,7 @@ from dojoir.codegen.lower.texts.beside import ON_DEVICE, Beside, Part, fresh, he
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DType
+from dojoir.ir.format import format_access
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -53,7 +54,6 @@ from dojoir.ir.nodes import (
     substitute_extent,
     substitute_iterators,
 )
-from dojoir.ir.text import format_access
 from dojoir.ir.where import place
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part

@@ -17,9 +17,9 @@ from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.waits.meetings import STEP_LIMIT, one_element, pairs, runs_by, same, second, thread_at
 from dojoir.errors import KernelError
 from dojoir.ir.affine import Affine
+from dojoir.ir.format import format_access
 from dojoir.ir.nodes import Access, Kernel, Site
 from dojoir.ir.paths import is_inside
-from dojoir.ir.text import format_access
 from dojoir.proof.explain.example import Example, accuse, describe, example, node_party
 from dojoir.sets.kernel_sets import isl_affine, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part

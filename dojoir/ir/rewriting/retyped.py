@@ -5,36 +5,35 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
+from dojoir.ir.buffer import Buffer
 from dojoir.ir.dtypes import DTYPES, F64, DType
 from dojoir.ir.expressions import Cast, Expr, Leaf, Op
-from dojoir.ir.kernel import Buffer, Kernel
 from dojoir.ir.tree import Node, Statement, with_body
 
 WIDE = ("f64", "f32", "f16", "bf16")
 """The types that arguments may change to and from."""
 
 
-def retyped(kernel: Kernel, dtype: object) -> Kernel:
-    """See `Kernel.with_dtype`."""
+def retyped(
+    buffers: tuple[Buffer, ...], body: tuple[Node, ...], dtype: object
+) -> tuple[tuple[Buffer, ...], tuple[Node, ...]]:
+    """The buffers and the body of a kernel as `Kernel.with_dtype` makes them; the same objects where nothing
+    changes."""
     if not isinstance(dtype, str) or dtype not in WIDE:
         said = f"'{dtype}'{did_you_mean(dtype, WIDE)}" if isinstance(dtype, str) else repr_of(dtype)
         raise ArgumentError(f"arguments may be of {', '.join(WIDE[:-1])} or {WIDE[-1]}, not {said}", "bad-dtype")
-    new, old = DTYPES[dtype], main_type(kernel)
+    new, old = DTYPES[dtype], _main_type(buffers)
     if old is None or new == old:
-        return kernel
-    buffers = tuple(_buffer(buffer, old, new) for buffer in kernel.buffers)
-    body = (
-        tuple(_retyped_node(node, old.compute, new.compute) for node in kernel.body)
-        if F64 in (old, new)
-        else kernel.body
-    )
-    return kernel.evolve(buffers=buffers, body=body)
+        return buffers, body
+    if F64 in (old, new):
+        body = tuple(_retyped_node(node, old.compute, new.compute) for node in body)
+    return tuple(_buffer(buffer, old, new) for buffer in buffers), body
 
 
-def main_type(kernel: Kernel) -> DType | None:
+def _main_type(buffers: tuple[Buffer, ...]) -> DType | None:
     """The type of the first floating-point array that a kernel takes, else of the first that it gives; None where
     there is none."""
-    found = [b for b in kernel.arguments if b.dtype.name in WIDE]
+    found = [b for b in buffers if b.role != "tmp" and b.dtype.name in WIDE]
     found.sort(key=lambda b: (not b.dims, b.role == "out"))
     return found[0].dtype if found else None
 

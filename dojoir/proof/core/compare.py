@@ -9,8 +9,8 @@ import islpy as isl
 
 from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
+from dojoir.ir.format import format_statement
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Index, Kernel, Op, Site, Statement, substitute_expr
-from dojoir.ir.text import format_statement
 from dojoir.ir.tree import MAY_ASSIGN, Commuting
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.certificate import stand_for

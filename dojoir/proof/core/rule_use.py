@@ -20,6 +20,7 @@ from dojoir import rules
 from dojoir.errors import ArgumentError, Diagnostic
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
+from dojoir.ir.format import format_extent
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -32,7 +33,6 @@ from dojoir.ir.nodes import (
     format_path,
 )
 from dojoir.ir.places import ancestors, siblings
-from dojoir.ir.text import format_extent
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core.same_sums import adds_the_same
 from dojoir.rules.rule import Match, Rule, RuleUse

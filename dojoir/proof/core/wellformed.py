@@ -15,9 +15,9 @@ import islpy as isl
 
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.buffer_rules import stream_error
+from dojoir.ir.format import format_condition
 from dojoir.ir.nodes import Access, Buffer, Kernel, Scope, Site
 from dojoir.ir.packing import packing_error
-from dojoir.ir.text import format_condition
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core.bounds import OutOfBounds, prove_bounds
 from dojoir.proof.core.independence import Conflict, Finder, find_conflict

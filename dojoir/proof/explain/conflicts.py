@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dojoir.errors import Diagnostic, Party
+from dojoir.ir.format import format_extent
 from dojoir.ir.nodes import Access, Scope, format_path
-from dojoir.ir.text import format_extent
 from dojoir.proof.core.wellformed import Dependent
 from dojoir.proof.explain.example import (
     Point,

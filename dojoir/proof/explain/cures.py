@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import islpy as isl
 
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.ir.format import format_condition
 from dojoir.ir.nodes import Condition, Scope, Site
-from dojoir.ir.text import format_condition
 from dojoir.sets.kernel_sets import KernelSets, isl_condition
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
+from dojoir.ir.format import Name, format_access, format_expr
 from dojoir.ir.nodes import Access, Cast, Expr, Index, Kernel, Op, Scope
 from dojoir.ir.operations import MAY_FAIL
-from dojoir.ir.text import Name, format_access, format_expr
 from dojoir.proof.core.failing import MayFail
 from dojoir.proof.core.touched import NewTouch
 from dojoir.proof.explain.example import accuse, describe, occasion, party, spelling, with_sizes, witness

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from dojoir.errors import Diagnostic, Note
 from dojoir.ir.affine import Affine
+from dojoir.ir.format import format_access, format_condition
 from dojoir.ir.nodes import MAY_ASSIGN, Access, Buffer, Condition, Kernel, Op
-from dojoir.ir.text import format_access, format_condition
 from dojoir.ir.where import place
 from dojoir.proof.core.bounds import OutOfBounds, index_and_dim
 from dojoir.proof.core.wellformed import EmptyDimension

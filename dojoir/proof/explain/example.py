@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import islpy as isl
 
 from dojoir.errors import Diagnostic, Note, Party
+from dojoir.ir.format import Name, format_access, format_statement
 from dojoir.ir.nodes import Access, Kernel, Path, Scope, format_path
-from dojoir.ir.text import Name, format_access, format_statement
 from dojoir.ir.where import place
 from dojoir.sets.limits import integer
 from dojoir.support.frozen import dataclass

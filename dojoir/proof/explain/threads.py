@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dojoir.errors import Diagnostic, Note, Party
+from dojoir.ir.format import format_access
 from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
-from dojoir.ir.text import format_access
 from dojoir.proof.explain.example import spelling
 
 GRID = frozenset({"gx", "gy", "gz"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import islpy as isl
 
 from dojoir.errors import Diagnostic, Party
-from dojoir.ir.text import format_access
+from dojoir.ir.format import format_access
 from dojoir.proof.core.compare import StrayValues, WrongFlow, WrongInstances
 from dojoir.proof.explain.example import (
     Example,

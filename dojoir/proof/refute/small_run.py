@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import field
 from itertools import count
 
+from dojoir.ir.format import format_statement
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Guard, Index, Kernel, Node, Op, Statement, holds
-from dojoir.ir.text import format_statement
 from dojoir.proof.certificate import InstanceMap
 from dojoir.sets.kernel_sets import KernelSets, sets_of
 from dojoir.support.frozen import dataclass

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from dojoir.ir.names import KEYWORDS, RESERVED
 from dojoir.ir.operations import CONVERSIONS
+from dojoir.ir.words import KEYWORDS, RESERVED
 from dojoir.torch.importer.index import (
     Divided,
     Index,

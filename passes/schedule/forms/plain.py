@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.ir.format import format_condition
 from dojoir.ir.nodes import Access, Condition, Extent, Guard, Kernel, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors, scopes_around
 from dojoir.ir.rewriting.rewrite import map_indices
-from dojoir.ir.text import format_condition
 from dojoir.passes.base.move import Move, Quoted, Word, place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.guards import AddCondition, DropCondition, RemoveGuard

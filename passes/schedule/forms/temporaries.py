@@ -27,9 +27,9 @@ from dojoir.costs.features import SLOW
 from dojoir.costs.launches import share_at, temporary_share
 from dojoir.costs.thread_work import SLOW as SLOW_IN_THREADS
 from dojoir.ir.expressions import Expr, affine_parts, expr_accesses, parts
+from dojoir.ir.format import format_access
 from dojoir.ir.nodes import Access, Buffer, Cast, Kernel, Op, Path, Site
 from dojoir.ir.paths import is_inside
-from dojoir.ir.text import format_access
 from dojoir.passes.base.move import BufferName, Formula, Move, fresh_name, place_of
 from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.facts.products import MOST_SUMS, products

@@ -13,10 +13,10 @@ from types import MappingProxyType
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
+from dojoir.ir.format import format_condition, format_extent
 from dojoir.ir.nodes import Condition, Extent, Node, Path, Scope, Statement, format_path, parse_path
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import siblings
-from dojoir.ir.text import format_condition, format_extent
 from dojoir.passes.base.move import Formula, Move, Place, Quoted, fresh_name, place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Parallelize, Unroll, Vectorize

@@ -17,8 +17,8 @@ from functools import partial
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
+from dojoir.ir.format import format_condition
 from dojoir.ir.nodes import Condition, Extent, Path, Scope, Statement
-from dojoir.ir.text import format_condition
 from dojoir.passes.base.move import Quoted
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.guards import AddGuard

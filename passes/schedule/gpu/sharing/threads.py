@@ -19,6 +19,7 @@ from math import prod
 
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.format import format_access, format_condition
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -33,7 +34,6 @@ from dojoir.ir.nodes import (
     substitute_iterators,
 )
 from dojoir.ir.paths import is_inside
-from dojoir.ir.text import format_access, format_condition
 from dojoir.ir.words import BLOCK, GRID
 from dojoir.passes.base.move import Quoted
 from dojoir.passes.engine.trace import Trace
