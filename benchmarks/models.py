@@ -57,6 +57,13 @@ def main() -> int:
     rows: list[dict[str, Any]] = [] if kept is None else read_rows(kept)
     there = {row["name"] for row in rows}
     names = options.names or (WIDE if options.cuda else MODELS | PROBLEMS)
+    unknown = [name for name in names if name not in MODELS | PROBLEMS | WIDE]
+    if unknown:
+        print(
+            f"models.py: there is no row {unknown[0]}: they are {', '.join(MODELS | PROBLEMS | WIDE)}",
+            file=sys.stderr,
+        )
+        return 2
     with ThreadPoolExecutor(options.jobs) as pool, tempfile.NamedTemporaryFile(prefix="models-lock-") as lock:
         options.lock = lock.name
         asked = {pool.submit(_row, name, options): name for name in names if name not in there}
@@ -312,13 +319,14 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
     what = "a forward and a backward pass, in training mode" if options.training else "a forward pass"
     flags = " --training" * options.training + " --alone" * options.alone
     flags += f" --cuda --type {options.type}" if options.cuda else ""
+    again = "" if options.cuda else ", with empty caches; *again* is the next process"
     on_gpu = [row["device"] for row in rows if "device" in row]
     device = on_gpu[0] if on_gpu else f"{processor()}, {options.threads} thread(s)"
     lines = [
         "# Models beside PyTorch", "",
         f'By `torch.compile(model, backend="dojoir")` on {device}: '
-        f"`python benchmarks/models.py{flags}`. A step is {what}, in ms. Compiles are in seconds of CPU, with "
-        "empty caches; *again* is the next process. A ratio above 1 says that dojoir is faster.", "",
+        f"`python benchmarks/models.py{flags}`. A step is {what}, in ms. Compiles are in seconds of "
+        f"CPU{again}. A ratio above 1 says that dojoir is faster.", "",
         "; ".join(_means(rows)) + ".", "",
         "| model | kernels | compile | again | inductor's | a step | eager | inductor |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",

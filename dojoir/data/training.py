@@ -15,6 +15,7 @@ from random import Random
 from typing import Annotated, Any
 
 import dojoir
+from dojoir.cli.output import writing
 from dojoir.data.forms import Chat
 from dojoir.evidence.reading import read_text
 from dojoir.game.language import tiny_model, tokenizer_of
@@ -110,6 +111,8 @@ def check_training(settings: Training) -> Checked:
         raise dojoir.ArgumentError(
             f"cannot write {settings.output}: {folder} is no folder to write in", "cannot-write"
         )
+    if Path(settings.output).is_file():
+        raise dojoir.ArgumentError(f"cannot write {settings.output}: it is a file, not a folder", "cannot-write")
     kernels = len({chat.kernel for chat in chats})
     left_out = sum(length > settings.length for length in lengths)
     if left_out == len(chats):
@@ -184,8 +187,10 @@ def _learned(
         trainer.remove_callback(transformers.PrinterCallback)  # writes to stdout, where the answer is
         trainer.train()
     if output:
-        trainer.model.save_pretrained(output)
-        words.save_pretrained(output)
+        with writing(output):
+            os.makedirs(output, exist_ok=True)
+            trainer.model.save_pretrained(output)
+            words.save_pretrained(output)
     return Trained(tuple(losses), output)
 
 

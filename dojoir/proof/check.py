@@ -257,9 +257,11 @@ def _refused(claim: Claim) -> Verdict:
 
 
 def _taken_back(claim: Claim) -> Answer:
-    """The answer for a backward map. Equivalent kernels are equally well-formed. What only puts statements in is
-    asked of a slice as well, from the kernel before to the one after."""
-    if _fits(claim.forth) and is_plain_both_ways(claim.forth):
+    """The answer for a backward map. Equivalent kernels are equally well-formed. Where statements were only put in,
+    a slice decides, from the kernel before to the one after."""
+    if not _fits(claim.forth):
+        return Answer(bool(_compared(claim)))
+    if is_plain_both_ways(claim.forth):
         declared = core.declarations(claim.before, claim.after) is None
         return Answer(declared and keeps_marks(claim.after, right=claim.before), Kept.PANE)
     put = put_in(*claim.parts)
@@ -298,13 +300,13 @@ def _keeps_marks_around(after: Kernel, names: frozenset[str]) -> bool:
 
 # -- by a slice ----------------------------------------------------------------------------------------------
 def _by_slice(claim: Claim) -> Answer:
-    """The answer from a slice of the two kernels, where there is one that gives it."""
+    """The answer from a slice of the two kernels, where one decides; else from the whole."""
     found = _in_part(claim)
     return Answer(_of_the_whole(claim)) if found is None else found
 
 
 def _in_part(claim: Claim) -> Answer | None:
-    """The same, or None."""
+    """The answer from a slice of the two kernels; None where none decides."""
     before, after, instances = claim.parts
     change = change_of(before, after, instances)
     if change is not None and runs_alike(before, after, instances, change):

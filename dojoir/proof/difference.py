@@ -23,7 +23,7 @@ from dojoir.ir.nodes import (
     Site,
     Statement,
 )
-from dojoir.proof.certificate import InstanceMap, Origin, identity
+from dojoir.proof.certificate import InstanceMap, identity
 from dojoir.support.frozen import dataclass
 from dojoir.support.memo import ObjectMemo
 
@@ -63,20 +63,14 @@ def change_of(before: Kernel, after: Kernel, instances: InstanceMap) -> Change |
 
 
 def put_in(before: Kernel, after: Kernel, instances: InstanceMap) -> InstanceMap | None:
-    """The certificate of a rewrite that only puts statements in, from the kernel before to the one after: the new
-    ones stand for nothing. None where a backward one says more than that the others stayed."""
-    same = {origin: k for k, origin in enumerate(identity(after).origins)}
-    stayed = [same.get(origin) if origin is not None else None for origin in instances.origins]
-    if (
-        not instances.backward
-        or None in stayed
-        or replace(instances, origins=(), backward=False) != InstanceMap(())
-    ):
+    """The certificate from the kernel before to the one after that says the same as a backward one: statements were
+    put in, which stand for nothing, and the others stayed. None where that one fits these kernels but says more."""
+    all_of_it, stayed = identity(after).origins, instances.origins
+    plain = replace(instances, origins=(), backward=False) == InstanceMap(())
+    if not (instances.backward and plain and set(stayed) <= set(all_of_it)):
         return None
-    origins: list[Origin | None] = [None] * len(after.sites)
-    for k, origin in zip(stayed, identity(before).origins, strict=True):
-        origins[k or 0] = origin
-    return InstanceMap(tuple(origins))
+    mine = dict(zip(stayed, identity(before).origins, strict=True))
+    return InstanceMap(tuple(map(mine.get, all_of_it)))
 
 
 _changes: ObjectMemo[tuple[Change | None]] = ObjectMemo(16)

@@ -82,6 +82,10 @@ def test_a_tiny_model_learns_the_whole_way(tmp_path: Path, capsys: pytest.Captur
     _tiny(tmp_path / "model", TEMPLATE)
     found = check_training(read_training(path))
     assert found.chats == len(CHATS.read_text(encoding="utf-8").splitlines()) and found.left_out == 0
+    (tmp_path / "tuned").write_text("", encoding="utf-8")
+    assert main(["learn", "chats", str(path)]) == 1
+    assert "it is a file" in capsys.readouterr().err
+    (tmp_path / "tuned").unlink()
     assert main(["learn", "chats", str(path)]) == 0
     assert (tmp_path / "tuned" / "model.safetensors").is_file()
     assert (

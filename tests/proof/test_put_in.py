@@ -3,6 +3,8 @@
 import pytest
 
 import dojoir
+from dojoir.proof.certificate import InstanceMap
+from dojoir.proof.check import is_legal, prove_rewrite
 
 NEST = """N @i
 | 8 @j
@@ -53,3 +55,13 @@ def test_what_is_read_is_not_dead() -> None:
     verdict = dojoir.check(kernel(WRITTEN + "N @i\n| y0[{i}] = dead[{i}]\n"), "delete_temporary(dead)")
     assert not verdict
     assert verdict.code == "still-read"
+
+
+@pytest.mark.parametrize("origins", [(), (None, None, None)])
+def test_a_certificate_that_does_not_fit_is_refused(origins: tuple[None, ...]) -> None:
+    """A backward one has an entry for each statement of the kernel before."""
+    after = kernel(WRITTEN)
+    before = dojoir.apply(after, "delete_temporary(dead)")
+    verdict = prove_rewrite(before, after, InstanceMap(origins, backward=True))
+    assert verdict.code == "lost-statement", verdict
+    assert not is_legal(before, after, InstanceMap(origins, backward=True))

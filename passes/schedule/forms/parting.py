@@ -410,8 +410,7 @@ def join_around_products(trace: Trace) -> None:
 
 
 def join_beside_products(trace: Trace) -> None:
-    """The same in a kernel of contractions for scopes that have none, as the rows of a softmax between two of them.
-    Each product keeps a nest of its own."""
+    """The same in a kernel of contractions for scopes that have none, as the rows of a softmax between two."""
     if any(map(is_contraction, trace.kernel.sites)):
         repeat(first(_joins_beside))(trace)
 
@@ -428,20 +427,23 @@ def _candidates(kernel: Kernel) -> Iterator[JoinScopes]:
 
 
 def _joins(kernel: Kernel) -> Iterator[JoinScopes]:
-    yield from (one for one in _candidates(kernel) if not _cross(kernel, one))
+    yield from (one for one in _candidates(kernel) if not _stay_apart(kernel, one))
 
 
-def _cross(kernel: Kernel, move: JoinScopes) -> bool:
-    """Whether one of two scopes goes down columns, an iteration a column, and the other one along rows; or one adds
-    up a value an iteration, so that its iterations are no work for threads, and the other has scopes in each."""
+def _stay_apart(kernel: Kernel, move: JoinScopes) -> bool:
+    """Whether two scopes are better not fused: one goes down columns, an iteration a column, and the other along
+    rows; or one only adds up a value for each iteration, which would leave the nests of the other to one thread."""
     pair = kernel.path(move.first), kernel.path(move.second)
-    nests = tuple(
-        any(len(site.scopes) > kernel.depth_of(path) + 1 for site in sites_in(kernel, path)) for path in pair
-    )
-    if nests[0] != nests[1] and _is_one_sum(kernel, pair[int(nests[0])]) > _is_one_sum(kernel, pair[int(nests[1])]):
+    (is_flat, flat), (is_deep, deep) = sorted((_is_deep(kernel, path), path) for path in pair)
+    if is_deep > is_flat and _is_one_sum(kernel, flat) > _is_one_sum(kernel, deep):
         return True
     down, along = (tuple(_has_leaves(kernel, path, steps) for path in pair) for steps in ((1, None), (None, 1)))
     return (down[0] and along[1] and not along[0]) or (down[1] and along[0] and not along[1])
+
+
+def _is_deep(kernel: Kernel, path: Path) -> bool:
+    """Whether there are scopes inside of a scope."""
+    return any(len(site.scopes) > kernel.depth_of(path) + 1 for site in sites_in(kernel, path))
 
 
 def _is_one_sum(kernel: Kernel, path: Path) -> bool:
@@ -468,7 +470,7 @@ def _join_one(trace: Trace, kept_apart: set[tuple[Node, Node]]) -> None:
     they are what they are, they are not tried again."""
     for one in _candidates(trace.kernel):
         both = trace.kernel.at(one.first), trace.kernel.at(one.second)
-        if both in kept_apart or _cross(trace.kernel, one) or not is_legal(trace.kernel, one):
+        if both in kept_apart or _stay_apart(trace.kernel, one) or not is_legal(trace.kernel, one):
             continue
         if tried(trace, partial(_join, one=one)):
             return
