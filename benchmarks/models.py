@@ -137,7 +137,7 @@ def _worked(options: argparse.Namespace) -> dict[str, Any]:
     from networks import ALL
 
     import dojoir
-    from dojoir.torch.compiler import Backend
+    from dojoir.torch.compiler import CompileBackend
 
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
@@ -148,7 +148,7 @@ def _worked(options: argparse.Namespace) -> dict[str, Any]:
     dtype = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[options.type]
     module = module.to(device, dtype)
     inputs = tuple(x.to(device, dtype if x.is_floating_point() else None) for x in inputs)
-    backend = Backend()
+    backend = CompileBackend()
     made = {"dojoir": lambda m: torch.compile(m, backend=backend), "inductor": torch.compile}
     if any(isinstance(part, torch.nn.RNNBase) for part in module.modules()):  # which torch.compile does not trace
         made["dojoir"] = lambda m: dojoir.torch.from_module(m, inputs, threads=options.threads)

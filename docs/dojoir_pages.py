@@ -28,7 +28,7 @@ BESIDE = (
     "dojoir.ir.nodes.Op", "dojoir.ir.nodes.Cast", "dojoir.ir.nodes.Condition", "dojoir.ir.nodes.Site",
     "dojoir.ir.instruction.Use", "dojoir.ir.hints.Prefetch", "dojoir.passes.engine.engine.Moves",
     "dojoir.passes.base.move.Rewrite", "dojoir.passes.base.alternatives.Alternative", "dojoir.costs.cost.Cost",
-    "dojoir.runtime.verification.report.Report", "dojoir.runtime.measurement.roofline.Ceiling",
+    "dojoir.runtime.verification.report.Report", "dojoir.runtime.measurement.roofline.ThreadCeilings",
     "dojoir.runtime.verification.compare.Worst", "dojoir.runtime.library.library.Scheduled",
     "dojoir.codegen.lir.outcome.Check", "dojoir.ir.affine.Affine", "dojoir.ir.affine.FloorDiv",
     "dojoir.ir.affine.Mod", "dojoir.ir.affine.Iter", "dojoir.ir.affine.SizeVar", "dojoir.errors.Source",

@@ -55,7 +55,7 @@ OBLIGATIONS: Mapping[str, str] = PROVED | ASKED | ELSEWHERE
 
 
 @dataclass(frozen=True)
-class Entry:
+class CodeEntry:
     """A code: what it is `of` (a word of OBLIGATIONS), what it means, an example that raises it, and the cure.
     `kept` is one that nothing raises any more: it stands here for texts that hold it."""
 
@@ -67,15 +67,15 @@ class Entry:
 
 
 @cache
-def _table() -> dict[str, Entry]:
+def _table() -> dict[str, CodeEntry]:
     data = tomllib.loads(files("dojoir").joinpath("codes.toml").read_text(encoding="utf-8"))
-    return {code: Entry(**entry) for code, entry in data.items()}
+    return {code: CodeEntry(**entry) for code, entry in data.items()}
 
 
-class _Codes(Mapping[str, Entry]):
+class _Codes(Mapping[str, CodeEntry]):
     """The table, read when it is first asked."""
 
-    def __getitem__(self, code: str) -> Entry:
+    def __getitem__(self, code: str) -> CodeEntry:
         return _table()[code]
 
     def __iter__(self) -> Iterator[str]:
@@ -85,7 +85,7 @@ class _Codes(Mapping[str, Entry]):
         return len(_table())
 
 
-CODES: Mapping[str, Entry] = _Codes()
+CODES: Mapping[str, CodeEntry] = _Codes()
 
 
 def obligation_of(code: str) -> str:

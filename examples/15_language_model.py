@@ -84,14 +84,14 @@ class Critic:
 
     def answered(
         self, messages: tuple[llm.Message, ...], best: llm.Try, listed: dict[str, str], estimates: dict[str, float]
-    ) -> tuple[list[dojoir.Trace], llm.Call, llm.Reply]:
+    ) -> tuple[list[dojoir.Trace], llm.ToolCall, llm.Reply]:
         """The states of the plans of an answer; the checker has refused what is illegal in them."""
         facts = {"state": best.number, "listed": [*listed], "estimates": estimates, "messages": len(messages)}
         question = llm.Question(RULES, messages, (llm.ANSWER,), must=llm.ANSWER.name, facts=facts)
         self.play.ledger.calls += 1
         reply = self.model.ask(question, 120.0)
         self.play.ledger.tokens += reply.tokens_in + reply.tokens_out
-        call = next(iter(reply.calls), llm.Call("text", llm.ANSWER.name, reply.text))
+        call = next(iter(reply.calls), llm.ToolCall("text", llm.ANSWER.name, reply.text))
         try:
             answer = llm.answered(call.arguments)
         except dojoir.ArgumentError as error:
@@ -121,7 +121,7 @@ class Script:
         of = question.facts["state"]
         plans = [{"from": of, "steps": [one], "expect": 1.0, "why": "estimate"} for one in chosen]
         data = json.dumps({"plans": plans, "reflection": "estimates rank well so far"})
-        return llm.Reply("", (llm.Call("c", llm.ANSWER.name, data),), "tools")
+        return llm.Reply("", (llm.ToolCall("c", llm.ANSWER.name, data),), "tools")
 
 
 def main(arguments: Sequence[str] = ()) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dojoir.errors import Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import affine, condition, factors, integer
-from dojoir.grammar.names import Names, short
+from dojoir.grammar.names import NamesInScope, short
 from dojoir.grammar.other_languages import cure_of_storage
 from dojoir.ir.buffer_rules import (
     align_error,
@@ -35,7 +35,7 @@ from dojoir.ir.nodes import (
 from dojoir.ir.words import DATA_FACTS, name_error
 
 
-def declare_sizes(written: tuple[syntax.Size, ...], names: Names) -> Names:
+def declare_sizes(written: tuple[syntax.Size, ...], names: NamesInScope) -> NamesInScope:
     """The names with the sizes of the kernel line added."""
     for size in written:
         _check_new(size.name, names)
@@ -49,7 +49,7 @@ def declare_sizes(written: tuple[syntax.Size, ...], names: Names) -> Names:
     return names
 
 
-def _check_products(written: syntax.Buffer, names: Names) -> None:
+def _check_products(written: syntax.Buffer, names: NamesInScope) -> None:
     """That no dimension is a product of sizes, which is two dimensions."""
     for dim in written.dims:
         product = [word for word in factors(dim.extent) if word in names.sizes and names.sizes[word].value is None]
@@ -61,7 +61,7 @@ def _check_products(written: syntax.Buffer, names: Names) -> None:
             raise names.error("not-affine", message, dim.extent.span)
 
 
-def declare_buffer(written: syntax.Buffer, names: Names) -> Names:
+def declare_buffer(written: syntax.Buffer, names: NamesInScope) -> NamesInScope:
     """The names with the buffer of one line added."""
     name, role = written.name.text, written.role
     _check_new(written.name, names)
@@ -107,7 +107,7 @@ _OF_THE_WHOLE = {
 """The rules for an attribute beside the others, by their errors."""
 
 
-def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -> Buffer:
+def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: NamesInScope) -> Buffer:
     """The buffer with one attribute set."""
     word, span = attribute.name.text, attribute.span
     if word in DATA_FACTS:
@@ -155,13 +155,13 @@ def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -
     return buffer
 
 
-def _number(arg: syntax.Expr, word: str, names: Names) -> int:
+def _number(arg: syntax.Expr, word: str, names: NamesInScope) -> int:
     if not isinstance(arg, syntax.Number):
         raise names.error("bad-attribute", f"{word} takes numbers, and this is none", arg.span)
     return integer(arg, names)
 
 
-def _data_fact(attribute: syntax.Attribute, names: Names) -> DataFact:
+def _data_fact(attribute: syntax.Attribute, names: NamesInScope) -> DataFact:
     """A fact on data, with its bound."""
     word, args = attribute.name.text, attribute.args
     if not DATA_FACTS[word].bounded:
@@ -174,7 +174,7 @@ def _data_fact(attribute: syntax.Attribute, names: Names) -> DataFact:
     return DataFact(word, affine(args[0], names, f"the bound of {word}"))
 
 
-def _check_new(name: syntax.Word, names: Names) -> None:
+def _check_new(name: syntax.Word, names: NamesInScope) -> None:
     error = name_error(name.text)
     if error is not None:
         raise names.error("reserved-word", error, name.span)
@@ -185,7 +185,7 @@ def _check_new(name: syntax.Word, names: Names) -> None:
         raise names.error("duplicate-name", f"there is already a {kind} '{short(name.text)}'", name.span, note)
 
 
-def facts(written: tuple[syntax.Expr, ...], names: Names) -> tuple[Condition, ...]:
+def facts(written: tuple[syntax.Expr, ...], names: NamesInScope) -> tuple[Condition, ...]:
     """The facts of a `where` line. One between numbers alone, as fixed sizes may give, is checked and left out."""
     found = []
     for expr in written:
@@ -197,7 +197,7 @@ def facts(written: tuple[syntax.Expr, ...], names: Names) -> tuple[Condition, ..
     return tuple(found)
 
 
-def fp_mode(word: syntax.Word, names: Names) -> str:
+def fp_mode(word: syntax.Word, names: NamesInScope) -> str:
     """The floating-point mode: what rewrites may do."""
     if word.text not in FP_MODES:
         hint = did_you_mean(word.text, FP_MODES) or f": write one of {', '.join(FP_MODES)}"

@@ -6,7 +6,7 @@ import math
 
 from dojoir.errors import KernelError, Span, did_you_mean
 from dojoir.grammar import syntax
-from dojoir.grammar.names import Names, short
+from dojoir.grammar.names import NamesInScope, short
 from dojoir.grammar.other_languages import cure_of_function, cure_of_line
 from dojoir.grammar.writable import affine_fits, integer_fits
 from dojoir.ir.affine import Affine
@@ -43,7 +43,7 @@ _UNARY = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol and op.a
 
 
 # -- values ------------------------------------------------------------------------------------------------
-def value(expr: syntax.Expr, names: Names, depth: int = 0) -> Expr:
+def value(expr: syntax.Expr, names: NamesInScope, depth: int = 0) -> Expr:
     """An expression as the value of a statement."""
     _check_depth(expr, names, depth)
     match expr:
@@ -68,7 +68,7 @@ def value(expr: syntax.Expr, names: Names, depth: int = 0) -> Expr:
             return _bounded(make_op(_BINARY[sign], args, span), span, names)
 
 
-def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
+def _call(call: syntax.Call, names: NamesInScope, depth: int) -> Expr:
     name = call.name.text
     if name in DTYPES:
         _check_arity(call, 1, names)
@@ -102,7 +102,7 @@ def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
     return make_op(name, tuple(value(arg, names, depth + 1) for arg in call.args), call.span)
 
 
-def _conversion(call: syntax.Call, names: Names, depth: int) -> Expr:
+def _conversion(call: syntax.Call, names: NamesInScope, depth: int) -> Expr:
     """A conversion by name: `sat(f16, x)`."""
     _check_arity(call, 2, names)
     target, arg = call.args
@@ -113,7 +113,7 @@ def _conversion(call: syntax.Call, names: Names, depth: int) -> Expr:
     return Cast(DTYPES[target.text], value(arg, names, depth + 1), call.span, call.name.text)
 
 
-def _check_arity(call: syntax.Call, arity: int, names: Names) -> None:
+def _check_arity(call: syntax.Call, arity: int, names: NamesInScope) -> None:
     if len(call.args) != arity:
         takes = f"{call.name.text} takes {_count(arity, 'argument')}, not {len(call.args)}"
         if call.name.text in ("max", "min") and len(call.args) == 1:
@@ -121,7 +121,7 @@ def _check_arity(call: syntax.Call, arity: int, names: Names) -> None:
         raise names.error("wrong-arity", takes, call.span)
 
 
-def access(expr: syntax.Subscript | syntax.Name, names: Names, depth: int = 0) -> Access:
+def access(expr: syntax.Subscript | syntax.Name, names: NamesInScope, depth: int = 0) -> Access:
     """An element of a buffer. An index may be another element."""
     match expr:
         case syntax.Name(text, span):
@@ -137,7 +137,7 @@ def access(expr: syntax.Subscript | syntax.Name, names: Names, depth: int = 0) -
     return Access(buffer.name, tuple(_index(arg, buffer, names, depth + 1) for arg in args), expr.span)
 
 
-def _index(expr: syntax.Expr, buffer: Buffer, names: Names, depth: int) -> Affine | Access:
+def _index(expr: syntax.Expr, buffer: Buffer, names: NamesInScope, depth: int) -> Affine | Access:
     _check_depth(expr, names, depth)
     match expr:
         case syntax.Subscript():
@@ -149,14 +149,14 @@ def _index(expr: syntax.Expr, buffer: Buffer, names: Names, depth: int) -> Affin
 
 
 # -- sizes and iterators -----------------------------------------------------------------------------------
-def affine(expr: syntax.Expr, names: Names, role: str) -> Affine:
+def affine(expr: syntax.Expr, names: NamesInScope, role: str) -> Affine:
     """An expression in sizes and iterators; `role` says what it is, such as "an extent"."""
     result = _affine(expr, names, role, 0)
     _check_magnitude(result, expr.span, names)
     return result
 
 
-def _affine(expr: syntax.Expr, names: Names, role: str, depth: int) -> Affine:
+def _affine(expr: syntax.Expr, names: NamesInScope, role: str, depth: int) -> Affine:
     _check_depth(expr, names, depth)
     match expr:
         case syntax.Number(text, span):
@@ -199,7 +199,7 @@ def _affine(expr: syntax.Expr, names: Names, role: str, depth: int) -> Affine:
             raise names.error("not-affine", f"{role} is a number, and '{sign}' gives a truth value", span)
 
 
-def _clamp(call: syntax.Call, names: Names, role: str, depth: int) -> Affine:
+def _clamp(call: syntax.Call, names: NamesInScope, role: str, depth: int) -> Affine:
     """A min, a max, or what is spelled by them, in an index."""
     name = call.name.text
     if not role.startswith(INDEX):
@@ -226,7 +226,7 @@ def _clamp(call: syntax.Call, names: Names, role: str, depth: int) -> Affine:
     return Affine.smallest(Affine.largest(x, low), high)
 
 
-def _combine(a: Affine, sign: str, b: Affine, span: Span, names: Names, role: str) -> Affine:
+def _combine(a: Affine, sign: str, b: Affine, span: Span, names: NamesInScope, role: str) -> Affine:
     match sign:
         case "+":
             return a + b
@@ -284,7 +284,7 @@ def _apart(a: Affine, b: Affine, role: str) -> str:
     return f"{QUASI_AFFINE}; {fixed.removeprefix('or ')}{_OR_DATA if role.startswith(INDEX) else ''}"
 
 
-def _data(buffer: str, span: Span, names: Names, role: str) -> KernelError:
+def _data(buffer: str, span: Span, names: NamesInScope, role: str) -> KernelError:
     message = f"{role} is made of sizes and iterators, and {buffer} is data"
     if role == "an extent":
         message += (
@@ -296,7 +296,7 @@ def _data(buffer: str, span: Span, names: Names, role: str) -> KernelError:
     return names.error("not-affine", message, span, names.note(names.buffers[buffer]))
 
 
-def extent(expr: syntax.Expr, names: Names) -> tuple[Extent, tuple[Expr, ...]]:
+def extent(expr: syntax.Expr, names: NamesInScope) -> tuple[Extent, tuple[Expr, ...]]:
     """How often a scope runs: `E`, or `min(E, E)`. Lengths that are data are apart: they need another beside
     them."""
     match expr:
@@ -310,7 +310,7 @@ def extent(expr: syntax.Expr, names: Names) -> tuple[Extent, tuple[Expr, ...]]:
             return Extent((affine(expr, names, "an extent"),), expr.span), ()
 
 
-def conditions(expr: syntax.Expr, names: Names) -> tuple[tuple[Condition, ...], tuple[Expr, ...]]:
+def conditions(expr: syntax.Expr, names: NamesInScope) -> tuple[tuple[Condition, ...], tuple[Expr, ...]]:
     """The conditions of a guard, which `and` joins: comparisons of quasi-affine expressions; and apart, those that
     read data, or are joined by `or` and `not`."""
     affine_ones: list[Condition] = []
@@ -323,7 +323,7 @@ def conditions(expr: syntax.Expr, names: Names) -> tuple[tuple[Condition, ...], 
     return tuple(affine_ones), tuple(others)
 
 
-def affine_conditions(expr: syntax.Expr, names: Names) -> tuple[Condition, ...]:
+def affine_conditions(expr: syntax.Expr, names: NamesInScope) -> tuple[Condition, ...]:
     """Comparisons of quasi-affine expressions, joined by `and`."""
     return tuple(condition(part, names) for part in _joined(expr))
 
@@ -337,7 +337,7 @@ def _joined(expr: syntax.Expr) -> list[syntax.Expr]:
     return [expr, *reversed(parts)]
 
 
-def _reads(expr: syntax.Expr, names: Names) -> bool:
+def _reads(expr: syntax.Expr, names: NamesInScope) -> bool:
     """Whether there is an element of a buffer in an expression."""
     match expr:
         case syntax.Name(text):
@@ -354,7 +354,7 @@ def _reads(expr: syntax.Expr, names: Names) -> bool:
             return False
 
 
-def condition(expr: syntax.Expr, names: Names) -> Condition:
+def condition(expr: syntax.Expr, names: NamesInScope) -> Condition:
     """A comparison of two quasi-affine expressions."""
     match expr:
         case syntax.Binary(left, sign, right, span) if sign in RELATIONS:
@@ -368,7 +368,7 @@ def condition(expr: syntax.Expr, names: Names) -> Condition:
 
 
 # -- numbers -----------------------------------------------------------------------------------------------
-def _number_value(number: syntax.Number, names: Names) -> int | float:
+def _number_value(number: syntax.Number, names: NamesInScope) -> int | float:
     text = number.text
     if text.isdigit():
         return integer(syntax.Word(text, number.span), names)
@@ -378,7 +378,7 @@ def _number_value(number: syntax.Number, names: Names) -> int | float:
     return result
 
 
-def integer(word: syntax.Word | syntax.Number, names: Names) -> int:
+def integer(word: syntax.Word | syntax.Number, names: NamesInScope) -> int:
     """The integer that a word stands for; at most 64 bits."""
     if not word.text.isdigit():
         raise names.error("not-an-integer", f"this is an integer, and {short(word.text)} is none", word.span)
@@ -387,7 +387,7 @@ def integer(word: syntax.Word | syntax.Number, names: Names) -> int:
     return int(word.text)
 
 
-def _bounded(expr: Expr, span: Span, names: Names) -> Expr:
+def _bounded(expr: Expr, span: Span, names: NamesInScope) -> Expr:
     """`expr`, unless folding it made an integer that no type holds."""
     match expr:
         case Const(int() as number) if not integer_fits(number):
@@ -397,12 +397,12 @@ def _bounded(expr: Expr, span: Span, names: Names) -> Expr:
     return expr
 
 
-def _check_magnitude(affine: Affine, span: Span, names: Names) -> None:
+def _check_magnitude(affine: Affine, span: Span, names: NamesInScope) -> None:
     if not affine_fits(affine):
         raise names.error("number-too-large", "an integer in this has more than 64 bits", span)
 
 
-def _check_depth(expr: syntax.Expr, names: Names, depth: int) -> None:
+def _check_depth(expr: syntax.Expr, names: NamesInScope, depth: int) -> None:
     if depth > DEEPEST_EXPRESSION:
         cure = "compute a part of it into a tmp first"
         raise names.error("too-deep", f"an expression nests at most {DEEPEST_EXPRESSION} deep: {cure}", expr.span)

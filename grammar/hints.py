@@ -5,7 +5,7 @@ from __future__ import annotations
 from dojoir.errors import ArgumentError, Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import integer
-from dojoir.grammar.names import Names, short
+from dojoir.grammar.names import NamesInScope, short
 from dojoir.ir.hints import LARGEST_DISTANCE, Hint, Prefetch
 from dojoir.ir.instruction import Use
 
@@ -13,7 +13,7 @@ HINTS = {"prefetch": "prefetch(x, 8)", "use": "use(avx512_fmadd_ps)"}
 """The words that begin a hint, each with an example."""
 
 
-def resolve_hints(written: tuple[syntax.Hint, ...], names: Names) -> tuple[Hint, ...]:
+def resolve_hints(written: tuple[syntax.Hint, ...], names: NamesInScope) -> tuple[Hint, ...]:
     """The hints of a scope. That they fit what it runs is for `dojoir.prove`."""
     seen: dict[str, Span] = {}
     hints: list[Hint] = []
@@ -27,7 +27,7 @@ def resolve_hints(written: tuple[syntax.Hint, ...], names: Names) -> tuple[Hint,
     return tuple(hints)
 
 
-def _hint(hint: syntax.Hint, names: Names) -> Hint:
+def _hint(hint: syntax.Hint, names: NamesInScope) -> Hint:
     match hint.word.text:
         case "prefetch":
             return _prefetch(hint, names)
@@ -39,7 +39,7 @@ def _hint(hint: syntax.Hint, names: Names) -> Hint:
             raise names.error("unknown-hint", message, hint.word.span)
 
 
-def _prefetch(hint: syntax.Hint, names: Names) -> Prefetch:
+def _prefetch(hint: syntax.Hint, names: NamesInScope) -> Prefetch:
     if hint.number is None:
         message = "prefetch takes a buffer and how many iterations ahead it is fetched: prefetch(x, 8)"
         raise names.error("bad-hint", message, hint.span)
@@ -51,7 +51,7 @@ def _prefetch(hint: syntax.Hint, names: Names) -> Prefetch:
     return Prefetch(buffer.name, distance, hint.span)
 
 
-def _use(hint: syntax.Hint, names: Names) -> Use:
+def _use(hint: syntax.Hint, names: NamesInScope) -> Use:
     if hint.number is not None:
         raise names.error("bad-hint", "use takes the name of an instruction alone", hint.number.span)
     if names.instruction is None:

@@ -18,7 +18,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Around:
+class OpenScope:
     """A scope around a line: its label, and the place of its line."""
 
     label: str | None
@@ -26,21 +26,21 @@ class Around:
 
 
 @dataclass(frozen=True)
-class Names:
+class NamesInScope:
     """The names known at one line. `scopes[d]` has iterator `{d}`; None in the header, where there are none."""
 
     source: Source
     sizes: dict[str, Size]
     buffers: dict[str, Buffer]
-    scopes: tuple[Around, ...] | None = None
+    scopes: tuple[OpenScope, ...] | None = None
     instruction: Callable[[str], Instruction] | None = None
     """Finds the instructions that hints name; None where a text may name none, as that of an instruction."""
 
-    def body(self) -> Names:
+    def body(self) -> NamesInScope:
         """The names known at the top of the body."""
         return replace(self, scopes=())
 
-    def inside(self, scope: Around) -> Names:
+    def inside(self, scope: OpenScope) -> NamesInScope:
         """The names known in the body of a scope on this line. Its label must be new among those around it."""
         scopes = self.scopes or ()
         for outer in scopes:

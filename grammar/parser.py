@@ -15,7 +15,7 @@ from dojoir.grammar import syntax
 from dojoir.grammar.bars import Bars
 from dojoir.grammar.errors import LayoutError, explain
 from dojoir.grammar.expressions import INDEX, affine, affine_conditions, extent
-from dojoir.grammar.names import Around, Names
+from dojoir.grammar.names import NamesInScope, OpenScope
 from dojoir.grammar.resolve import resolve
 from dojoir.grammar.tables import parser
 from dojoir.grammar.version import check_version
@@ -41,24 +41,24 @@ def parse_index(text: str, kernel: Kernel, depth: int) -> Affine:
 def _affine(text: str, sizes: tuple[Size, ...], depth: int, role: str) -> Affine:
     source = Source("<expression>", text)
     written = _expression(source)
-    around = tuple(Around(None, written.span) for _ in range(depth))
-    return affine(written, Names(source, {size.name: size for size in sizes}, {}, around), role)
+    around = tuple(OpenScope(None, written.span) for _ in range(depth))
+    return affine(written, NamesInScope(source, {size.name: size for size in sizes}, {}, around), role)
 
 
 def parse_extent(text: str, kernel: Kernel, depth: int) -> Extent:
     """As `parse_affine`, of an extent: an affine expression, or a `min` of several."""
     source = Source("<extent>", text)
     written = _expression(source)
-    around = tuple(Around(None, written.span) for _ in range(depth))
-    return extent(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))[0]
+    around = tuple(OpenScope(None, written.span) for _ in range(depth))
+    return extent(written, NamesInScope(source, {size.name: size for size in kernel.sizes}, {}, around))[0]
 
 
 def parse_conditions(text: str, kernel: Kernel, depth: int) -> tuple[Condition, ...]:
     """As `parse_affine`, of the conditions of a guard: comparisons, joined by `and`."""
     source = Source("<conditions>", text)
     written = _expression(source)
-    around = tuple(Around(None, written.span) for _ in range(depth))
-    return affine_conditions(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
+    around = tuple(OpenScope(None, written.span) for _ in range(depth))
+    return affine_conditions(written, NamesInScope(source, {size.name: size for size in kernel.sizes}, {}, around))
 
 
 def parse_declaration(text: str, place: Span, source: Source) -> syntax.Buffer:
@@ -109,7 +109,7 @@ def _parsed(source: Source, start: str) -> syntax.Kernel | syntax.Buffer | synta
 @cache
 def _grammar() -> Lark:
     starts = ["kernel", "affine", "declared"]
-    return parser("dojo", start=starts, lexer="basic", postlex=Bars(), transformer=_Tree())
+    return parser("dojo", start=starts, lexer="basic", postlex=Bars(), transformer=_KernelTree())
 
 
 def _span(token: Token) -> Span:
@@ -125,7 +125,7 @@ def _from(first: Span, last: Span) -> Span:
 
 
 @v_args(inline=True)
-class _Tree(Transformer[Token, syntax.Kernel]):
+class _KernelTree(Transformer[Token, syntax.Kernel]):
     """The result of each rule of the grammar."""
 
     # -- the header --------------------------------------------------------------------------------------

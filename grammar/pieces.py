@@ -64,7 +64,7 @@ class Pieces:
         declared = dict(zip((buffer.name for buffer in buffers), lines, strict=True))
         if len(declared) < len(lines):
             _kernel_of((*head, *lines))  # raises, as a name is declared twice
-        here = _Reader(self, head, declared)
+        here = _NodeReader(self, head, declared)
         body = tuple(here.node(child_lines(child), ()) for child in kernel.body)
         return header.evolve(buffers=buffers, body=body)
 
@@ -83,7 +83,7 @@ class Pieces:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _NodeReader:
     """The reader of the nodes of one kernel: its header, and the line of each of its buffers."""
 
     pieces: Pieces

@@ -15,7 +15,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Call:
+class PipelineStep:
     """A move or pass by name, with its arguments as written; where it stands in `source`."""
 
     name: str
@@ -24,7 +24,7 @@ class Call:
     source: Source
 
 
-def parse_calls(text: str, name: str = "<pipeline>") -> list[Call]:
+def parse_calls(text: str, name: str = "<pipeline>") -> list[PipelineStep]:
     """The calls of a pipeline, in order. Raises ParseError with the place and what was expected."""
     if not isinstance(text, str):
         raise ArgumentError(f"a move or pipeline is a text, not {type(text).__name__}", "bad-move")
@@ -56,13 +56,13 @@ def _parser() -> Lark:
     return parser("pipeline", start="pipeline", propagate_positions=True)
 
 
-def _call(tree: Tree[Token], source: Source) -> Call:
+def _call(tree: Tree[Token], source: Source) -> PipelineStep:
     name = tree.children[0]
     assert isinstance(name, Token)
     arguments = [child.meta for child in tree.children if isinstance(child, Tree)]
     last = arguments[-1] if arguments else name
     span = Span(name.line or 1, name.column or 1, (last.end_column or 1) if last.line == name.line else 1)
-    return Call(str(name), tuple(source.text[a.start_pos : a.end_pos] for a in arguments), span, source)
+    return PipelineStep(str(name), tuple(source.text[a.start_pos : a.end_pos] for a in arguments), span, source)
 
 
 def _diagnostic(error: UnexpectedInput, source: Source) -> Diagnostic:

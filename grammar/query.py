@@ -43,7 +43,7 @@ USAGE = (
 
 @cache
 def _parser() -> Lark:
-    return parser("query", start="query", maybe_placeholders=True, transformer=_Tree())
+    return parser("query", start="query", maybe_placeholders=True, transformer=_QueryTree())
 
 
 def parse_query(text: str) -> Query:
@@ -71,7 +71,7 @@ def _diagnostic(error: UnexpectedInput, text: str) -> Diagnostic:
 
 
 @v_args(inline=True)
-class _Tree(Transformer[Token, Query]):
+class _QueryTree(Transformer[Token, Query]):
     """The result of each rule of the grammar."""
 
     def query(self, pick: int | None, condition: Query) -> Query:

@@ -11,7 +11,7 @@ from dojoir.grammar import syntax
 from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp_mode
 from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
-from dojoir.grammar.names import Around, Names, short
+from dojoir.grammar.names import NamesInScope, OpenScope, short
 from dojoir.grammar.other_languages import cure_of_line, cure_of_mark
 from dojoir.grammar.sugar.computed import without_computed
 from dojoir.grammar.sugar.keys_of_pairs import written_out
@@ -49,7 +49,7 @@ def resolve(
 ) -> Kernel:
     """The kernel; `instruction` finds those that it names. Raises KernelError at the first thing in it
     that has no meaning."""
-    names = declare_sizes(written.sizes, Names(source, {}, {}, instruction=instruction))
+    names = declare_sizes(written.sizes, NamesInScope(source, {}, {}, instruction=instruction))
     if not syntax.is_deep(written):
         written = with_stated_bounds(written)
         written = without_wrapped(apart(without_computed(written, source), source))
@@ -80,12 +80,12 @@ def resolve(
     return check_packing(kernel)
 
 
-def _nodes(nodes: tuple[syntax.Node, ...], names: Names, when: tuple[Expr, ...] = ()) -> tuple[Node, ...]:
+def _nodes(nodes: tuple[syntax.Node, ...], names: NamesInScope, when: tuple[Expr, ...] = ()) -> tuple[Node, ...]:
     """The nodes, each statement in them under the conditions on data `when`, which come from around them."""
     return tuple(made for node in nodes for made in _resolved_node(node, names, when))
 
 
-def _resolved_node(node: syntax.Node, names: Names, when: tuple[Expr, ...]) -> tuple[Node, ...]:
+def _resolved_node(node: syntax.Node, names: NamesInScope, when: tuple[Expr, ...]) -> tuple[Node, ...]:
     match node:
         case syntax.Statement():
             return _statements(node, names, when)
@@ -96,7 +96,7 @@ def _resolved_node(node: syntax.Node, names: Names, when: tuple[Expr, ...]) -> t
             return (Guard(where, inner, span),) if where else inner
         case syntax.Scope(_, marks, label, body, span):
             name = None if label is None else label.text
-            inside = names.inside(Around(name, span))
+            inside = names.inside(OpenScope(name, span))
             words = tuple(mark for mark in marks if isinstance(mark, syntax.Word))
             hints = resolve_hints(tuple(mark for mark in marks if isinstance(mark, syntax.Hint)), names)
             around, lengths = extent(node.extent, names)
@@ -112,7 +112,7 @@ def _resolved_node(node: syntax.Node, names: Names, when: tuple[Expr, ...]) -> t
 
 
 def _check_kept(
-    data: tuple[Expr, ...], inner: tuple[Node, ...], span: Span, names: Names, several: bool = False
+    data: tuple[Expr, ...], inner: tuple[Node, ...], span: Span, names: NamesInScope, several: bool = False
 ) -> None:
     """Raises KernelError where a body writes what its conditions read: each statement of it evaluates them again,
     so the last one may."""
@@ -128,7 +128,7 @@ def _check_kept(
             raise names.error("condition-written", message, span, names.note(names.buffers[read.buffer]))
 
 
-def _marks(marks: tuple[syntax.Word, ...], names: Names) -> tuple[str, ...]:
+def _marks(marks: tuple[syntax.Word, ...], names: NamesInScope) -> tuple[str, ...]:
     seen: dict[str, Span] = {}
     for mark in marks:
         if mark.text not in MARKS:
@@ -148,7 +148,7 @@ def _marks(marks: tuple[syntax.Word, ...], names: Names) -> tuple[str, ...]:
     return tuple(seen)
 
 
-def _statements(node: syntax.Statement, names: Names, when: tuple[Expr, ...]) -> tuple[Statement, ...]:
+def _statements(node: syntax.Statement, names: NamesInScope, when: tuple[Expr, ...]) -> tuple[Statement, ...]:
     condition = None if node.condition is None else value(node.condition, names)
     match node.target, node.value:
         case syntax.Call(syntax.Word(syntax.PAIR), targets), syntax.Call(syntax.Word(syntax.PAIR), values):
@@ -170,7 +170,7 @@ def _statements(node: syntax.Statement, names: Names, when: tuple[Expr, ...]) ->
     return tuple(replace(one, value=Op(UNDER, (around, one.value), node.span)) for one in made)
 
 
-def _target(expr: syntax.Expr, names: Names) -> Access:
+def _target(expr: syntax.Expr, names: NamesInScope) -> Access:
     """The element that a statement writes."""
     if isinstance(expr, syntax.Call) and expr.name.text == syntax.PAIR:
         message = "a pair is assigned a pair: write (m[…], at[…]) max= (value, place)"

@@ -29,7 +29,7 @@ _ASKED = 5.0
 
 
 @dataclass(frozen=True)
-class Compiler:
+class FoundCompiler:
     """A C compiler, and the options that it gets; or why it does not work."""
 
     command: str
@@ -39,7 +39,7 @@ class Compiler:
 
 
 @dataclass(frozen=True)
-class Tool:
+class FoundTool:
     """An emulator, a driver, or another program: where it is and what it says of itself."""
 
     name: str
@@ -48,7 +48,7 @@ class Tool:
 
 
 @dataclass(frozen=True)
-class Way:
+class TargetWay:
     """How a target runs here: `in process`, `native`, `emulated`; or why it does not, with the cure."""
 
     target: str
@@ -72,10 +72,10 @@ class Doctor:
     cores: int
     caches: Mapping[str, int]
     memory: int
-    compilers: tuple[Compiler, ...]
-    emulators: tuple[Tool, ...]
+    compilers: tuple[FoundCompiler, ...]
+    emulators: tuple[FoundTool, ...]
     gpus: tuple[str, ...]
-    targets: tuple[Way, ...]
+    targets: tuple[TargetWay, ...]
     ceilings: Ceilings | None
 
     def to_json(self) -> dict[str, object]:
@@ -154,7 +154,7 @@ def _caches() -> Iterator[tuple[str, int]]:
             yield f"L{level}{letter}", int(size.rstrip("KM")) * unit
 
 
-def _compilers() -> Iterator[Compiler]:
+def _compilers() -> Iterator[FoundCompiler]:
     chosen = os.environ.get("CC", "").strip()
     seen: set[str] = set()
     for name in ([chosen] if chosen else []) + list(c_toolchain.NAMES):
@@ -166,22 +166,24 @@ def _compilers() -> Iterator[Compiler]:
         try:
             found = c_toolchain.probe((path, *name.split()[1:]))
         except ToolchainError as error:
-            yield Compiler(name, "", "", error.diagnostic.message)
+            yield FoundCompiler(name, "", "", error.diagnostic.message)
         else:
-            yield Compiler(name, found.version, " ".join(found.options))
+            yield FoundCompiler(name, found.version, " ".join(found.options))
     for isa in ISAS.values():
         if isa.architecture != host.architecture():
             with contextlib.suppress(ToolchainError):
                 cross = emulation.cross_compiler(isa)
-                yield Compiler(f"zig cc for {isa.name}", cross.version, " ".join(cross.options))
+                yield FoundCompiler(f"zig cc for {isa.name}", cross.version, " ".join(cross.options))
 
 
-def _emulators() -> Iterator[Tool]:
+def _emulators() -> Iterator[FoundTool]:
     for isa in ISAS.values():
         if isa.architecture != host.architecture():
             with contextlib.suppress(ToolchainError):
                 path = emulation.emulator(isa)[0]
-                yield Tool(f"qemu-{isa.architecture}", path, c_toolchain.first_line((path, "--version"), _ASKED))
+                yield FoundTool(
+                    f"qemu-{isa.architecture}", path, c_toolchain.first_line((path, "--version"), _ASKED)
+                )
 
 
 def _gpus() -> Iterator[str]:
@@ -195,15 +197,15 @@ def _gpus() -> Iterator[str]:
                 yield f"AMD {name}"
 
 
-def _ways() -> Iterator[Way]:
+def _ways() -> Iterator[TargetWay]:
     for name in TARGETS:
         backend = backend_named(name)
         try:
-            yield Way(name, code(backend.way)(name) if backend.way else "yes")
+            yield TargetWay(name, code(backend.way)(name) if backend.way else "yes")
         except ToolchainError as error:
-            yield Way(name, "", error.diagnostic.message)
+            yield TargetWay(name, "", error.diagnostic.message)
     for name, problem in installed().problems.items():
-        yield Way(name, "", problem)
+        yield TargetWay(name, "", problem)
 
 
 def _size(count: int) -> str:
@@ -213,4 +215,4 @@ def _size(count: int) -> str:
     return f"{count} B"
 
 
-__all__ = ["Compiler", "Doctor", "Tool", "Way", "doctor"]
+__all__ = ["Doctor", "FoundCompiler", "FoundTool", "TargetWay", "doctor"]

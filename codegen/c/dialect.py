@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property
 
-from dojoir.codegen.c.precedence import INFIX, Apply, Form, Prefix, Template, Ternary
+from dojoir.codegen.c.precedence import INFIX, Form, FunctionCall, Prefix, Template, Ternary
 from dojoir.codegen.lir.operations import OPERATIONS
 from dojoir.codegen.lir.program import Type
 from dojoir.errors import did_you_mean
@@ -40,7 +40,7 @@ _TYPES = frozenset({"", *_GROUPS, *DTYPES, *_GROUPS["mask"]})
 
 
 @dataclass(frozen=True)
-class Row:
+class DialectRow:
     """One row of a table, for one type: `source` is the type of the operand where that is another; `widths` are
     those of the result in bits that it is for, none: all."""
 
@@ -51,7 +51,7 @@ class Row:
     spelling: str
 
 
-def rows(table: str) -> Iterator[Row]:
+def rows(table: str) -> Iterator[DialectRow]:
     """The rows of a table as written; what stands behind a `#` at the beginning of a line is a comment."""
     for number, line in enumerate(table.splitlines(), 1):
         if not line or line.startswith("#"):
@@ -69,7 +69,7 @@ def rows(table: str) -> Iterator[Row]:
             bits = frozenset(filter(None, widths.split(",")))
             for dtype in _GROUPS.get(to, (to,)):
                 for origin in _GROUPS.get(source, (source,)):
-                    yield Row(operation, dtype, origin, bits, spelling)
+                    yield DialectRow(operation, dtype, origin, bits, spelling)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Dialect:
 
     name: str
     words: Words
-    table: tuple[Row, ...]
+    table: tuple[DialectRow, ...]
     base: Dialect | None
 
     def takes(self, type: Type) -> bool:
@@ -142,8 +142,8 @@ class Dialect:
         return {}
 
     @cached_property
-    def _index(self) -> Mapping[tuple[str, str, str], list[Row]]:
-        index: dict[tuple[str, str, str], list[Row]] = {}
+    def _index(self) -> Mapping[tuple[str, str, str], list[DialectRow]]:
+        index: dict[tuple[str, str, str], list[DialectRow]] = {}
         for row in self.table:
             index.setdefault((row.operation, row.dtype, row.source), []).append(row)
         return index
@@ -159,5 +159,5 @@ def form_of(spelling: str) -> Form:
     if found := re.fullmatch(r"((?:\([\w ]+\))?[-!~]?)a", spelling):
         return Prefix(found[1])
     if found := re.fullmatch(r"(\w+)\(a(?:, b(?:, c)?)?\)", spelling):
-        return Apply(found[1])
+        return FunctionCall(found[1])
     return Template(spelling)

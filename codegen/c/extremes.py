@@ -29,10 +29,10 @@ _SIGN = Const(_UNSIGNED, 1 << 31)
 def with_extremes_by_bits(program: lir.Program) -> lir.Program:
     """The program, whose loops in lanes accumulate minima and maxima of f32 by their bits where nothing else in the
     loop reads them."""
-    return replace(program, body=tuple(_block(program.body, _Names(set(all_names(program))))))
+    return replace(program, body=tuple(_block(program.body, _UntakenNames(set(all_names(program))))))
 
 
-class _Names:
+class _UntakenNames:
     """Names that are not taken."""
 
     def __init__(self, taken: set[str]) -> None:
@@ -55,7 +55,7 @@ class _ByBits:
     top: Var
     low: Var
     high: Var
-    names: _Names
+    names: _UntakenNames
 
     @property
     def reductions(self) -> tuple[tuple[str, Var], ...]:
@@ -85,7 +85,7 @@ class _ByBits:
         yield Assign(self.var, number)
 
 
-def _block(body: Sequence[Stmt], names: _Names) -> Iterator[Stmt]:
+def _block(body: Sequence[Stmt], names: _UntakenNames) -> Iterator[Stmt]:
     for stmt in body:
         match stmt:
             case For(kind="simd"):
@@ -94,7 +94,7 @@ def _block(body: Sequence[Stmt], names: _Names) -> Iterator[Stmt]:
                 yield with_blocks(stmt, lambda inner: tuple(_block(inner, names)))
 
 
-def _loop(loop: For, names: _Names) -> Iterator[Stmt]:
+def _loop(loop: For, names: _UntakenNames) -> Iterator[Stmt]:
     found = [
         _ByBits(
             op,

@@ -13,7 +13,7 @@ WIDTH = 100
 """The column that a line of C stays left of, where it can be broken."""
 
 
-class Level(IntEnum):
+class Precedence(IntEnum):
     """How tightly an expression binds, by C's grammar."""
 
     CONDITIONAL = 1
@@ -37,13 +37,13 @@ class Text:
     whatever type it stands for."""
 
     text: str
-    level: Level = Level.PRIMARY
+    level: Precedence = Precedence.PRIMARY
     literal: bool = False
 
     def __str__(self) -> str:
         return self.text
 
-    def within(self, level: Level) -> str:
+    def within(self, level: Precedence) -> str:
         """The text, in brackets where it binds less tightly than `level`."""
         return self.text if self.level >= level else f"({self.text})"
 
@@ -55,13 +55,17 @@ class Infix:
     left one (`both`: either one) may be of the same level."""
 
     symbol: str
-    level: Level
-    inner: Level
+    level: Precedence
+    inner: Precedence
     chain: str = "left"
 
     def apply(self, *operands: Text) -> Text:
         left, right = operands
-        literal = left.literal and right.literal and self.level in (Level.BIT_AND, Level.BIT_XOR, Level.BIT_OR)
+        literal = (
+            left.literal
+            and right.literal
+            and self.level in (Precedence.BIT_AND, Precedence.BIT_XOR, Precedence.BIT_OR)
+        )
         on_left = left.level == self.level and self.chain != "none"
         on_right = right.level == self.level and self.chain == "both"
         first = left.text if on_left else left.within(self.inner)
@@ -77,13 +81,13 @@ class Prefix:
 
     def apply(self, *operands: Text) -> Text:
         (operand,) = operands
-        inner = operand.within(Level.UNARY)
+        inner = operand.within(Precedence.UNARY)
         doubled = inner.startswith("-") and self.symbol.endswith("-")
-        return Text(self.symbol + (f"({inner})" if doubled else inner), Level.UNARY)
+        return Text(self.symbol + (f"({inner})" if doubled else inner), Precedence.UNARY)
 
 
 @dataclass(frozen=True)
-class Apply:
+class FunctionCall:
     """`name(operand, …)`: a function of the prelude, of the program or of the C library."""
 
     name: str
@@ -98,8 +102,10 @@ class Ternary:
 
     def apply(self, *operands: Text) -> Text:
         condition, yes, no = operands
-        parts = f"{condition.within(Level.OR)} ? {yes.within(Level.OR)} : {no.within(Level.CONDITIONAL)}"
-        return Text(parts, Level.CONDITIONAL, yes.literal and no.literal)
+        parts = (
+            f"{condition.within(Precedence.OR)} ? {yes.within(Precedence.OR)} : {no.within(Precedence.CONDITIONAL)}"
+        )
+        return Text(parts, Precedence.CONDITIONAL, yes.literal and no.literal)
 
 
 @dataclass(frozen=True)
@@ -120,18 +126,24 @@ class Template:
                 return found[0]
             before, after = self.spelling[: found.start()], self.spelling[found.end() :]
             alone = before.endswith(("(", ", ")) and after.startswith((")", ","))
-            return operand.text if alone else operand.within(Level.UNARY)
+            return operand.text if alone else operand.within(Precedence.UNARY)
 
         return Text(re.sub(r"\b(?:vl|pg|[abcpmn])\b", fill, self.spelling), _level(self.spelling))
 
 
-_LEVELS = {"?": Level.CONDITIONAL, "|": Level.BIT_OR, "^": Level.BIT_XOR, "&": Level.BIT_AND}
-_LEVELS |= {"==": Level.EQUALITY, "!=": Level.EQUALITY, ">>": Level.SHIFT, "<<": Level.SHIFT, "+": Level.ADD}
+_LEVELS = {"?": Precedence.CONDITIONAL, "|": Precedence.BIT_OR, "^": Precedence.BIT_XOR, "&": Precedence.BIT_AND}
+_LEVELS |= {
+    "==": Precedence.EQUALITY,
+    "!=": Precedence.EQUALITY,
+    ">>": Precedence.SHIFT,
+    "<<": Precedence.SHIFT,
+    "+": Precedence.ADD,
+}
 
 
-def _level(spelling: str) -> Level:
+def _level(spelling: str) -> Precedence:
     """How tightly a spelling binds: by the loosest operator outside of brackets."""
-    depth, found = 0, [Level.PRIMARY]
+    depth, found = 0, [Precedence.PRIMARY]
     for word in re.findall(r"[()\[\]{}]|[?|^&=!<>+]+|[^()\[\]{}?|^&=!<>+]+", spelling):
         if word in "([{":
             depth += 1
@@ -140,30 +152,30 @@ def _level(spelling: str) -> Level:
         elif depth == 0 and word in _LEVELS:
             found.append(_LEVELS[word])
     cast = spelling.startswith(("(", "~", "*", "!"))
-    return min(*found, Level.UNARY if cast else Level.PRIMARY)
+    return min(*found, Precedence.UNARY if cast else Precedence.PRIMARY)
 
 
-Form = Infix | Prefix | Apply | Ternary | Template
+Form = Infix | Prefix | FunctionCall | Ternary | Template
 
-ADD = Infix("+", Level.ADD, Level.MULTIPLY)
-SUBTRACT = Infix("-", Level.ADD, Level.MULTIPLY)
-MULTIPLY = Infix("*", Level.MULTIPLY, Level.UNARY)
-DIVIDE = Infix("/", Level.MULTIPLY, Level.UNARY)
-REMAINDER = Infix("%", Level.MULTIPLY, Level.UNARY)
-SHIFT_LEFT = Infix("<<", Level.SHIFT, Level.UNARY, "none")
-SHIFT_RIGHT = Infix(">>", Level.SHIFT, Level.UNARY, "none")
-BIT_AND = Infix("&", Level.BIT_AND, Level.UNARY)
-BIT_OR = Infix("|", Level.BIT_OR, Level.UNARY)
-BIT_XOR = Infix("^", Level.BIT_XOR, Level.UNARY)
-AND = Infix("&&", Level.AND, Level.EQUALITY)
-OR = Infix("||", Level.OR, Level.EQUALITY)
+ADD = Infix("+", Precedence.ADD, Precedence.MULTIPLY)
+SUBTRACT = Infix("-", Precedence.ADD, Precedence.MULTIPLY)
+MULTIPLY = Infix("*", Precedence.MULTIPLY, Precedence.UNARY)
+DIVIDE = Infix("/", Precedence.MULTIPLY, Precedence.UNARY)
+REMAINDER = Infix("%", Precedence.MULTIPLY, Precedence.UNARY)
+SHIFT_LEFT = Infix("<<", Precedence.SHIFT, Precedence.UNARY, "none")
+SHIFT_RIGHT = Infix(">>", Precedence.SHIFT, Precedence.UNARY, "none")
+BIT_AND = Infix("&", Precedence.BIT_AND, Precedence.UNARY)
+BIT_OR = Infix("|", Precedence.BIT_OR, Precedence.UNARY)
+BIT_XOR = Infix("^", Precedence.BIT_XOR, Precedence.UNARY)
+AND = Infix("&&", Precedence.AND, Precedence.EQUALITY)
+OR = Infix("||", Precedence.OR, Precedence.EQUALITY)
 COMPARE = {
-    "eq": Infix("==", Level.EQUALITY, Level.ADD, "none"),
-    "ne": Infix("!=", Level.EQUALITY, Level.ADD, "none"),
-    "lt": Infix("<", Level.RELATION, Level.ADD, "none"),
-    "le": Infix("<=", Level.RELATION, Level.ADD, "none"),
-    "gt": Infix(">", Level.RELATION, Level.ADD, "none"),
-    "ge": Infix(">=", Level.RELATION, Level.ADD, "none"),
+    "eq": Infix("==", Precedence.EQUALITY, Precedence.ADD, "none"),
+    "ne": Infix("!=", Precedence.EQUALITY, Precedence.ADD, "none"),
+    "lt": Infix("<", Precedence.RELATION, Precedence.ADD, "none"),
+    "le": Infix("<=", Precedence.RELATION, Precedence.ADD, "none"),
+    "gt": Infix(">", Precedence.RELATION, Precedence.ADD, "none"),
+    "ge": Infix(">=", Precedence.RELATION, Precedence.ADD, "none"),
 }
 
 INFIX = {form.symbol: form for form in (ADD, SUBTRACT, MULTIPLY, DIVIDE, REMAINDER, SHIFT_LEFT, SHIFT_RIGHT)}

@@ -18,11 +18,11 @@ from dojoir.codegen.c.negation import with_negation_by_bits
 from dojoir.codegen.c.precedence import WIDTH, broken, comment, indent
 from dojoir.codegen.c.prelude import headers, prelude, words
 from dojoir.codegen.c.spelling import Spelling
-from dojoir.codegen.c.statements import Around, Statements, is_heap, worst_status
+from dojoir.codegen.c.statements import BlockContext, CStatements, is_heap, worst_status
 from dojoir.codegen.c.symbols import symbol
-from dojoir.codegen.c.values import Values
+from dojoir.codegen.c.values import CValues
 from dojoir.codegen.lir.outcome import FIRST_CHECK, OK, OUT_OF_MEMORY
-from dojoir.codegen.lir.program import Array, Binary, Declare, Function, Instruct, Program
+from dojoir.codegen.lir.program import Binary, Declare, Function, Instruct, Program, ProgramArray
 from dojoir.codegen.lir.ranges import Range, loop_ranges
 from dojoir.codegen.lir.usage import Usage, usage_of, usage_of_function
 from dojoir.codegen.lir.walk import all_values, parts, statements
@@ -30,18 +30,18 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Dialect:
+class CPrinting:
     """A way to print C: this one is portable. A target with intrinsics derives from it."""
 
     spelling: Spelling
 
     def statements(
         self, names: Mapping[str, str], usage: Usage, ranges: Mapping[str, Range], worst: int = 0
-    ) -> Statements:
+    ) -> CStatements:
         """The printer of a block."""
-        return Statements(Values(names, usage, ranges, self.spelling), worst)
+        return CStatements(CValues(names, usage, ranges, self.spelling), worst)
 
-    def function_statements(self, names: Mapping[str, str], usage: Usage) -> Statements:
+    def function_statements(self, names: Mapping[str, str], usage: Usage) -> CStatements:
         """The printer of the body of a function on values."""
         return self.statements(names, usage, {})
 
@@ -65,10 +65,10 @@ class Dialect:
 def print_c(program: Program) -> str:
     """`program` as one C11 source file. Its function is called `c_names.symbol(program.name)`, takes the arguments
     and sizes of the program in order, and returns its status."""
-    return printed(with_extremes_by_bits(program), Dialect(Spelling()))
+    return printed(with_extremes_by_bits(program), CPrinting(Spelling()))
 
 
-def printed(program: Program, dialect: Dialect) -> str:
+def printed(program: Program, dialect: CPrinting) -> str:
     """`program` in a dialect of C."""
     program = with_negation_by_bits(program)
     names = identifiers(program)
@@ -105,7 +105,7 @@ def _included(program: Program) -> Iterator[str]:
         yield "#endif"
 
 
-def _title(program: Program, dialect: Dialect) -> Iterator[str]:
+def _title(program: Program, dialect: CPrinting) -> Iterator[str]:
     """The comment at the top: the kernel's declarations, what comes back, how to compile it."""
     sizes = ", ".join(size.name for size in program.sizes)
     head = program.text.partition("\n\n")[0].strip().splitlines() or [f"kernel {program.name}({sizes})"]
@@ -134,7 +134,7 @@ def called(code: str, functions: Mapping[str, str]) -> Iterator[str]:
     return iter(done.values())
 
 
-def function_text(function: Function, names: Mapping[str, str], dialect: Dialect) -> str:
+def function_text(function: Function, names: Mapping[str, str], dialect: CPrinting) -> str:
     spelling = dialect.spelling
     usage = usage_of_function(function)
     lets = tuple(let for let in function.body if let.var.name in usage.live)
@@ -149,7 +149,7 @@ def function_text(function: Function, names: Mapping[str, str], dialect: Dialect
         f"static inline {spelling.type(function.result.type)} {names[function.name]}({params or 'void'})",
         "{",
         *indent(f"(void){names[var.name]};" for var in function.params if var.name not in usage.live),
-        *indent(printer.block(body, Around())),
+        *indent(printer.block(body, BlockContext())),
         f"    return {printer.values.text(result)};",
         "}",
         "",
@@ -157,12 +157,12 @@ def function_text(function: Function, names: Mapping[str, str], dialect: Dialect
     return "\n".join(lines)
 
 
-def _kernel(program: Program, names: Mapping[str, str], dialect: Dialect) -> str:
+def _kernel(program: Program, names: Mapping[str, str], dialect: CPrinting) -> str:
     spelling = dialect.spelling
     usage = usage_of(program)
     worst = worst_status(program.body)
     printer = dialect.statements(names, usage, loop_ranges(program), worst)
-    main = list(printer.block(program.body, Around(), spaced=True))
+    main = list(printer.block(program.body, BlockContext(), spaced=True))
     mentioned = frozenset(words("\n".join(main)))
     given = [array.name for array in program.arguments] + [size.name for size in program.sizes]
     start = [f"(void){names[name]};" for name in given if names[name] not in mentioned]
@@ -191,5 +191,5 @@ def parameters(program: Program, names: Mapping[str, str], spelling: Spelling, q
     return params + [f"{spelling.type(size.type)} {names[size.name]}" for size in program.sizes]
 
 
-def _pointer(array: Array, spelling: Spelling, qualifier: str) -> str:
+def _pointer(array: ProgramArray, spelling: Spelling, qualifier: str) -> str:
     return f"{'const ' if array.constant else ''}{spelling.element(array.dtype)} *{qualifier}"

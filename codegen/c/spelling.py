@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dojoir.codegen.c.dialect import Dialect, rows
-from dojoir.codegen.c.precedence import MULTIPLY, SUBTRACT, Form, Infix, Level, Text
+from dojoir.codegen.c.precedence import MULTIPLY, SUBTRACT, Form, Infix, Precedence, Text
 from dojoir.codegen.c.prelude import C_TYPES
 from dojoir.codegen.lir.program import Type
 from dojoir.ir.dtypes import DTYPES, DType
@@ -97,7 +97,7 @@ C = Dialect("portable C", _words_of_c, tuple(rows(_C)), None)
 """Scalars of C11."""
 
 BITWISE = tuple(C.form(op, Type(U64)) for op in ("and", "or", "xor"))
-_POSITION_SUM = Infix("+", Level.ADD, Level.MULTIPLY, "both")
+_POSITION_SUM = Infix("+", Precedence.ADD, Precedence.MULTIPLY, "both")
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def integer_text(dtype: DType, value: int) -> Text:
         return Text(f"INT{dtype.bits}_MIN")
     suffix = "U" if dtype.kind == "u" and dtype.bits >= 32 else ""
     digits = hex(value) if dtype.kind == "u" and value >= 2**16 else str(value)
-    return Text(digits + suffix, Level.UNARY if value < 0 else Level.PRIMARY, literal=dtype.bits == 64)
+    return Text(digits + suffix, Precedence.UNARY if value < 0 else Precedence.PRIMARY, literal=dtype.bits == 64)
 
 
 def mask_text(dtype: DType, value: int) -> Text:
@@ -159,10 +159,10 @@ def float_text(dtype: DType, value: float) -> Text:
     if dtype.bits == 32:
         value = ctypes.c_float(value).value
     if math.isinf(value):
-        return Text("INFINITY") if value > 0 else Text("-INFINITY", Level.UNARY)
+        return Text("INFINITY") if value > 0 else Text("-INFINITY", Precedence.UNARY)
     digits = shortest_f32(value) if dtype.bits == 32 else repr(value)
     digits = digits.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
-    return Text(digits + suffix, Level.UNARY if digits.startswith("-") else Level.PRIMARY)
+    return Text(digits + suffix, Precedence.UNARY if digits.startswith("-") else Precedence.PRIMARY)
 
 
 def shortest_f32(value: float) -> str:

@@ -7,11 +7,23 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TypeGuard
 
-from dojoir.codegen.c.precedence import Level, Text, comment, indent
-from dojoir.codegen.c.values import Values
+from dojoir.codegen.c.precedence import Precedence, Text, comment, indent
+from dojoir.codegen.c.values import CValues
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.outcome import OUT_OF_MEMORY
-from dojoir.codegen.lir.program import Allocate, Array, Comment, Const, Declare, Fail, For, If, Let, Parallel, Stmt
+from dojoir.codegen.lir.program import (
+    Allocate,
+    Comment,
+    Const,
+    Declare,
+    Fail,
+    For,
+    If,
+    Let,
+    Parallel,
+    ProgramArray,
+    Stmt,
+)
 from dojoir.codegen.lir.walk import statements
 from dojoir.support.frozen import dataclass
 
@@ -26,7 +38,7 @@ seeing to it, unless it is told: it stores with vmovaps to a frame that is align
 
 
 @dataclass(frozen=True)
-class Around:
+class BlockContext:
     """The context of a block: the heap arrays to free before the function may return early, and whether its
     iterations run at the same time (`shared`), so that nothing may leave it."""
 
@@ -35,14 +47,14 @@ class Around:
 
 
 @dataclass(frozen=True)
-class Statements:
+class CStatements:
     """Prints statements; those without any effect, such as a loop that computes what nothing reads, are left
     out. `worst` is the highest status that the variable `status` can get; 0: there is none."""
 
-    values: Values
+    values: CValues
     worst: int = 0
 
-    def block(self, body: Sequence[Stmt], around: Around, spaced: bool = False) -> Iterator[str]:
+    def block(self, body: Sequence[Stmt], around: BlockContext, spaced: bool = False) -> Iterator[str]:
         """The lines of a block, without its braces. `spaced` is for that of the function: it sets loops
         off with empty lines, and returns the status at its end."""
         before: Stmt | None = None
@@ -58,7 +70,7 @@ class Statements:
                 yield from self._stop_without_memory(stmt, around)
             before = stmt if lines else before
 
-    def _statement_lines(self, stmt: Stmt, around: Around) -> Iterator[str]:
+    def _statement_lines(self, stmt: Stmt, around: BlockContext) -> Iterator[str]:
         live = self.values.usage.live
         match stmt:
             case Let(var, value) if var.name in live:
@@ -120,7 +132,7 @@ class Statements:
         offset = self.values.text(prefetch.offset, True)
         return f"prefetch_{'write' if prefetch.write else 'read'}({name}, sizeof *{name}, {offset});"
 
-    def _instruct(self, stmt: lir.Instruct, around: Around) -> Iterator[str]:
+    def _instruct(self, stmt: lir.Instruct, around: BlockContext) -> Iterator[str]:
         """As the instruction, where the compiler has it."""
         spelled: dict[str, str] = {}
         for name, operand in stmt.operands:
@@ -130,7 +142,7 @@ class Statements:
             elif stmt.instruction.operands[name].dims:
                 spelled[name] = f"&{self.values.text(operand)}"
             else:
-                spelled[name] = self.values.text(operand).within(Level.PRIMARY)
+                spelled[name] = self.values.text(operand).within(Precedence.PRIMARY)
         yield f"#if {stmt.instruction.when}"
         yield stmt.instruction.in_c(spelled)
         yield "#else"
@@ -141,13 +153,13 @@ class Statements:
         """Keeps the highest status of all failures, whatever order they come in."""
         if status == self.worst:
             return f"if ({condition}) status = {status};"
-        return f"if ({condition.within(Level.AND)} && status < {status}) status = {status};"
+        return f"if ({condition.within(Precedence.AND)} && status < {status}) status = {status};"
 
     def _record_always(self, status: int) -> str:
         return f"status = {status};" if status == self.worst else f"if (status < {status}) status = {status};"
 
     # -- arrays -------------------------------------------------------------------------------------------
-    def _local(self, array: Array) -> Iterator[str]:
+    def _local(self, array: ProgramArray) -> Iterator[str]:
         assert isinstance(array.elements, Const), f"array {array.name} outside the heap has an open size"
         name = self.values.names[array.name]
         align = max(array.align, STACK_ALIGN)
@@ -156,13 +168,13 @@ class Statements:
         if array.name not in self.values.usage.live:
             yield f"(void){name};"
 
-    def _on_heap(self, array: Array) -> str:
+    def _on_heap(self, array: ProgramArray) -> str:
         element = self.values.spelling.element(array.dtype)
         elements = self.values.count(array.elements)
         memory = f"allocate({elements}, sizeof({element}), {max(array.align, CACHE_LINE)})"
         return f"{element} *restrict {self.values.names[array.name]} = {memory};"
 
-    def _with_arrays(self, body: Sequence[Stmt], around: Around, spaced: bool) -> Iterator[str]:
+    def _with_arrays(self, body: Sequence[Stmt], around: BlockContext, spaced: bool) -> Iterator[str]:
         """A block that begins with heap arrays: what follows runs with them, and they are freed at its end."""
         arrays = _leading_arrays(body)
         rest = body[len(arrays) :]
@@ -179,12 +191,12 @@ class Statements:
             yield from indent(_leave(held if names[1:] else around.held))
             yield "}"
             yield from [""] if spaced else []
-            yield from self.block(rest, Around(held), spaced)
+            yield from self.block(rest, BlockContext(held), spaced)
             yield from [""] if spaced else []
         yield from _free(names)
 
     # -- loops --------------------------------------------------------------------------------------------
-    def _for(self, loop: For, around: Around) -> Iterator[str]:
+    def _for(self, loop: For, around: BlockContext) -> Iterator[str]:
         if loop.kind == "simd":
             around = replace(around, shared=True)
         body = list(self.block(loop.body, around))
@@ -201,7 +213,7 @@ class Statements:
     def _head(self, var: lir.Var, start: lir.Value, stop: lir.Value, step: int, remark: str) -> str:
         name = self.values.names[var.name]
         first = self.values.text(start, True)
-        last = self.values.text(stop, True).within(Level.ADD)
+        last = self.values.text(stop, True).within(Precedence.ADD)
         advance = f"{name}++" if step == 1 else f"{name} += {step}"
         head = f"for ({self._declared(var)} = {first}; {name} < {last}; {advance}) {{"
         return f"{head}  {comment(remark)}" if remark else head
@@ -215,7 +227,7 @@ class Statements:
         return "".join(f" reduction({op} : {', '.join(names)})" for op, names in clauses.items())
 
     def _parallel(self, loop: Parallel) -> Iterator[str]:
-        inside = Around(shared=True)
+        inside = BlockContext(shared=True)
         body = list(self.block(loop.body, inside))
         if not body:
             return
@@ -234,14 +246,14 @@ class Statements:
                 yield from indent(self._statement_lines(stmt, inside))
             yield "}"
 
-    def _stop_without_memory(self, loop: Parallel, around: Around) -> Iterator[str]:
+    def _stop_without_memory(self, loop: Parallel, around: BlockContext) -> Iterator[str]:
         """Returns after a loop in which a worker had no memory."""
         if any(map(is_heap, statements((loop,)))):
             yield f"if (status == {OUT_OF_MEMORY}) {{"
             yield from indent(_leave(around.held))
             yield "}"
 
-    def _team(self, prologue: Sequence[Stmt], head: str, body: list[str], around: Around) -> Iterator[str]:
+    def _team(self, prologue: Sequence[Stmt], head: str, body: list[str], around: BlockContext) -> Iterator[str]:
         """The code of each worker: its own arrays, its share of the iterations. All of them must reach the loop,
         so one that has no memory passes over its share."""
         names: list[str] = []
@@ -257,7 +269,7 @@ class Statements:
                 yield from self._statement_lines(stmt, around)
         missing = _any_missing(names)
         if names:
-            yield self._record(Text(missing, Level.OR if names[1:] else Level.EQUALITY), OUT_OF_MEMORY)
+            yield self._record(Text(missing, Precedence.OR if names[1:] else Precedence.EQUALITY), OUT_OF_MEMORY)
         yield "#pragma omp for schedule(static)"
         yield head
         yield from [f"    if ({missing}) continue;"] if names else []
@@ -265,7 +277,7 @@ class Statements:
         yield "}"
         yield from _free(names)
 
-    def _if(self, stmt: If, around: Around) -> Iterator[str]:
+    def _if(self, stmt: If, around: BlockContext) -> Iterator[str]:
         then, otherwise = list(self.block(stmt.then, around)), list(self.block(stmt.otherwise, around))
         if not (then or otherwise):
             return
@@ -299,7 +311,7 @@ def _fails(body: Sequence[Stmt]) -> bool:
     return any(isinstance(stmt, Fail) or is_heap(stmt) for stmt in statements(tuple(body)))
 
 
-def _leading_arrays(body: Sequence[Stmt]) -> list[Array]:
+def _leading_arrays(body: Sequence[Stmt]) -> list[ProgramArray]:
     return [stmt.array for stmt in takewhile(is_heap, body) if isinstance(stmt, Allocate)]
 
 

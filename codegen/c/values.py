@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dojoir.codegen.c.precedence import ADD, MULTIPLY, SUBTRACT, Apply, Form, Infix, Level, Prefix, Ternary, Text
+from dojoir.codegen.c.precedence import (
+    ADD,
+    MULTIPLY,
+    SUBTRACT,
+    Form,
+    FunctionCall,
+    Infix,
+    Precedence,
+    Prefix,
+    Ternary,
+    Text,
+)
 from dojoir.codegen.c.spelling import BITWISE, Spelling, mask_text
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.program import FLAG, AddressOf, Binary, Bitcast, Call, Compare, Const, Load, Type, Value
@@ -19,7 +30,7 @@ _SIGN_TESTS = {"lt": False, "ge": True}
 
 
 @dataclass(frozen=True)
-class Values:
+class CValues:
     """Prints values. `names` is what variables, buffers and functions are called, `ranges` bounds variables."""
 
     names: Mapping[str, str]
@@ -57,7 +68,7 @@ class Values:
             case AddressOf(buffer):
                 return Prefix("(int64_t)(uintptr_t)").apply(Text(self.names[buffer]))
             case lir.Quads(_, buffer, offset):
-                return Apply("quad").apply(Text(f"&{self.place(buffer, offset)}", Level.UNARY))
+                return FunctionCall("quad").apply(Text(f"&{self.place(buffer, offset)}", Precedence.UNARY))
             case lir.Splat() | lir.Iota() | lir.Reduce() | lir.Dot():
                 raise AssertionError(f"portable C has no vectors, here {value.type}")
         raise AssertionError(f"a CPU has no {value.__class__.__name__}")
@@ -72,7 +83,7 @@ class Values:
             case Binary(_, "add", left, right):
                 return ADD.apply(self.count(left), self.count(right))
             case Binary(_, "mul", left, right):
-                return Apply("product").apply(self.count(left), self.count(right))
+                return FunctionCall("product").apply(self.count(left), self.count(right))
         return self.text(elements, True)
 
     def update(self, target: Text, old: Value, value: Value, at_position: bool) -> str | None:
@@ -103,7 +114,7 @@ class Values:
         left, right = self.text(value.left, at_position), self.text(value.right, at_position)
         if isinstance(value.right, Const) and value.op in ("shl", "shr", "sar"):
             right = Text(str(value.right.value))
-        if isinstance(form, Infix) and left.literal and (right.literal or form.level == Level.SHIFT):
+        if isinstance(form, Infix) and left.literal and (right.literal or form.level == Precedence.SHIFT):
             left = self._cast(value.type, left)
         return form.apply(left, right)
 
@@ -137,7 +148,7 @@ class Values:
     def _load(self, load: Load) -> Text:
         element = self.place(load.buffer, load.offset)
         if load.type.dtype == BOOL:
-            element = Text(f"{element} != 0", Level.EQUALITY)
+            element = Text(f"{element} != 0", Precedence.EQUALITY)
         if load.mask is None:
             return element
         return Ternary().apply(self.text(load.mask), element, self.spelling.const(load.type, 0))
@@ -157,7 +168,7 @@ class Values:
 
 
 def _name(form: Form) -> str:
-    assert isinstance(form, Apply), f"nothing accumulates with {form}"
+    assert isinstance(form, FunctionCall), f"nothing accumulates with {form}"
     return form.name
 
 

@@ -11,8 +11,8 @@ from functools import partial
 from dojoir.codegen.c.names import identifiers
 from dojoir.codegen.c.precedence import broken, comment, indent
 from dojoir.codegen.c.prelude import prelude
-from dojoir.codegen.c.printer import Dialect, called, function_text
-from dojoir.codegen.c.statements import Around, Statements
+from dojoir.codegen.c.printer import CPrinting, called, function_text
+from dojoir.codegen.c.statements import BlockContext, CStatements
 from dojoir.codegen.gpu.dialects import CUDA, HIP, Language, spelling
 from dojoir.codegen.gpu.group_instructions import WORD, body_of, helper, used_in
 from dojoir.codegen.gpu.host import host_function, signature
@@ -40,7 +40,7 @@ _WORDS = frozenset(_TAKEN.split())
 
 
 @dataclass(frozen=True)
-class DeviceDialect(Dialect):
+class DeviceDialect(CPrinting):
     """C++ for a GPU."""
 
     language: Language = CUDA
@@ -48,7 +48,7 @@ class DeviceDialect(Dialect):
 
     def statements(
         self, names: Mapping[str, str], usage: Usage, ranges: Mapping[str, Range], worst: int = 0
-    ) -> Statements:
+    ) -> CStatements:
         return self.device_statements(names, usage, ranges, worst)
 
     def device_statements(
@@ -107,7 +107,7 @@ def _body_lines(
     """The code of a launch of one thread, with other names for its arrays."""
     names = {**names_of(program), **arrays}
     printer = dialect.device_statements(names, usage_of(program), loop_ranges(program))
-    yield from printer.block(launch.body, Around())
+    yield from printer.block(launch.body, BlockContext())
 
 
 def declaration(program: Program, name: str) -> str:
@@ -144,7 +144,7 @@ def _kernel(launch: Launch, names: Mapping[str, str], printer: DeviceStatements)
     yield f"{names[launch.name]}({', '.join(params)})"
     yield "{"
     yield from indent(_shared(launch, names, printer))
-    yield from indent(printer.block(launch.body, Around(), spaced=True))
+    yield from indent(printer.block(launch.body, BlockContext(), spaced=True))
     yield "}"
 
 

@@ -10,7 +10,18 @@ from dojoir.codegen.gpu.printer import LANGUAGES, fails, names_of, print_gpu
 from dojoir.codegen.gpu.shared import dynamic_bytes
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.offsets import may_be_short, shortened
-from dojoir.codegen.lir.program import Allocate, Array, Binary, Bitcast, Compare, Const, For, Launch, Program, Var
+from dojoir.codegen.lir.program import (
+    Allocate,
+    Binary,
+    Bitcast,
+    Compare,
+    Const,
+    For,
+    Launch,
+    Program,
+    ProgramArray,
+    Var,
+)
 from dojoir.codegen.lir.walk import statements
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.support.frozen import dataclass
@@ -23,7 +34,7 @@ bounds: the highest status of the program that was recorded."""
 
 
 @dataclass(frozen=True)
-class Run:
+class KernelLaunch:
     """One launch: a kernel of the source by name, its grid (x, y, z), the threads of a block (x). Then its
     arguments (the name of an array, or STATUS, or a number), and the bytes of shared memory that it asks for."""
 
@@ -100,22 +111,22 @@ class GpuProgram:
         return found
 
     @cached_property
-    def workspace(self) -> tuple[Array, ...]:
+    def workspace(self) -> tuple[ProgramArray, ...]:
         """The arrays that all launches of a call share, and no caller gives."""
         inside = {id(s) for launch in self.launches for s in statements(launch.body)}
         allocated = (s for s in statements(self.program.body) if isinstance(s, Allocate) and id(s) not in inside)
         return tuple(stmt.array for stmt in allocated)
 
-    def elements(self, array: Array, sizes: Mapping[str, int]) -> int:
+    def elements(self, array: ProgramArray, sizes: Mapping[str, int]) -> int:
         """How many elements an array has at some sizes."""
         return max(int(evaluate(array.elements, sizes)), 1)
 
-    def runs(self, sizes: Mapping[str, int], scalars: Mapping[str, Number] | None = None) -> Iterator[Run]:
+    def runs(self, sizes: Mapping[str, int], scalars: Mapping[str, Number] | None = None) -> Iterator[KernelLaunch]:
         """The launches of a call, in order: host loops run, empty grids left out. `scalars` are the arguments that
         are passed by value, by name."""
         yield from self._runs(self.program.body, {**sizes, **(scalars or {})})
 
-    def _runs(self, body: tuple[lir.Stmt, ...], env: dict[str, Number]) -> Iterator[Run]:
+    def _runs(self, body: tuple[lir.Stmt, ...], env: dict[str, Number]) -> Iterator[KernelLaunch]:
         for stmt in body:
             match stmt:
                 case lir.Let(var, value):
@@ -133,7 +144,7 @@ class GpuProgram:
                         kernel, reports = self.kernels[self._numbers[id(stmt)]]
                         status = [STATUS] if reports else []
                         given = (*names, *values, *status)
-                        yield Run(kernel, (x, y, z), stmt.threads, given, self.dynamic_bytes(stmt))
+                        yield KernelLaunch(kernel, (x, y, z), stmt.threads, given, self.dynamic_bytes(stmt))
 
 
 def passed(var: Var, launch: Launch) -> DType:

@@ -8,13 +8,24 @@ from functools import reduce
 from itertools import compress
 
 from dojoir.codegen.c.precedence import ADD, BIT_OR, SHIFT_LEFT, SHIFT_RIGHT, Prefix, Text, comment, indent
-from dojoir.codegen.c.statements import Around, Statements
-from dojoir.codegen.c.values import Values
+from dojoir.codegen.c.statements import BlockContext, CStatements
+from dojoir.codegen.c.values import CValues
 from dojoir.codegen.gpu.dialects import CUDA, TYPES, GpuSpelling, Language, transported
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import integer
 from dojoir.codegen.lir.linear import parted
-from dojoir.codegen.lir.program import AXES, Array, Atomic, Barrier, BlockNumber, Dot, Phase, Shuffle, Store, Value
+from dojoir.codegen.lir.program import (
+    AXES,
+    Atomic,
+    Barrier,
+    BlockNumber,
+    Dot,
+    Phase,
+    ProgramArray,
+    Shuffle,
+    Store,
+    Value,
+)
 from dojoir.ir.buffer_rules import SWIZZLED_ROWS
 from dojoir.support.frozen import dataclass
 
@@ -22,7 +33,7 @@ PARTS = "xyzw"
 
 
 @dataclass(frozen=True)
-class DeviceValues(Values):
+class DeviceValues(CValues):
     """Prints values with those of threads."""
 
     language: Language = field(default=CUDA)
@@ -126,12 +137,12 @@ def group_mask(width: int, language: Language) -> str:
 
 
 @dataclass(frozen=True)
-class DeviceStatements(Statements):
+class DeviceStatements(CStatements):
     """Prints what every thread of a block runs."""
 
     values: DeviceValues
 
-    def _statement_lines(self, stmt: lir.Stmt, around: Around) -> Iterator[str]:
+    def _statement_lines(self, stmt: lir.Stmt, around: BlockContext) -> Iterator[str]:
         match stmt:
             case Phase():
                 yield from self._phase(stmt, around)
@@ -169,7 +180,7 @@ class DeviceStatements(Statements):
             return f"{word}((u64 *)&{place}, (u64)({text}));"
         return f"{word}(&{place}, {text});"
 
-    def _phase(self, phase: Phase, around: Around) -> Iterator[str]:
+    def _phase(self, phase: Phase, around: BlockContext) -> Iterator[str]:
         body = list(self.block(phase.body, around))
         if not body:
             return
@@ -179,7 +190,7 @@ class DeviceStatements(Statements):
         yield from indent(body)
         yield "}"
 
-    def _instruct(self, stmt: lir.Instruct, around: Around) -> Iterator[str]:
+    def _instruct(self, stmt: lir.Instruct, around: BlockContext) -> Iterator[str]:
         """A call of the helper function that is the instruction."""
         given, arrays = list[str](), list[str]()
         for _, operand in stmt.operands:
@@ -201,10 +212,10 @@ class DeviceStatements(Statements):
     def _record(self, condition: Text, status: int) -> str:
         return f"if ({condition}) {self.values.language.atomics['max']}(status, {status});"
 
-    def _local(self, array: Array) -> Iterator[str]:
+    def _local(self, array: ProgramArray) -> Iterator[str]:
         yield self.array(array)
 
-    def array(self, array: Array) -> str:
+    def array(self, array: ProgramArray) -> str:
         """The declaration of an array in registers, in the memory of a thread, or shared by a block."""
         assert isinstance(array.elements, lir.Const), f"array {array.name} has an open size"
         shared = "__shared__ " if array.lives == "shared" else ""
@@ -212,6 +223,6 @@ class DeviceStatements(Statements):
         element = self.values.spelling.element(array.dtype)
         return f"{shared}{align}{element} {self.values.names[array.name]}[{max(1, int(array.elements.value))}];"
 
-    def _for(self, loop: lir.For, around: Around) -> Iterator[str]:
+    def _for(self, loop: lir.For, around: BlockContext) -> Iterator[str]:
         for line in super()._for(loop, around):
             yield "#pragma unroll" if line.startswith("#pragma GCC unroll") else line

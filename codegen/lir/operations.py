@@ -144,7 +144,7 @@ fma_tail_s a b c        the same with a scalar b
 
 
 @dataclass(frozen=True)
-class Operation:
+class TableOperation:
     """One operation: the letters of its operands, what it gives, and whether a table cannot do without."""
 
     name: str
@@ -153,12 +153,14 @@ class Operation:
     needed: bool
 
 
-def _lines() -> Iterator[Operation]:
+def _lines() -> Iterator[TableOperation]:
     for line in filter(None, _TABLE.splitlines()):
         head, meaning = re.split(r"\s{2,}", line, maxsplit=1)
         name, *operands = head.split()
-        yield Operation(name, tuple(operands), meaning.removeprefix("needed: "), meaning.startswith("needed: "))
+        yield TableOperation(
+            name, tuple(operands), meaning.removeprefix("needed: "), meaning.startswith("needed: ")
+        )
 
 
-OPERATIONS: Mapping[str, Operation] = MappingProxyType({found.name: found for found in _lines()})
+OPERATIONS: Mapping[str, TableOperation] = MappingProxyType({found.name: found for found in _lines()})
 """The operations by name."""

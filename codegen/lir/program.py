@@ -106,7 +106,7 @@ class Instruct:
 
 
 @dataclass(frozen=True)
-class Array:
+class ProgramArray:
     """A buffer of the program: `elements` of `dtype` (the type as stored; packed types as u16 or u8), aligned
     to `align` bytes (0: that of an element). `lives` is argument, heap, stack, reg or shared. Of a shared one with
     `swizzle`, chunks of 16 bytes are exchanged, in rows of so many bytes: offsets are those before that."""
@@ -125,7 +125,7 @@ class Allocate:
     """`array` exists from here to the end of the enclosing block; its contents are undefined at first. A heap
     array that cannot be had ends the program with status OUT_OF_MEMORY."""
 
-    array: Array
+    array: ProgramArray
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Parallel:
     prologue: tuple[Stmt, ...]
     body: tuple[Stmt, ...]
     captures: tuple[Var, ...] = ()
-    captured_arrays: tuple[Array, ...] = ()
+    captured_arrays: tuple[ProgramArray, ...] = ()
     comment: str = ""
     epilogue: tuple[Stmt, ...] = ()
 
@@ -262,9 +262,9 @@ class Launch:
     name: str
     grid: tuple[Position, ...]
     threads: int
-    shared: tuple[Array, ...]
+    shared: tuple[ProgramArray, ...]
     captures: tuple[Var, ...]
-    captured_arrays: tuple[Array, ...]
+    captured_arrays: tuple[ProgramArray, ...]
     body: tuple[Stmt, ...]
     comment: str = ""
     wide: tuple[tuple[str, int], ...] = ()
@@ -338,7 +338,7 @@ class Program:
     it allows floating-point algebra (`fp fast`)."""
 
     name: str
-    arguments: tuple[Array, ...]
+    arguments: tuple[ProgramArray, ...]
     by_value: tuple[Var, ...]
     sizes: tuple[Var, ...]
     functions: tuple[Function, ...]

@@ -20,7 +20,7 @@ class Module:
 
 
 @dataclass
-class Code:
+class FunctionLines:
     """The lines of one function. `label` is the block that is being filled, `entry` what goes to the start."""
 
     module: Module

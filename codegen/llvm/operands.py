@@ -8,7 +8,7 @@ from dataclasses import field
 
 from dojoir.codegen.lir.program import Type, Value
 from dojoir.codegen.llvm import words as text
-from dojoir.codegen.llvm.code import Code
+from dojoir.codegen.llvm.code import FunctionLines
 from dojoir.ir.dtypes import DType
 from dojoir.support.frozen import dataclass
 
@@ -22,7 +22,7 @@ class Operands(ABC):
     for four of them. `register` is how many bits a vector register has (0: there are none), `registers` how many
     there are, and `on_stack` are the arrays of the function itself."""
 
-    code: Code
+    code: FunctionLines
     fast: bool
     x86: bool = False
     ternary: bool = False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.lir.outcome import OK
-from dojoir.codegen.lir.program import Array, Fence, Function, Parallel, Program
+from dojoir.codegen.lir.program import Fence, Function, Parallel, Program, ProgramArray
 from dojoir.codegen.lir.walk import statements
 from dojoir.codegen.llvm import words as text
-from dojoir.codegen.llvm.code import Code, Module
-from dojoir.codegen.llvm.statements import Statements
-from dojoir.codegen.llvm.values import Values
+from dojoir.codegen.llvm.code import FunctionLines, Module
+from dojoir.codegen.llvm.statements import LlvmStatements
+from dojoir.codegen.llvm.values import LlvmValues
 from dojoir.codegen.target import Target, has_vnni
 
 X86 = ("x86_64", "i686", "i386")
@@ -58,12 +58,12 @@ class _Printer:
         ]
         return "\n".join([notes, *functions, *reversed(self.outlined), main, *tail]) + "\n"
 
-    def _values(self, code: Code, fast: bool) -> Values:
+    def _values(self, code: FunctionLines, fast: bool) -> LlvmValues:
         target = self.target
         vnni = has_vnni(target.features, target.vector_bits)
         vnni |= target.architecture == "aarch64" and "dotprod" in target.features
         lanes = target.vector_bits // 32 if target.dots else 0
-        return Values(
+        return LlvmValues(
             code,
             fast,
             self.x86,
@@ -80,7 +80,7 @@ class _Printer:
         """A function on values. Its roundings are part of it: algebra stays outside. LLVM would take a last
         operation of the function for one of the algebra around it, whose flags are on its user alone. Eight times
         what is multiplied by 2**126 became a product with 2**129, which is infinite."""
-        code = Code(self.module)
+        code = FunctionLines(self.module)
         values = self._values(code, False)
         parameters = []
         for n, param in enumerate(function.params):
@@ -99,7 +99,7 @@ class _Printer:
         return "\n".join([head, ".entry:", *code.lines, "}", ""])
 
     def _main(self) -> str:
-        code = Code(self.module)
+        code = FunctionLines(self.module)
         values = self._values(code, self.program.fast)
         parameters = []
         by_value = {var.name: var for var in self.program.by_value}
@@ -116,7 +116,7 @@ class _Printer:
             parameters.append(f"i64 %.s{n}")
         status = code.at_entry("alloca i32", "status")
         code.entry.append(f"  store i32 {OK}, ptr {status}")
-        printer = Statements(values, status, self.parallel)
+        printer = LlvmStatements(values, status, self.parallel)
         printer.whole(self.program.body)
         result = code.value(f"load i32, ptr {status}")
         code.do(f"ret i32 {result}")
@@ -124,7 +124,7 @@ class _Printer:
         return _definition(head, code)
 
     # -- scopes on the cores ---------------------------------------------------------------------------------
-    def parallel(self, outer: Statements, statement: Parallel) -> None:
+    def parallel(self, outer: LlvmStatements, statement: Parallel) -> None:
         """The call that runs the iterations, and the two functions that it needs: one that takes what it
         captures from a context in memory, and the body, whose pointers are parameters without aliases."""
         name = f"{self.program.name}.parallel{len(self.outlined)}"
@@ -142,7 +142,7 @@ class _Printer:
         self.outlined[place] = f"{body}\n{self._parallel_entry(name, statement, fields)}"
 
     def _parallel_entry(self, name: str, statement: Parallel, fields: list[tuple[str, str]]) -> str:
-        code = Code(self.module)
+        code = FunctionLines(self.module)
         layout = "{ " + ", ".join(kind for kind, _ in fields) + " }"
         given = []
         for n, (kind, _) in enumerate(fields):
@@ -155,24 +155,24 @@ class _Printer:
         return "\n".join([head, ".entry:", *code.lines, "}", ""])
 
     def _parallel_body(self, name: str, statement: Parallel) -> str:
-        code = Code(self.module)
+        code = FunctionLines(self.module)
         values = self._values(code, self.program.fast)
         parameters = [_pointer(array, f"%.a{n}", values) for n, array in enumerate(statement.captured_arrays)]
         for n, var in enumerate(statement.captures):
             values.names[var.name] = f"%.c{n}"
             parameters.append(f"{text.spelled(var.type)} %.c{n}")
         parameters += ["ptr %.status", "i64 %.from", "i64 %.to"]
-        printer = Statements(values, "%.status", self.parallel, shared=True)
+        printer = LlvmStatements(values, "%.status", self.parallel, shared=True)
         printer.chunk(statement, "%.from", "%.to")
         code.do("ret void")
         return _definition(f"define internal void @{quoted(name)}({', '.join(parameters)}) #0 {{", code)
 
 
-def _definition(head: str, code: Code) -> str:
+def _definition(head: str, code: FunctionLines) -> str:
     return "\n".join([head, ".entry:", *code.entry, "  br label %.start", ".start:", *code.lines, "}", ""])
 
 
-def _pointer(array: Array, operand: str, values: Values) -> str:
+def _pointer(array: ProgramArray, operand: str, values: LlvmValues) -> str:
     """The parameter for an array: nothing else points into it."""
     values.arrays[array.name] = (operand, array.dtype)
     align = max(array.align, array.dtype.itemsize)

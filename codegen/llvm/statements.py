@@ -8,11 +8,23 @@ from dataclasses import field
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import known
 from dojoir.codegen.lir.outcome import OUT_OF_MEMORY
-from dojoir.codegen.lir.program import Allocate, Array, Assign, Binary, For, If, Parallel, Stmt, Store, Value, Var
+from dojoir.codegen.lir.program import (
+    Allocate,
+    Assign,
+    Binary,
+    For,
+    If,
+    Parallel,
+    ProgramArray,
+    Stmt,
+    Store,
+    Value,
+    Var,
+)
 from dojoir.codegen.lir.walk import statements
 from dojoir.codegen.llvm import words as text
 from dojoir.codegen.llvm.memory import instruct, prefetch, store
-from dojoir.codegen.llvm.values import Values
+from dojoir.codegen.llvm.values import LlvmValues
 from dojoir.support.frozen import dataclass
 
 ALIGN = 64
@@ -25,18 +37,18 @@ MOST_ELEMENTS = 1 << 56
 
 
 @dataclass
-class Statements:
+class LlvmStatements:
     """Prints statements into one function. `status` is the address of the status of the program, which other
     threads write too where it is `shared`. `heap` are the blocks of memory to free on the way out, `kept` the bits
     of each array of its own."""
 
-    values: Values
+    values: LlvmValues
     status: str
-    parallel: Callable[[Statements, Parallel], None]
+    parallel: Callable[[LlvmStatements, Parallel], None]
     shared: bool = False
     heap: list[str] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
-    stack: dict[Array, str] = field(default_factory=dict)
+    stack: dict[ProgramArray, str] = field(default_factory=dict)
     leave: str | None = None
 
     def whole(self, body: tuple[Stmt, ...]) -> None:
@@ -124,7 +136,7 @@ class Statements:
         self.values.code.do(f"store {text.spelled(var.type)} {operand}, ptr {self.values.cells[var.name]}")
 
     # -- memory ----------------------------------------------------------------------------------------------
-    def _allocate(self, array: Array) -> str:
+    def _allocate(self, array: ProgramArray) -> str:
         code = self.values.code
         if array.lives in ON_STACK:
             if array not in self.stack:

@@ -22,7 +22,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass
-class Values(Operands, Legaliser):
+class LlvmValues(Operands, Legaliser):
     """Prints any value of a program."""
 
     def operand(self, value: Value) -> str:

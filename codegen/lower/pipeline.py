@@ -25,9 +25,9 @@ from dojoir.codegen.lower.nests.programs import (
     with_launches,
     with_nests,
 )
-from dojoir.codegen.lower.nests.work import Work
+from dojoir.codegen.lower.nests.work import LoweringWork
 from dojoir.codegen.lower.sums.carry import with_room
-from dojoir.codegen.lower.texts.beside import Beside
+from dojoir.codegen.lower.texts.beside import TextBeside
 from dojoir.codegen.lower.texts.block_sums import with_block_sums
 from dojoir.codegen.lower.texts.known_sizes import with_known_sizes
 from dojoir.codegen.lower.texts.summed_beside import with_sums_beside
@@ -54,12 +54,12 @@ STEP_LIMIT = 5_000_000
 
 
 @dataclass(frozen=True)
-class Pass:
+class LoweringPass:
     """A pass: what it needs, what it leaves, and the classes of nodes that it brings into a program, none of which
     is there before it."""
 
     name: str
-    run: Callable[[Work], Work]
+    run: Callable[[LoweringWork], LoweringWork]
     needs: str
     leaves: str
     brings: frozenset[type] = frozenset()
@@ -70,7 +70,7 @@ def lower(kernel: Kernel, target: Target) -> Program:
 
     Raises KernelError for types that do not fit and for a buffer that cannot live where it is placed.
     """
-    work = Work(kernel, target, kernel, Beside.of(kernel))
+    work = LoweringWork(kernel, target, kernel, TextBeside.of(kernel))
     nodes: frozenset[type] = frozenset()
     for each in DEVICE if target.warp else HOST:
         nodes |= each.brings
@@ -80,7 +80,7 @@ def lower(kernel: Kernel, target: Target) -> Program:
     return work.program
 
 
-def _with_dense_arguments(work: Work) -> Work:
+def _with_dense_arguments(work: LoweringWork) -> LoweringWork:
     """Raises KernelError for an argument whose strides come from the call: a GPU takes dense arrays."""
     kernel, target = work.kernel, work.target
     for buffer in kernel.arguments:
@@ -91,26 +91,26 @@ def _with_dense_arguments(work: Work) -> Work:
     return work
 
 
-def _with_block_sums(work: Work) -> Work:
+def _with_block_sums(work: LoweringWork) -> LoweringWork:
     return replace(work, beside=with_block_sums(work.kernel, lambda now: analysis_of(now, work.target)))
 
 
-def _with_sums_beside(work: Work) -> Work:
+def _with_sums_beside(work: LoweringWork) -> LoweringWork:
     return replace(work, beside=with_sums_beside(work.beside, lambda now: carriers(now, work.target)))
 
 
-def _with_known_sizes(work: Work) -> Work:
+def _with_known_sizes(work: LoweringWork) -> LoweringWork:
     sized, same = with_known_sizes(work.kernel)
-    return replace(work, beside=Beside.of(sized), same=same)
+    return replace(work, beside=TextBeside.of(sized), same=same)
 
 
-def _with_arrays_beside(work: Work) -> Work:
+def _with_arrays_beside(work: LoweringWork) -> LoweringWork:
     beside = _with_arrays(work.kernel, work.target)
     named = {array: work.same.get(buffer, buffer) for array, buffer in beside.arrays.items()}
     return replace(work, beside=replace(beside, text=work.text, arrays={**work.same, **named}))
 
 
-def _with_arrays(kernel: Kernel, target: Target) -> Beside:
+def _with_arrays(kernel: Kernel, target: Target) -> TextBeside:
     """The kernel with arrays beside its narrow elements. What its threads do then is in no text that was proved, so
     that is proved here. Without a proof, all that they accumulate goes into words around the launches."""
     choices: tuple[Met, ...] = (lambda now: met(Threads(now, target.warp)), accumulating)
@@ -133,41 +133,41 @@ def _has_right_marks(made: Kernel, text: Kernel) -> bool:
         return False
 
 
-def _refused(work: Work) -> Work:
+def _refused(work: LoweringWork) -> LoweringWork:
     """Raises KernelError for what a GPU has no room for."""
     refuse_crossing(work.threads)
     refuse_misfits(work.threads, work.of_one_thread, work.target)
     return work
 
 
-def _with_barriers(work: Work) -> Work:
+def _with_barriers(work: LoweringWork) -> LoweringWork:
     """Raises KernelError for accumulations of several threads into one element without a proof that it is right."""
     refuse_unproved(work.kernel, work.target.warp, work.atomic)
     assert work.barriers is not None
     return work
 
 
-def _with_dots(work: Work) -> Work:
+def _with_dots(work: LoweringWork) -> LoweringWork:
     return work.on_body(lambda body: with_dots(body, work.target.dots)) if work.target.dots else work
 
 
-def _with_sums_apart(work: Work) -> Work:
+def _with_sums_apart(work: LoweringWork) -> LoweringWork:
     return work.on_body(lambda body: with_sums_apart(body, work.names)) if work.target.mixed else work
 
 
-def _with_room(work: Work) -> Work:
+def _with_room(work: LoweringWork) -> LoweringWork:
     return work.of(with_room(work.kernel))
 
 
-def _in_bytes(work: Work) -> Work:
+def _in_bytes(work: LoweringWork) -> LoweringWork:
     return work.of(in_bytes(work.kernel))
 
 
-def _as_spelled(work: Work) -> Work:
+def _as_spelled(work: LoweringWork) -> LoweringWork:
     return work.of(as_spelled(work.kernel, work.target))
 
 
-def _on_launches(work: Work, change: Callable[[Body, set[str], set[str]], Body]) -> Work:
+def _on_launches(work: LoweringWork, change: Callable[[Body, set[str], set[str]], Body]) -> LoweringWork:
     """The program with what `change` makes of the code of each launch, of its shared arrays and of the others that
     it only reads."""
 
@@ -181,19 +181,19 @@ def _on_launches(work: Work, change: Callable[[Body, set[str], set[str]], Body])
     return work.on_body(block)
 
 
-def _with_copies_ahead(work: Work) -> Work:
+def _with_copies_ahead(work: LoweringWork) -> LoweringWork:
     return _on_launches(work, lambda body, shared, read: copies_ahead(body, shared, read, work.names.fresh))
 
 
-def _with_dots_of_threads(work: Work) -> Work:
+def _with_dots_of_threads(work: LoweringWork) -> LoweringWork:
     return _on_launches(work, lambda body, shared, _: with_dots(body, 1, shared))
 
 
-def _fenced(work: Work) -> Work:
+def _fenced(work: LoweringWork) -> LoweringWork:
     return work.on_body(fenced)
 
 
-def _shortened(work: Work) -> Work:
+def _shortened(work: LoweringWork) -> LoweringWork:
     assert work.program is not None
     return replace(work, program=shortened(work.program, {}))
 
@@ -205,33 +205,55 @@ _ON_GPU = _EVERY - {lir.Parallel, lir.Stream, lir.Fence, lir.Dot, lir.Quads}
 _ON_CPU = _EVERY - _DEVICE - {lir.ThreadNumber, lir.BlockNumber, lir.Dot, lir.Quads, lir.Fence}
 _DOTS, _FENCES = frozenset({lir.Dot, lir.Quads}), frozenset({lir.Fence})
 
-BYTES = Pass("in-bytes", _in_bytes, "any text", "no element shares a byte with another")
-ROOM = Pass("room-for-sums", _with_room, "whole bytes", "temporaries that only hold narrow sums are of f32")
+BYTES = LoweringPass("in-bytes", _in_bytes, "any text", "no element shares a byte with another")
+ROOM = LoweringPass("room-for-sums", _with_room, "whole bytes", "temporaries that only hold narrow sums are of f32")
 
-HOST: tuple[Pass, ...] = (
+HOST: tuple[LoweringPass, ...] = (
     BYTES,
     ROOM,
-    Pass("block-sums", _with_block_sums, "sums of the text", "a long one of f32 in a lane is one of blocks"),
-    Pass("sums-beside", _with_sums_beside, "who carries which sum", "other narrow sums are made in arrays beside"),
-    Pass("nests", with_nests, "legal marks", "a program: loops, lanes, chunks for cores, checks", _ON_CPU),
-    Pass("dots", _with_dots, "loops over four bytes", "their sums of products are one operation, if it is", _DOTS),
-    Pass("dots-of-one-sign", _with_sums_apart, "dots of bytes", "those of tiles are of u8 by i8, if no other is"),
-    Pass("fences", _fenced, "all stores past the caches", "they are there for other threads and callers", _FENCES),
+    LoweringPass(
+        "block-sums", _with_block_sums, "sums of the text", "a long one of f32 in a lane is one of blocks"
+    ),
+    LoweringPass(
+        "sums-beside", _with_sums_beside, "who carries which sum", "other narrow sums are made in arrays beside"
+    ),
+    LoweringPass("nests", with_nests, "legal marks", "a program: loops, lanes, chunks for cores, checks", _ON_CPU),
+    LoweringPass(
+        "dots", _with_dots, "loops over four bytes", "their sums of products are one operation, if it is", _DOTS
+    ),
+    LoweringPass(
+        "dots-of-one-sign", _with_sums_apart, "dots of bytes", "those of tiles are of u8 by i8, if no other is"
+    ),
+    LoweringPass(
+        "fences", _fenced, "all stores past the caches", "they are there for other threads and callers", _FENCES
+    ),
 )
 """The passes for a CPU, in order."""
 
-DEVICE: tuple[Pass, ...] = (
-    Pass("dense", _with_dense_arguments, "any text", "no argument is strided"),
-    Pass("spelled", _as_spelled, "instructions of groups of threads", "the target can spell those that are left"),
+DEVICE: tuple[LoweringPass, ...] = (
+    LoweringPass("dense", _with_dense_arguments, "any text", "no argument is strided"),
+    LoweringPass(
+        "spelled", _as_spelled, "instructions of groups of threads", "the target can spell those that are left"
+    ),
     BYTES,
     ROOM,
-    Pass("known-sizes", _with_known_sizes, "versions by size", "sizes are numbers where a version fixes them"),
-    Pass("arrays-beside", _with_arrays_beside, "who meets whom", "narrow sums are made in words or f32, proved"),
-    Pass("room-on-chip", _refused, "all arrays", "or an error: for what a GPU cannot hold"),
-    Pass("barriers", _with_barriers, "who touches what", "where threads wait, proved enough; or an error"),
-    Pass("launches", with_launches, "legal marks", "a program: host code around launches", _ON_GPU),
-    Pass("copies-ahead", _with_copies_ahead, "barriers", "loops read what they copy next before they compute"),
-    Pass("dots", _with_dots_of_threads, "loops over four bytes", "sums of products of shared ones are one", _DOTS),
-    Pass("short-indices", _shortened, "all numbers of a launch", "it counts in 32 bits where none needs more"),
+    LoweringPass(
+        "known-sizes", _with_known_sizes, "versions by size", "sizes are numbers where a version fixes them"
+    ),
+    LoweringPass(
+        "arrays-beside", _with_arrays_beside, "who meets whom", "narrow sums are made in words or f32, proved"
+    ),
+    LoweringPass("room-on-chip", _refused, "all arrays", "or an error: for what a GPU cannot hold"),
+    LoweringPass("barriers", _with_barriers, "who touches what", "where threads wait, proved enough; or an error"),
+    LoweringPass("launches", with_launches, "legal marks", "a program: host code around launches", _ON_GPU),
+    LoweringPass(
+        "copies-ahead", _with_copies_ahead, "barriers", "loops read what they copy next before they compute"
+    ),
+    LoweringPass(
+        "dots", _with_dots_of_threads, "loops over four bytes", "sums of products of shared ones are one", _DOTS
+    ),
+    LoweringPass(
+        "short-indices", _shortened, "all numbers of a launch", "it counts in 32 bits where none needs more"
+    ),
 )
 """The passes for a GPU, in order."""

@@ -13,7 +13,7 @@ from math import ldexp, nan
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.notation import F32, F64, U8, U16, U32, U64, Body, Expr, select
 from dojoir.ir.dtypes import DType
-from dojoir.types.rounding import FORMATS, Format
+from dojoir.types.rounding import FORMATS, FloatFormat
 
 
 def bits_of(dtype: DType) -> DType:
@@ -21,7 +21,7 @@ def bits_of(dtype: DType) -> DType:
     return {64: U64, 32: U32, 16: U16}.get(dtype.bits, U8)
 
 
-def _power_of_two(exponent: int, form: Format) -> int:
+def _power_of_two(exponent: int, form: FloatFormat) -> int:
     """The bits of 2**exponent, where that is a normal number."""
     return (exponent - form.lowest + 1) << (form.precision - 1)
 
@@ -114,7 +114,7 @@ def encode(dtype: DType, source: DType, lanes: int, way: str = "cast") -> lir.Fu
     return body.function(name, code.convert(bits_of(dtype)), comment)
 
 
-def _scale(body: Body, x: Expr, bits: Expr, size: Expr, narrow: Format, wide: Format, way: str) -> Expr:
+def _scale(body: Body, x: Expr, bits: Expr, size: Expr, narrow: FloatFormat, wide: FloatFormat, way: str) -> Expr:
     """The exponent of what is not negative, counted from that of the smallest number, in integers. The half between
     two carries into the exponent of a normal number. What is below the first such is told by its bits."""
     fraction, apart = wide.precision - 1, narrow.lowest - wide.lowest + 1

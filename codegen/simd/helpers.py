@@ -10,7 +10,7 @@ from dojoir.codegen.c.dialect import MASKS
 from dojoir.codegen.c.precedence import Template, Text
 from dojoir.codegen.c.prelude import C_TYPES
 from dojoir.codegen.c.spelling import Spelling
-from dojoir.codegen.c.values import Values
+from dojoir.codegen.c.values import CValues
 from dojoir.codegen.lir.program import Binary, Convert, Type, Value, Var
 from dojoir.codegen.lir.usage import Usage
 from dojoir.codegen.lir.walk import rebuilt
@@ -167,7 +167,7 @@ def _filled(isa: Isa, op: str, type: Type, **operands: str) -> str:
 
 def _scalar(value: Value, variables: Sequence[Var]) -> str:
     names = {var.name: var.name for var in variables}
-    return Values(names, _NONE, {}, Spelling()).text(retyped(value, 1)).text
+    return CValues(names, _NONE, {}, Spelling()).text(retyped(value, 1)).text
 
 
 def _function(

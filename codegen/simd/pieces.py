@@ -23,14 +23,14 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Piece:
+class VectorPiece:
     """`lanes` lanes from lane `first` on."""
 
     first: int
     lanes: int
 
 
-Pieces = tuple[Piece, ...]
+Pieces = tuple[VectorPiece, ...]
 
 
 def in_pieces(program: Program, isa: Isa) -> Program:
@@ -100,14 +100,14 @@ class _Cutter:
         """The pieces of so many lanes, the widest of which have so many bits."""
         bits = bits or 8
         most, first = self.isa.most_bits // bits, 0
-        found: list[Piece] = []
+        found: list[VectorPiece] = []
         while first < lanes:
             size = min(most, lanes - first)
             if not self.isa.active:
                 size = 1 << (size.bit_length() - 1)
                 if size * bits < self.isa.least_bits:
                     size = 1
-            found.append(Piece(first, size))
+            found.append(VectorPiece(first, size))
             first += size
         return tuple(found)
 
@@ -140,7 +140,7 @@ class _Cutter:
         self.pieces = outer
 
     # -- values ----------------------------------------------------------------------------------------------
-    def _var(self, var: Var, piece: Piece) -> Var:
+    def _var(self, var: Var, piece: VectorPiece) -> Var:
         name, number = var.name, self.pieces.index(piece)
         if len(self.pieces) > 1 and (name, number) not in self.names:
             fresh = f"{name}_{number}" if name[-1].isdigit() else f"{name}{number}"
@@ -170,7 +170,7 @@ class _Cutter:
             total = Binary(total.type, op, total, value)
         return total
 
-    def piece(self, value: Value, piece: Piece) -> Value:
+    def piece(self, value: Value, piece: VectorPiece) -> Value:
         """The lanes of a piece of a vector."""
         if value.type.lanes == 1:
             return self._scalar(value)
@@ -196,7 +196,7 @@ class _Cutter:
                 return replace(new, function=self._function(function, lanes))
         return new
 
-    def _where(self, offset: Value, stride: Value | None, piece: Piece) -> tuple[Value, Value | None]:
+    def _where(self, offset: Value, stride: Value | None, piece: VectorPiece) -> tuple[Value, Value | None]:
         """Offset and stride of a piece of an access."""
         if offset.type.lanes > 1:
             return self.piece(offset, piece), None

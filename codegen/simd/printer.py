@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
-from dojoir.codegen.c.precedence import Level, Text, comment, indent
-from dojoir.codegen.c.printer import Dialect, printed
+from dojoir.codegen.c.precedence import Precedence, Text, comment, indent
+from dojoir.codegen.c.printer import CPrinting, printed
 from dojoir.codegen.c.spelling import Spelling
-from dojoir.codegen.c.statements import Around, Statements
+from dojoir.codegen.c.statements import BlockContext, CStatements
 from dojoir.codegen.lir.passes import left
 from dojoir.codegen.lir.program import Assign, Declare, For, Function, Let, Load, Program, Stmt, Store, Type, Var
 from dojoir.codegen.lir.ranges import Range
@@ -41,7 +41,7 @@ PASSES: Mapping[str, Callable[[Program, Isa], Program]] = {
 
 
 @dataclass(frozen=True)
-class VectorStatements(Statements):
+class VectorStatements(CStatements):
     """Prints statements with vectors. `live_around` are the vectors that live around open strips: they have as many
     lanes as the registers hold. `kept` are those that a strip with fewer lanes must leave as they are elsewhere."""
 
@@ -49,7 +49,7 @@ class VectorStatements(Statements):
     live_around: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
 
-    def _statement_lines(self, stmt: Stmt, around: Around) -> Iterator[str]:
+    def _statement_lines(self, stmt: Stmt, around: BlockContext) -> Iterator[str]:
         if self.live_around and not self.values.vl and not isinstance(stmt, For):
             for var in _vectors(stmt):
                 if var.name in self.live_around:
@@ -69,7 +69,7 @@ class VectorStatements(Statements):
         else:
             yield self.values.store(store)
 
-    def _for(self, loop: For, around: Around) -> Iterator[str]:
+    def _for(self, loop: For, around: BlockContext) -> Iterator[str]:
         if loop.kind not in STRIPS:
             yield from super()._for(loop, around)
             return
@@ -98,7 +98,11 @@ class VectorStatements(Statements):
         wide = loop.kind == "open strips"
         if values.isa.has("below", kind):
             step = f"(int64_t){values.operation('in_register', kind)}" if wide else str(loop.step)
-            end = stop if wide else Text(f"{stop} - {name} < {step} ? {stop} : {name} + {step}", Level.CONDITIONAL)
+            end = (
+                stop
+                if wide
+                else Text(f"{stop} - {name} < {step} ? {stop} : {name} + {step}", Precedence.CONDITIONAL)
+            )
             below = values.operation("below", kind, Text(name), end)
             head = f"for (int64_t {name} = {start}; {name} < {stop}; {name} += {step}) {{"
             return head, f"const {values.isa.active_type} {values.isa.active} = {below};"
@@ -134,7 +138,7 @@ def _types(stmt: Stmt) -> Iterator[Type]:
 
 
 @dataclass(frozen=True)
-class SimdDialect(Dialect):
+class SimdDialect(CPrinting):
     """C with the intrinsics of one instruction set. `needed` takes the helpers that the text calls."""
 
     isa: Isa
@@ -147,7 +151,7 @@ class SimdDialect(Dialect):
         vectors = VectorValues(names, usage, ranges, self.spelling, self.isa, self.needed)
         return VectorStatements(vectors, worst, self.live_around)
 
-    def function_statements(self, names: Mapping[str, str], usage: Usage) -> Statements:
+    def function_statements(self, names: Mapping[str, str], usage: Usage) -> CStatements:
         inside = self.statements(names, usage, {})
         return replace(inside, values=replace(inside.values, vl=self.isa.active))
 

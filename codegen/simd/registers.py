@@ -38,7 +38,7 @@ def _block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return tuple(new)
 
 
-def _replaced(array: lir.Array, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
+def _replaced(array: lir.ProgramArray, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
     """The statements with variables for the array; None where it must stay one."""
     if not isinstance(array.elements, lir.Const):
         return None
@@ -64,7 +64,7 @@ def _replaced(array: lir.Array, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | No
         return None
     apart = "_" if array.name[-1].isdigit() else ""
     variables = [Var(kind, f"{array.name}{apart}{n}") for n in range(count)]
-    return _with_declarations(_Names(array.name, variables).block(unrolled), variables)
+    return _with_declarations(_RegisterNames(array.name, variables).block(unrolled), variables)
 
 
 def _accesses(stmt: Stmt, array: str) -> Iterator[tuple[Type, Value, bool]]:
@@ -149,7 +149,7 @@ def _with(stmt: Stmt, known_vars: Mapping[str, Value]) -> Stmt:
 
 # -- variables ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class _Names:
+class _RegisterNames:
     """Puts variables in the place of an array."""
 
     array: str

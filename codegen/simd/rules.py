@@ -27,7 +27,7 @@ _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "
 
 def to_instructions(program: lir.Program, isa: Isa) -> lir.Program:
     """The program in operations that `isa` has, as far as the rules go."""
-    rules = Rules(isa)
+    rules = SimdLegaliser(isa)
     for function in program.functions:
         rules.functions[function.name] = rules.function(function)
     body = rules.block(program.body)
@@ -35,7 +35,7 @@ def to_instructions(program: lir.Program, isa: Isa) -> lir.Program:
 
 
 @dataclass
-class Rules(Legaliser):
+class SimdLegaliser(Legaliser):
     """The rules for one program. `functions` are those that it calls, `masks` what its mask variables are."""
 
     isa: Isa

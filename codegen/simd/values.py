@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from dojoir.codegen.c.precedence import Level, Template, Ternary, Text
+from dojoir.codegen.c.precedence import Precedence, Template, Ternary, Text
 from dojoir.codegen.c.spelling import mask_text
-from dojoir.codegen.c.values import Values
+from dojoir.codegen.c.values import CValues
 from dojoir.codegen.legal import DOTS
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import known
@@ -21,7 +21,7 @@ _COMMUTES = frozenset({"add", "mul", "and", "or", "xor"})
 
 
 @dataclass(frozen=True)
-class VectorValues(Values):
+class VectorValues(CValues):
     """Prints values of one register each. `helpers` takes the functions that the text calls and the set lacks,
     `vl` says which lanes are at work where that is not a constant number."""
 
@@ -233,7 +233,7 @@ class VectorValues(Values):
         """The address of an element."""
         if known(offset) == 0:
             return Text(self.names[buffer])
-        return Text(f"&{self.place(buffer, offset)}", Level.UNARY)
+        return Text(f"&{self.place(buffer, offset)}", Precedence.UNARY)
 
     def _vector_load(self, load: Load) -> Text:
         way, pointer, extra = self._way(load)

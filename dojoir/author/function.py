@@ -123,7 +123,7 @@ def _kernel(function: Callable[..., object], fp: str) -> Kernel:
         raise ArgumentError(f"there is no source of {function.__name__}: {cure}", "bad-arguments") from None
     ast.increment_lineno(head, first - 1)
     source = Source(function.__code__.co_filename, "\n" * first + "".join(lines))
-    reader = _Function(function, source)
+    reader = _WrittenFunction(function, source)
     try:
         return resolve(reader.read(head, fp), source)
     except RecursionError:
@@ -133,7 +133,7 @@ def _kernel(function: Callable[..., object], fp: str) -> Kernel:
         raise error.with_traceback(None) from None  # the place is the user's own, told by the error
 
 
-class _Function:
+class _WrittenFunction:
     """A function on its way to a text as written."""
 
     def __init__(self, function: FunctionType, source: Source) -> None:

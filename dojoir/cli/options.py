@@ -241,7 +241,7 @@ class Options:
         return (text for text, is_so in found.items() if is_so)
 
 
-class _Parser(argparse.ArgumentParser):
+class _OptParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if message.startswith("argument -O"):
             message = "-O takes no level: it takes the best schedule that there is; write -O alone"
@@ -250,7 +250,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line; it also makes --help, and the files for completion."""
-    made = _Parser(
+    made = _OptParser(
         prog="dojoir-opt",
         usage="dojoir-opt [FILE] [-p PIPELINE] [-o FILE] [OPTION ...]",
         description="Reads a kernel, proves it well-formed, applies moves that keep its meaning, and writes it.",

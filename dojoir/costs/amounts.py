@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
-from dojoir.costs.counting import Counter, Sum
+from dojoir.costs.counting import Counter, SumOfPieces
 from dojoir.costs.systems import System, TooManyPieces
 from dojoir.errors import ArgumentError, repr_of
 from dojoir.ir.affine import Affine, Iter, SizeVar
@@ -44,10 +44,10 @@ class _Sizes(dict[str, int]):
 
 
 @dataclass(frozen=True)
-class Product:
+class ProductOfSums:
     """The product of sums: the points of systems that share no variable."""
 
-    factors: tuple[Sum, ...]
+    factors: tuple[SumOfPieces, ...]
 
     def __call__(self, sizes: Mapping[str, int]) -> int:
         sizes = _Sizes.of(sizes)
@@ -62,7 +62,7 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Times:
+class ProductOfAmounts:
     """The product of amounts."""
 
     amounts: tuple[Amount, ...]
@@ -107,12 +107,12 @@ class Uncounted:
         counter = Counter(Kernel("sizes_given", (), (), ()), MORE_PIECES)
         fixed = [_fixed(system, sizes) for system in self.systems]
         try:
-            return Product(counter.count(fixed))({})
+            return ProductOfSums(counter.count(fixed))({})
         except TooManyPieces:
             return sum(counter.enumerate(system) for system in fixed)
 
 
-Amount = Product | Times | Total | Least | Uncounted
+Amount = ProductOfSums | ProductOfAmounts | Total | Least | Uncounted
 """A function of the sizes, which are given as a mapping: `amount({"N": 4}) -> int`."""
 
 
@@ -130,16 +130,18 @@ def total(terms: Iterable[tuple[int, Amount]]) -> Amount:
 def product(factors: Iterable[Amount]) -> Amount:
     """The product of amounts."""
     amounts = list(factors)
-    if all(isinstance(amount, Product) for amount in amounts):
-        return Product(tuple(s for amount in amounts if isinstance(amount, Product) for s in amount.factors))
-    return Times(tuple(amounts))
+    if all(isinstance(amount, ProductOfSums) for amount in amounts):
+        return ProductOfSums(
+            tuple(s for amount in amounts if isinstance(amount, ProductOfSums) for s in amount.factors)
+        )
+    return ProductOfAmounts(tuple(amounts))
 
 
 def count(counter: Counter, systems: Sequence[System]) -> Amount:
     """How many points disjoint systems have together."""
     try:
         with limited(STEP_LIMIT):
-            return Product(counter.count(systems))
+            return ProductOfSums(counter.count(systems))
     except (TooManyPieces, StepLimitReached):
         return Uncounted(tuple(systems))
 

@@ -48,7 +48,7 @@ MAX_CHAMBERS = 16
 
 
 @dataclass(frozen=True)
-class Piece:
+class ConditionalPiece:
     """`value` where all of `inequalities` are ≥ 0 and all of `equalities` 0 (both in sizes), and 0 elsewhere."""
 
     inequalities: tuple[Affine, ...]
@@ -63,10 +63,10 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Sum:
+class SumOfPieces:
     """The sum of pieces; if they are `cases`, only the first that holds counts, and the sum is 0 if none does."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ConditionalPiece, ...]
     cases: bool
 
     def __call__(self, sizes: Mapping[str, int]) -> Fraction:
@@ -83,9 +83,9 @@ class Counter:
         self._divided = any(isinstance(atom, FloorDiv | Mod) for side in sides for atom, _ in side.terms)
         self._max_pieces = max_pieces
         self._pieces = 0
-        self._counted: dict[System, list[Piece]] = {}
+        self._counted: dict[System, list[ConditionalPiece]] = {}
 
-    def count(self, systems: Sequence[System]) -> tuple[Sum, ...]:
+    def count(self, systems: Sequence[System]) -> tuple[SumOfPieces, ...]:
         """How many points disjoint systems have together, as a product of sums.
 
         Raises TooManyPieces where that would be too long, and StepLimitReached under `dojoir.sets.limits.limited`.
@@ -123,7 +123,7 @@ class Counter:
             for group in [frozenset[int](), *groups]
         ]
 
-    def _count_connected(self, system: System) -> list[Piece]:
+    def _count_connected(self, system: System) -> list[ConditionalPiece]:
         """The points of a system as a sum of pieces. Equal systems are counted once, whatever their variables."""
         names = {depth: n for n, depth in enumerate(sorted(system.variables))}
         renamed = substitute_iterators({depth: Affine.iterator(n) for depth, n in names.items()})
@@ -140,7 +140,7 @@ class Counter:
         return found
 
     # -- summing out -------------------------------------------------------------------------------------
-    def _sum(self, system: System, weight: Polynomial) -> Iterator[Piece]:
+    def _sum(self, system: System, weight: Polynomial) -> Iterator[ConditionalPiece]:
         """The sum of `weight` over the points of a system that has some, in pieces."""
         left = reduced(system)
         if left is None:
@@ -152,7 +152,7 @@ class Counter:
             self._pieces += 1
             if self._pieces > self._max_pieces:
                 raise TooManyPieces
-            yield Piece(system.inequalities, system.equalities, weight)
+            yield ConditionalPiece(system.inequalities, system.equalities, weight)
             return
         solved = solve(system)
         if solved is not None:
@@ -167,7 +167,7 @@ class Counter:
         else:
             yield from self._sum_out(system, weight, depth)
 
-    def _sum_out(self, system: System, weight: Polynomial, depth: int) -> Iterator[Piece]:
+    def _sum_out(self, system: System, weight: Polynomial, depth: int) -> Iterator[ConditionalPiece]:
         """The sum over one variable that is in no division and in no equality, then over the rest."""
         lower, upper = self._bounds(system, depth)
         rest = tuple(a for a in system.inequalities if not a.coefficient(Iter(depth)))
@@ -222,21 +222,21 @@ class Counter:
         return self._sets.workspace.set(f"{self._sets.prefix}{{ {dims}: {' and '.join(conditions) or 'true'} }}")
 
     # -- the sum as a person would write it --------------------------------------------------------------
-    def _simplified(self, pieces: Iterable[Piece]) -> Sum:
-        total: dict[tuple[frozenset[Affine], frozenset[Affine]], Piece] = {}
+    def _simplified(self, pieces: Iterable[ConditionalPiece]) -> SumOfPieces:
+        total: dict[tuple[frozenset[Affine], frozenset[Affine]], ConditionalPiece] = {}
         for piece in pieces:
             reduced = self._unconditional(piece)
             if reduced is not None:
                 key = frozenset(reduced.inequalities), frozenset(reduced.equalities)
                 value = reduced.value + total[key].value if key in total else reduced.value
-                total[key] = Piece(reduced.inequalities, reduced.equalities, value)
-        found = [Piece(p.inequalities, p.equalities, self._undivided(p.value)) for p in total.values()]
+                total[key] = ConditionalPiece(reduced.inequalities, reduced.equalities, value)
+        found = [ConditionalPiece(p.inequalities, p.equalities, self._undivided(p.value)) for p in total.values()]
         chambers = self._chambers(found) if len(found) > 1 else None
         if chambers is not None:
-            return Sum(tuple(self._cases(chambers)), cases=True)
-        return Sum(tuple(p for p in found if not p.value.is_zero), cases=len(found) == 1)
+            return SumOfPieces(tuple(self._cases(chambers)), cases=True)
+        return SumOfPieces(tuple(p for p in found if not p.value.is_zero), cases=len(found) == 1)
 
-    def _chambers(self, pieces: Iterable[Piece]) -> list[tuple[isl.Set, Polynomial]] | None:
+    def _chambers(self, pieces: Iterable[ConditionalPiece]) -> list[tuple[isl.Set, Polynomial]] | None:
         """Disjoint sets of sizes with the value there, which together are all sizes; None if they are too many."""
         chambers = [(self._sets.parameters, Polynomial({}))]
         for piece in pieces:
@@ -256,7 +256,7 @@ class Counter:
             for part in map(isl.BasicSet.to_set, sizes.coalesce().make_disjoint().get_basic_sets())
         ]
 
-    def _cases(self, chambers: list[tuple[isl.Set, Polynomial]]) -> Iterator[Piece]:
+    def _cases(self, chambers: list[tuple[isl.Set, Polynomial]]) -> Iterator[ConditionalPiece]:
         """The cases of a sum, with as few polynomials as hold in several chambers each. The last of them needs no
         condition, if it is not 0."""
         groups: list[tuple[isl.Set, Polynomial]] = []
@@ -270,9 +270,11 @@ class Counter:
         described.sort(key=lambda case: (case[1].is_zero, len(case[0])))
         for n, (domains, value) in enumerate(described):
             if n == len(described) - 1 and not value.is_zero:
-                yield Piece((), (), value)
+                yield ConditionalPiece((), (), value)
             elif not value.is_zero:
-                yield from (Piece(inequalities, equalities, value) for inequalities, equalities in domains)
+                yield from (
+                    ConditionalPiece(inequalities, equalities, value) for inequalities, equalities in domains
+                )
 
     def _described(self, domain: isl.Set) -> list[tuple[tuple[Affine, ...], tuple[Affine, ...]]]:
         """Sizes that the kernel allows as alternatives of inequalities and equalities."""
@@ -311,11 +313,11 @@ class Counter:
     def _undivided(self, value: Polynomial) -> Polynomial:
         return value.without_divisions(self._may_have)
 
-    def _unconditional(self, piece: Piece) -> Piece | None:
+    def _unconditional(self, piece: ConditionalPiece) -> ConditionalPiece | None:
         """The piece without the conditions that always hold or that do not matter; None if it never counts."""
         inequalities = [a for a in piece.inequalities if not is_nonnegative(a, ())]
         if not inequalities and not piece.equalities:
-            return Piece((), (), piece.value)
+            return ConditionalPiece((), (), piece.value)
         domain = self._set(System(frozenset(), tuple(inequalities), piece.equalities))
         if domain.intersect(self._sets.parameters).is_empty():
             return None
@@ -328,7 +330,9 @@ class Counter:
         always = [
             a for a in piece.equalities if self._sets.parameters.is_subset(self._set(System(frozenset(), (), (a,))))
         ]
-        return Piece(tuple(inequalities), tuple(a for a in piece.equalities if a not in always), piece.value)
+        return ConditionalPiece(
+            tuple(inequalities), tuple(a for a in piece.equalities if a not in always), piece.value
+        )
 
     def _may_have(self, remainders: Mapping[str, tuple[int, int]]) -> bool:
         """Whether sizes that the kernel allows have given remainders."""
@@ -373,12 +377,12 @@ def _not_below(low: _Bound, high: _Bound) -> Affine:
     return gap
 
 
-def _multiplied(factors: Iterable[Sequence[Piece]]) -> list[Piece]:
+def _multiplied(factors: Iterable[Sequence[ConditionalPiece]]) -> list[ConditionalPiece]:
     """The product of sums of pieces, as a sum of pieces."""
-    result = [Piece((), (), Polynomial.constant(1))]
+    result = [ConditionalPiece((), (), Polynomial.constant(1))]
     for pieces in factors:
         result = [
-            Piece((*p.inequalities, *q.inequalities), (*p.equalities, *q.equalities), p.value * q.value)
+            ConditionalPiece((*p.inequalities, *q.inequalities), (*p.equalities, *q.equalities), p.value * q.value)
             for p in result
             for q in pieces
         ]

@@ -13,7 +13,7 @@ from math import ceil, prod
 from dojoir.backends.host import machine_for
 from dojoir.backends.machine import Machine
 from dojoir.costs.cost import cost
-from dojoir.costs.features import SLOW, Around, Counted, counted_at
+from dojoir.costs.features import SLOW, CountedTree, EnclosingScope, counted_at
 from dojoir.costs.launches import floor_seconds
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import Op, expr_accesses, parts
@@ -79,7 +79,7 @@ class Ports:
 
 
 @dataclass(frozen=True)
-class Level:
+class CostedScope:
     """A scope on the way. It is `flat` where it is written out, or one vector or a few, so that what is inside runs
     for all of it at once; else a loop, of which `lanes` iterations run at once. By `hand` says that the text marks
     its lanes."""
@@ -93,10 +93,12 @@ class Level:
 class Cycles:
     """The cycles of a kernel whose sizes are numbers."""
 
-    def __init__(self, counted: Counted) -> None:
+    def __init__(self, counted: CountedTree) -> None:
         self.counted, self.machine = counted, counted.machine
 
-    def nodes(self, nodes: tuple[Node, ...], around: tuple[Around, ...], levels: tuple[Level, ...]) -> Ports:
+    def nodes(
+        self, nodes: tuple[Node, ...], around: tuple[EnclosingScope, ...], levels: tuple[CostedScope, ...]
+    ) -> Ports:
         total = Ports()
         for node in nodes:
             match node:
@@ -108,12 +110,12 @@ class Cycles:
                     total += self.scope(node, around, levels)
         return total
 
-    def scope(self, scope: Scope, around: tuple[Around, ...], levels: tuple[Level, ...]) -> Ports:
+    def scope(self, scope: Scope, around: tuple[EnclosingScope, ...], levels: tuple[CostedScope, ...]) -> Ports:
         trips = self.counted.trips(scope, tuple([loop.trips for loop in around]))
         if not trips:
             return Ports()
         level = self.level(scope, trips, levels)
-        found = self.nodes(scope.body, (*around, Around(trips, scope.marks)), (*levels, level))
+        found = self.nodes(scope.body, (*around, EnclosingScope(trips, scope.marks)), (*levels, level))
         if level.flat:
             return found
         begun = BEGUN if level.lanes > 1 and not level.by_hand else 0.0
@@ -121,19 +123,19 @@ class Cycles:
         shared = min(trips, max(1, self.machine.cores)) if "p" in scope.marks else 1
         return Ports(loops=(found.cycles + LOOP) * steps / shared + begun + (CALL if shared > 1 else 0))
 
-    def level(self, scope: Scope, trips: int, levels: tuple[Level, ...]) -> Level:
+    def level(self, scope: Scope, trips: int, levels: tuple[CostedScope, ...]) -> CostedScope:
         """The form in which a compiler leaves a scope."""
         lanes = self.lanes(scope)
         if "v" in scope.marks:
             inner = any(isinstance(node, Scope) for node in scope.body)
-            return Level(trips, inner or trips <= 8 * lanes, lanes)
+            return CostedScope(trips, inner or trips <= 8 * lanes, lanes)
         if "u" in scope.marks:
-            return Level(trips, True)
+            return CostedScope(trips, True)
         if not scope.marks and self.written_out(scope):
-            return Level(trips, True)
+            return CostedScope(trips, True)
         if not scope.marks and not any(level.lanes > 1 for level in levels) and self.in_lanes(scope, len(levels)):
-            return Level(trips, False, lanes, by_hand=False)
-        return Level(trips, False)
+            return CostedScope(trips, False, lanes, by_hand=False)
+        return CostedScope(trips, False)
 
     def written_out(self, scope: Scope) -> bool:
         """Whether a compiler writes a loop out, and those inside."""
@@ -196,7 +198,7 @@ class Cycles:
         widest = max((self.counted.buffers[name].dtype.itemsize for name in scope.buffers), default=4)
         return max(1, self.machine.vector_bytes // max(1, widest))
 
-    def statement(self, statement: Statement, levels: tuple[Level, ...]) -> Ports:
+    def statement(self, statement: Statement, levels: tuple[CostedScope, ...]) -> Ports:
         copies = 1.0
         for level in levels:
             copies *= self.vectors(level) if level.flat else 1
@@ -239,12 +241,12 @@ class Cycles:
         total = sum(SLOW.get(name, EXTREME if name in ("max", "min") else 1.0) for name in names)
         return total - min(names.count("mul"), names.count("add") + names.count("sub"))
 
-    def vectors(self, level: Level) -> float:
+    def vectors(self, level: CostedScope) -> float:
         """How often something is done for a level that is flat."""
         whole = ceil(level.trips / level.lanes)
         return whole + (LEFT if level.trips % level.lanes and level.lanes > 1 and not self.machine.masks else 0)
 
-    def moved(self, access: Access, levels: tuple[Level, ...]) -> float:
+    def moved(self, access: Access, levels: tuple[CostedScope, ...]) -> float:
         """The loads or stores of an access in an iteration of the loop around it."""
         if self.counted.buffers[access.buffer].storage == "reg":
             return 0.0

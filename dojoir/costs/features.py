@@ -35,26 +35,26 @@ PAGE = 4096
 """Bytes after which the sets of a first cache repeat, on every processor that looks them up beside the page."""
 
 
-class Spread(NamedTuple):
+class IndexSpread(NamedTuple):
     """The values that an index has, and how many there are from the first to the last."""
 
     values: int
     span: int
 
 
-Box = tuple[Spread, ...]
+Box = tuple[IndexSpread, ...]
 """Of each index of an access."""
 
 
 @dataclass(frozen=True)
-class Around:
+class EnclosingScope:
     """A scope on the way: how often it runs each time it is reached, and its marks."""
 
     trips: int
     marks: tuple[str, ...]
 
 
-class Counted:
+class CountedTree:
     """The tree with numbers in the place of sizes."""
 
     def __init__(self, kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> None:
@@ -65,7 +65,7 @@ class Counted:
             for b in kernel.buffers
         }
         self.found: dict[str, float] = {}
-        self.spreads: dict[tuple[Affine, tuple[int, ...], int], Spread] = {}
+        self.spreads: dict[tuple[Affine, tuple[int, ...], int], IndexSpread] = {}
         self.boxes: dict[tuple[tuple[Node, ...], tuple[int, ...], int], dict[str, Box]] = {}
 
     def add(self, name: str, amount: float) -> None:
@@ -80,7 +80,7 @@ class Counted:
         middle = tuple([max(0, (trips - 1) // 2) for trips in around])
         return max(0, min([bound.evaluate(self.sizes, middle) for bound in scope.extent.bounds]))
 
-    def visit(self, nodes: tuple[Node, ...], loops: tuple[Around, ...], times: int) -> None:
+    def visit(self, nodes: tuple[Node, ...], loops: tuple[EnclosingScope, ...], times: int) -> None:
         """Counts what is in some nodes that run `times` times."""
         for node in nodes:
             match node:
@@ -92,9 +92,9 @@ class Counted:
                 case Scope():
                     self.scope(node, loops, times)
 
-    def scope(self, scope: Scope, loops: tuple[Around, ...], times: int) -> None:
+    def scope(self, scope: Scope, loops: tuple[EnclosingScope, ...], times: int) -> None:
         trips = self.trips(scope, tuple([loop.trips for loop in loops]))
-        inside = (*loops, Around(trips, scope.marks))
+        inside = (*loops, EnclosingScope(trips, scope.marks))
         self.add("scopes", 1)
         self.add("iterations", trips * times)
         self.most("depth", len(inside))
@@ -107,7 +107,7 @@ class Counted:
             self.add("leaf extent", log2(1 + trips))
         self.visit(scope.body, inside, times * trips)
 
-    def statement(self, statement: Statement, loops: tuple[Around, ...], times: int) -> None:
+    def statement(self, statement: Statement, loops: tuple[EnclosingScope, ...], times: int) -> None:
         self.add("statements", 1)
         self.add("instances", times)
         self.add(f"op {statement.op}", 1)
@@ -125,7 +125,7 @@ class Counted:
         if waits and self.step(statement.target, len(loops) - 1) == 0:
             self.add("chains", 1)
 
-    def access(self, access: Access, loops: tuple[Around, ...], times: int) -> None:
+    def access(self, access: Access, loops: tuple[EnclosingScope, ...], times: int) -> None:
         buffer = self.buffers[access.buffer]
         self.add("accessed", times * buffer.dtype.itemsize)
         if buffer.storage == "reg":
@@ -154,14 +154,14 @@ class Counted:
         return step
 
     # -- how much memory is touched ------------------------------------------------------------------------
-    def spread(self, index: Affine, trips: tuple[int, ...], inside: int) -> Spread:
+    def spread(self, index: Affine, trips: tuple[int, ...], inside: int) -> IndexSpread:
         """The values of an index while the scopes from depth `inside` on run, of those around it."""
         key = (index, trips, inside)
         found = self.spreads.get(key)
         if found is None:
             span = 1 + _reach(index, trips, inside)
             values = prod([max(1, trips[d]) for d in index.iterators if inside <= d < len(trips)])
-            found = self.spreads[key] = Spread(min(values, span), span)
+            found = self.spreads[key] = IndexSpread(min(values, span), span)
         return found
 
     def touched(self, nodes: tuple[Node, ...], trips: tuple[int, ...], inside: int) -> dict[str, Box]:
@@ -189,10 +189,10 @@ class Counted:
         for n, index in zip(self.shapes[access.buffer], access.indices, strict=True):
             if isinstance(index, Access):
                 led = min(n, self.led_to(index, trips, inside))
-                found.append(Spread(led, led))
+                found.append(IndexSpread(led, led))
             else:
                 values, span = self.spread(index, trips, inside)
-                found.append(Spread(min(n, values), min(n, span)))
+                found.append(IndexSpread(min(n, values), min(n, span)))
         return tuple(found)
 
     def led_to(self, index: Access, trips: tuple[int, ...], inside: int) -> int:
@@ -279,7 +279,9 @@ def _reach(index: Affine, trips: tuple[int, ...], inside: int) -> int:
 def _larger(one: Box | None, other: Box) -> Box:
     if one is None:
         return other
-    return tuple([Spread(max(a.values, b.values), max(a.span, b.span)) for a, b in zip(one, other, strict=True)])
+    return tuple(
+        [IndexSpread(max(a.values, b.values), max(a.span, b.span)) for a, b in zip(one, other, strict=True)]
+    )
 
 
 @public
@@ -315,7 +317,7 @@ def features(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, float]:
     return {name: float(amount) for name, amount in found.items()}
 
 
-def counted_at(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> Counted:
+def counted_at(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> CountedTree:
     """A kernel at sizes on a machine. Raises ArgumentError for sizes that do not fit the kernel."""
     kernel = in_halves(given_kernel(kernel))
-    return Counted(kernel, solve(kernel, {}, sizes), machine)
+    return CountedTree(kernel, solve(kernel, {}, sizes), machine)

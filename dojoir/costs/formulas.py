@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dojoir.costs.amounts import Amount, Least, Product, Times, Total, Uncounted
-from dojoir.costs.counting import Piece, Sum
+from dojoir.costs.amounts import Amount, Least, ProductOfAmounts, ProductOfSums, Total, Uncounted
+from dojoir.costs.counting import ConditionalPiece, SumOfPieces
 from dojoir.costs.polynomial import Polynomial
 from dojoir.ir.affine import Affine, Atom, Extremum, FloorDiv, Iter, Mod, SizeVar
 
@@ -95,14 +95,14 @@ def _expression(amount: Amount) -> sympy.Expr | None:
     import sympy
 
     match amount:
-        case Product(factors):
+        case ProductOfSums(factors):
             where = [factor.pieces[0] for factor in factors if _is_condition(factor)]
             value = sympy.Mul(*(_sum(factor) for factor in factors if not _is_condition(factor)))
             inequalities = dict.fromkeys(a for piece in where for a in piece.inequalities)
             equalities = dict.fromkeys(a for piece in where for a in piece.equalities)
-            condition = _condition(Piece(tuple(inequalities), tuple(equalities), Polynomial.constant(1)))
+            condition = _condition(ConditionalPiece(tuple(inequalities), tuple(equalities), Polynomial.constant(1)))
             return sympy.Piecewise((value, condition), (0, True), evaluate=False) if where else value
-        case Times(amounts):
+        case ProductOfAmounts(amounts):
             found = [_expression(part) for part in amounts]
             return sympy.Mul(*found) if all(e is not None for e in found) else None
         case Total(terms):
@@ -116,15 +116,15 @@ def _expression(amount: Amount) -> sympy.Expr | None:
             return None
 
 
-def _is_condition(total: Sum) -> bool:
+def _is_condition(total: SumOfPieces) -> bool:
     """Whether a sum is 1 where a condition holds, and 0 elsewhere."""
     match total:
-        case Sum((Piece(inequalities, equalities, value),), True):
+        case SumOfPieces((ConditionalPiece(inequalities, equalities, value),), True):
             return value == Polynomial.constant(1) and bool(inequalities or equalities)
     return False
 
 
-def _sum(total: Sum) -> sympy.Expr:
+def _sum(total: SumOfPieces) -> sympy.Expr:
     import sympy
 
     least = _extreme(total)
@@ -138,7 +138,7 @@ def _sum(total: Sum) -> sympy.Expr:
     return sympy.Piecewise(*cases, evaluate=False) if len(cases) > 1 else cases[0][0]
 
 
-def _extreme(total: Sum) -> sympy.Expr | None:
+def _extreme(total: SumOfPieces) -> sympy.Expr | None:
     """The larger of 0 and an expression, or the smaller or larger of two, where that is what the cases say."""
     import sympy
 
@@ -157,7 +157,7 @@ def _extreme(total: Sum) -> sympy.Expr | None:
     return None
 
 
-def _condition(piece: Piece) -> sympy.Basic:
+def _condition(piece: ConditionalPiece) -> sympy.Basic:
     import sympy
 
     found = [sympy.Ge(*_sides(a), evaluate=False) for a in piece.inequalities]

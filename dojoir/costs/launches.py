@@ -25,7 +25,7 @@ from dojoir.costs.thread_work import (
     SLOW,
     THREADS,
     Arrays,
-    Loop,
+    CountedLoop,
     Work,
     multiplied_on_units,
 )
@@ -153,7 +153,7 @@ class _Launches(Arrays):
             return max(1.0, on_units / (32 * SCHEDULERS))
         return QUAD if multiplies_bytes(statement, self.buffers.__getitem__) else 1
 
-    def seconds(self, nodes: Sequence[Node], around: tuple[Loop, ...]) -> float:
+    def seconds(self, nodes: Sequence[Node], around: tuple[CountedLoop, ...]) -> float:
         """Of nodes of host code, in loops of the host."""
         times, total = prod(loop.trips for loop in around), 0.0
         for node in nodes:
@@ -171,7 +171,7 @@ class _Launches(Arrays):
         """Whether a condition of host code holds, or is on an iterator."""
         return bool(condition.left.iterators | condition.right.iterators) or holds(condition, self.sizes, ())
 
-    def loop(self, scope: Scope, around: Sequence[Loop]) -> Loop:
+    def loop(self, scope: Scope, around: Sequence[CountedLoop]) -> CountedLoop:
         """A scope, with its mean number of iterations over those of the loops around it: of some that are evenly
         spaced. Threads wait for the one of them that has most."""
         bounds = scope.extent.bounds
@@ -188,9 +188,9 @@ class _Launches(Arrays):
         trips = sum(means) / len(means)
         most = (scope.constant_bound or 0) if THREADS.intersection(scope.marks) else 0
         group = max((hint.instruction.group for hint in scope.hints if isinstance(hint, Use)), default=1)
-        return Loop(ceil(trips) if trips < 1 else round(trips), scope.marks, not asked, most, group)
+        return CountedLoop(ceil(trips) if trips < 1 else round(trips), scope.marks, not asked, most, group)
 
-    def samples(self, around: Sequence[Loop], depths: Sequence[int]) -> list[dict[int, int]]:
+    def samples(self, around: Sequence[CountedLoop], depths: Sequence[int]) -> list[dict[int, int]]:
         """Values of the iterators of some loops, evenly spaced, together with each other's."""
         spaced = [
             range(max(1, n)) if n <= SAMPLES else [i * (n - 1) // (SAMPLES - 1) for i in range(SAMPLES)]
@@ -198,7 +198,7 @@ class _Launches(Arrays):
         ]
         return [dict(zip(depths, values, strict=True)) for values in product(*spaced)]
 
-    def launch(self, node: Node, around: tuple[Loop, ...]) -> float:
+    def launch(self, node: Node, around: tuple[CountedLoop, ...]) -> float:
         """Seconds of one launch. They follow from the node, the loops around it, and the declarations of what it
         uses, at these sizes: a plan asks for them again whenever it tries something elsewhere."""
         declared = tuple(self.buffers[name] for name in sorted(node.buffers))
@@ -206,7 +206,7 @@ class _Launches(Arrays):
         known = _launches.get(asked)
         return known if known is not None else _launches.put(asked, self._launch(node, around))
 
-    def _launch(self, node: Node, around: tuple[Loop, ...]) -> float:
+    def _launch(self, node: Node, around: tuple[CountedLoop, ...]) -> float:
         found = [Work(self, *work, len(around)) for work in self.statements(node, around)]
         if not found:
             return self.rates.launch
@@ -254,8 +254,8 @@ class _Launches(Arrays):
         return sum(touched.values())
 
     def statements(
-        self, node: Node, around: tuple[Loop, ...], asked: tuple[Condition, ...] = ()
-    ) -> Iterator[tuple[Statement, tuple[Loop, ...], tuple[Condition, ...]]]:
+        self, node: Node, around: tuple[CountedLoop, ...], asked: tuple[Condition, ...] = ()
+    ) -> Iterator[tuple[Statement, tuple[CountedLoop, ...], tuple[Condition, ...]]]:
         """The statements of a node, with the loops around each and the conditions that it is under."""
         if isinstance(node, Statement):
             yield node, around, asked

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from math import ceil, prod
 
 from dojoir.backends.machine import Machine
-from dojoir.costs.cycles import Cycles, Level
-from dojoir.costs.features import Around, Counted
+from dojoir.costs.cycles import CostedScope, Cycles
+from dojoir.costs.features import CountedTree, EnclosingScope
 from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.ir.packing import in_halves
 from dojoir.meaning.sizes import solve
@@ -35,12 +35,12 @@ def scopes(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> list[S
     """The scopes of a kernel in the order of its text. Raises ArgumentError for sizes that do not fit it."""
     kernel = in_halves(kernel)
     given = solve(kernel, {}, sizes)
-    cycles = Cycles(Counted(kernel, given, machine))
+    cycles = Cycles(CountedTree(kernel, given, machine))
     whole = cycles.nodes(kernel.body, (), ()).cycles
     numbers = {path: (n, text) for n, (path, text) in enumerate(kernel.lines(), 1) if path}
     found: list[ScopeWork] = []
     for path, scope, loops, levels in _scopes(cycles, kernel):
-        counted = Counted(kernel, given, machine)
+        counted = CountedTree(kernel, given, machine)
         trips = tuple(loop.trips for loop in loops)
         times = prod(trips)
         at_once = prod(min(loop.trips, max(1, machine.cores)) for loop in loops if "p" in loop.marks)
@@ -59,18 +59,20 @@ def scopes(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> list[S
     return found
 
 
-def _scopes(cycles: Cycles, kernel: Kernel) -> Iterator[tuple[Path, Scope, tuple[Around, ...], tuple[Level, ...]]]:
+def _scopes(
+    cycles: Cycles, kernel: Kernel
+) -> Iterator[tuple[Path, Scope, tuple[EnclosingScope, ...], tuple[CostedScope, ...]]]:
     """Each scope with those around it, and what becomes of these."""
 
     def inside(
-        nodes: tuple[Node, ...], prefix: Path, loops: tuple[Around, ...], levels: tuple[Level, ...]
-    ) -> Iterator[tuple[Path, Scope, tuple[Around, ...], tuple[Level, ...]]]:
+        nodes: tuple[Node, ...], prefix: Path, loops: tuple[EnclosingScope, ...], levels: tuple[CostedScope, ...]
+    ) -> Iterator[tuple[Path, Scope, tuple[EnclosingScope, ...], tuple[CostedScope, ...]]]:
         for n, node in enumerate(nodes):
             path = (*prefix, n)
             if isinstance(node, Scope):
                 yield path, node, loops, levels
                 trips = cycles.counted.trips(node, tuple(one.trips for one in loops))
-                around = (*loops, Around(trips, node.marks))
+                around = (*loops, EnclosingScope(trips, node.marks))
                 yield from inside(node.body, path, around, (*levels, cycles.level(node, trips, levels)))
             elif not isinstance(node, Statement):
                 yield from inside(node.body, path, loops, levels)

@@ -59,7 +59,7 @@ THREADS, GRID_MARKS = frozenset({*BLOCK, "lane"}), frozenset(GRID)
 
 
 @dataclass(frozen=True)
-class Loop:
+class CountedLoop:
     """A scope around a statement: how often it runs, and its marks."""
 
     trips: int
@@ -149,7 +149,7 @@ FASTEST = ("lane", "bx", "by", "bz")
 """The marks of scopes over threads, from the one whose threads are neighbours in a warp on."""
 
 
-def warps_of(loops: Iterable[Loop]) -> int:
+def warps_of(loops: Iterable[CountedLoop]) -> int:
     """How many warps of a block have something to do in some scopes over threads. Where the threads of a row of the
     block fill warps, those are counted of each row that run; the others end at once."""
     width, warps = 1, 1
@@ -170,7 +170,7 @@ class Work:
         self,
         arrays: Arrays,
         statement: Statement,
-        loops: tuple[Loop, ...],
+        loops: tuple[CountedLoop, ...],
         asked: tuple[Condition, ...],
         host: int,
     ) -> None:
@@ -257,7 +257,7 @@ class Work:
     def sums_in_quads(self, statement: Statement) -> bool:
         """Whether the innermost scope of a thread adds up four products of bytes that lie side by side in shared
         memory, which is one instruction."""
-        if not self.own or self.loops[self.own[-1]] != Loop(QUAD, ("u",)):
+        if not self.own or self.loops[self.own[-1]] != CountedLoop(QUAD, ("u",)):
             return False
         reads = [access for access in statement.reads if access != statement.target]
         near = all(self.step(access, self.own[-1]) == 1 for access in reads)

@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from dojoir.data.asking import chats, pairs
     from dojoir.data.checking import check
     from dojoir.data.exporting import Filters, export, read_about, read_episodes, read_steps
-    from dojoir.data.forms import Chat, Dataset, Episode, Pair, Step
+    from dojoir.data.forms import Dataset, Pair, RecordedEpisode, RecordedStep, TrainingChat
     from dojoir.data.recorded import Recorded
     from dojoir.data.splitting import split_of
     from dojoir.data.training import Trained, Training, check_training, read_training, smoke, train
 
 __all__ = [
-    "Chat", "Dataset", "Episode", "Filters", "Pair", "Recorded", "Step", "Trained", "Training", "chats", "check",
-    "check_training", "export", "pairs", "read_about", "read_episodes", "read_steps", "read_training", "smoke",
-    "split_of", "train",
+    "Dataset", "Filters", "Pair", "Recorded", "RecordedEpisode", "RecordedStep", "Trained", "Training",
+    "TrainingChat", "chats", "check", "check_training", "export", "pairs", "read_about", "read_episodes",
+    "read_steps", "read_training", "smoke", "split_of", "train",
 ]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__)
+__getattr__, __dir__ = lazily(
+    __name__, Chat="dojoir.data.TrainingChat", Episode="dojoir.data.RecordedEpisode",
+    Step="dojoir.data.RecordedStep",
+)  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import dojoir
-from dojoir.data.forms import Chat, Later, Message, Pair, Step, Timing
+from dojoir.data.forms import ChatMessage, Later, Pair, RecordedStep, Timing, TrainingChat
 from dojoir.data.trees import TIMED
 from dojoir.support.seconds import format_seconds
 
@@ -32,14 +32,14 @@ SHOWN = ("flops", "instances", "vector instances", "iterations", "scopes", "leaf
 """The features of a card, where the state has them."""
 
 
-def by_state(steps: object) -> Iterator[list[Step]]:
+def by_state(steps: object) -> Iterator[list[RecordedStep]]:
     """The steps that were made at the same state in the same context, together. Raises ArgumentError for what is no
     iterable of steps."""
-    groups: dict[tuple[object, ...], list[Step]] = {}
+    groups: dict[tuple[object, ...], list[RecordedStep]] = {}
     if not isinstance(steps, Iterable):
         raise dojoir.ArgumentError("chats and pairs are made of steps, as read_steps gives them", "bad-arguments")
     for step in steps:
-        if not isinstance(step, Step):
+        if not isinstance(step, RecordedStep):
             message = f"chats and pairs are made of steps, not of a {type(step).__name__}"
             raise dojoir.ArgumentError(message, "bad-arguments")
         key = (step.start, step.before, step.machine, step.target, step.sizes, step.threads, step.protocol)
@@ -47,7 +47,7 @@ def by_state(steps: object) -> Iterator[list[Step]]:
     yield from groups.values()
 
 
-def offered(group: Sequence[Step]) -> list[str]:
+def offered(group: Sequence[RecordedStep]) -> list[str]:
     """The legal moves of a state, in the order of their texts: those that were drawn, listed or made there."""
     legal = {one.move for step in group for one in step.offered if one.verdict == "legal"}
     return sorted(legal | {step.move for step in group})
@@ -63,7 +63,7 @@ def chosen_moves(moves: Sequence[str], needed: Iterable[str]) -> list[str]:
     return sorted({*others, *must})
 
 
-def question(group: Sequence[Step], moves: Sequence[str]) -> tuple[Message, Message]:
+def question(group: Sequence[RecordedStep], moves: Sequence[str]) -> tuple[ChatMessage, ChatMessage]:
     """The question at a state, as two messages."""
     step = group[0]
     sizes = ", ".join(f"{one.name} = {one.value}" for one in step.sizes)
@@ -83,10 +83,10 @@ def question(group: Sequence[Step], moves: Sequence[str]) -> tuple[Message, Mess
         "```dojo", step.text.rstrip(), "```", "", "Card:", *(f"- {line}" for line in card), "",
         "Legal moves:", *made,
     ])  # fmt: skip
-    return Message("system", SYSTEM), Message("user", text)
+    return ChatMessage("system", SYSTEM), ChatMessage("user", text)
 
 
-def answer(step: Step, moves: Sequence[str], with_later: bool = True) -> Message:
+def answer(step: RecordedStep, moves: Sequence[str], with_later: bool = True) -> ChatMessage:
     """The answer that a step was, with what was measured."""
     how = "estimated" if step.protocol == "static" else "measured"
     reasons = []
@@ -102,10 +102,12 @@ def answer(step: Step, moves: Sequence[str], with_later: bool = True) -> Message
         more = "move" if later.moves == 1 else "moves"
         reasons.append(f"{before.seconds / later.seconds:.3g}x was reached {later.moves} {more} later")
     number = moves.index(step.move) + 1
-    return Message("assistant", f"{number}: {step.move}\n{'; '.join(reasons) or 'not timed'}.")
+    return ChatMessage("assistant", f"{number}: {step.move}\n{'; '.join(reasons) or 'not timed'}.")
 
 
-def chats(steps: Iterable[Step], takes: Callable[[Step], bool] | None = None) -> Iterator[Chat]:
+def chats(
+    steps: Iterable[RecordedStep], takes: Callable[[RecordedStep], bool] | None = None
+) -> Iterator[TrainingChat]:
     """A chat for each state from which something was reached that is faster by GAIN at least, its interval
     below that of the state: the move that led to the fastest. `takes` says which steps may be answers; what is
     offered beside them does not change."""
@@ -119,7 +121,7 @@ def chats(steps: Iterable[Step], takes: Callable[[Step], bool] | None = None) ->
         if best.best_later is None or not _is_faster(best.best_later, before) or (takes and not takes(best)):
             continue
         asked = chosen_moves(moves, [best.move])
-        yield Chat(best.id, best.kernel, best.split, (*question(group, asked), answer(best, asked)))
+        yield TrainingChat(best.id, best.kernel, best.split, (*question(group, asked), answer(best, asked)))
 
 
 def _is_faster(later: Later, before: Timing) -> bool:
@@ -129,7 +131,7 @@ def _is_faster(later: Later, before: Timing) -> bool:
     return later.high < before.low and before.seconds / later.seconds >= GAIN
 
 
-def pairs(steps: Iterable[Step], takes: Callable[[Step], bool] | None = None) -> Iterator[Pair]:
+def pairs(steps: Iterable[RecordedStep], takes: Callable[[RecordedStep], bool] | None = None) -> Iterator[Pair]:
     """Two moves of a state, both timed to the end, whose intervals do not meet. `takes` says which steps may be the
     faster one."""
     for group in by_state(steps):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import dojoir
 from dojoir.data.exporting import counted, read_about, read_episodes, read_steps
-from dojoir.data.forms import Dataset, Episode, Step
+from dojoir.data.forms import Dataset, RecordedEpisode, RecordedStep
 from dojoir.data.splitting import shape
 from dojoir.support.public import public
 
@@ -69,7 +69,7 @@ def check(
     return Found(len(steps), len(episodes), proved, tuple(wrong))
 
 
-def proof_of(step: Step, about: Dataset) -> str | None:
+def proof_of(step: RecordedStep, about: Dataset) -> str | None:
     """The error of a step, None where all of it is proved again."""
     begun = about.starts.get(step.start)
     if begun is None:
@@ -106,7 +106,7 @@ def _differs(folder: Path, name: str, about: Dataset) -> bool:
     return len(data) != listed.size or hashlib.sha256(data).hexdigest() != listed.sha256
 
 
-def _of_counts(about: Dataset, steps: Sequence[Step], episodes: Sequence[Episode]) -> list[str]:
+def _of_counts(about: Dataset, steps: Sequence[RecordedStep], episodes: Sequence[RecordedEpisode]) -> list[str]:
     names, told = ("splits", "labels", "kernels"), (about.splits, about.labels, about.kernels)
     said = zip(names, told, counted(steps), strict=True)
     found = [f"the counts of {name} are others" for name, one, other in said if dict(one) != other]
@@ -116,7 +116,7 @@ def _of_counts(about: Dataset, steps: Sequence[Step], episodes: Sequence[Episode
     return [*found, *(f"step {one} is there twice" for one in twice[:3])]
 
 
-def _of_splits(about: Dataset, steps: Sequence[Step], episodes: Sequence[Episode]) -> list[str]:
+def _of_splits(about: Dataset, steps: Sequence[RecordedStep], episodes: Sequence[RecordedEpisode]) -> list[str]:
     homes: dict[str, set[str]] = {}
     for step in steps:
         homes.setdefault(f"kernel {step.kernel}", set()).add(step.split)

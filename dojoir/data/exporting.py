@@ -18,14 +18,14 @@ from dojoir.data.forms import (
     FORMAT,
     STEPS,
     VERSION,
-    Begun,
     Dataset,
-    Episode,
     File,
     Label,
-    Source,
+    RecordedEpisode,
+    RecordedRun,
+    RecordedStart,
+    RecordedStep,
     Split,
-    Step,
 )
 from dojoir.data.splitting import splits_of
 from dojoir.data.steps import Making, episodes_of, steps_of
@@ -57,7 +57,7 @@ class Filters:
     least: Amount = 0.0
     families: tuple[str, ...] = ()
 
-    def takes(self, one: Step | Episode) -> bool:
+    def takes(self, one: RecordedStep | RecordedEpisode) -> bool:
         """Whether a step or an episode is taken."""
         is_static = one.protocol == "static"
         return (
@@ -65,9 +65,13 @@ class Filters:
             and (not self.targets or one.target in self.targets)
             and (not self.splits or one.split in self.splits)
             and (not self.protocol or is_static == (self.protocol == "static"))
-            and (not isinstance(one, Step) or not self.labels or one.label in self.labels)
-            and (not isinstance(one, Step) or not self.families or one.move.partition("(")[0] in self.families)
-            and (not isinstance(one, Episode) or (one.best_speed or 0.0) >= self.least)
+            and (not isinstance(one, RecordedStep) or not self.labels or one.label in self.labels)
+            and (
+                not isinstance(one, RecordedStep)
+                or not self.families
+                or one.move.partition("(")[0] in self.families
+            )
+            and (not isinstance(one, RecordedEpisode) or (one.best_speed or 0.0) >= self.least)
         )
 
     def told(self) -> dict[str, str]:
@@ -115,10 +119,10 @@ def export(
     is_new = _check_folder(folder)
     bundles, left_out = bundles_in([Path(one) for one in places])
     splits = splits_of(_starts(bundles, left_out))
-    taken: dict[str, Step] = {}
-    ways: dict[str, Episode] = {}
-    starts: dict[str, Begun] = {}
-    sources: list[Source] = []
+    taken: dict[str, RecordedStep] = {}
+    ways: dict[str, RecordedEpisode] = {}
+    starts: dict[str, RecordedStart] = {}
+    sources: list[RecordedRun] = []
     filtered = duplicates = 0
     for number, bundle in enumerate(bundles, 1):
         tree = _tree(bundle, splits, left_out)
@@ -170,15 +174,15 @@ def read_about(folder: str | Path) -> Dataset:
 
 
 @public
-def read_steps(folder: str | Path) -> Iterator[Step]:
+def read_steps(folder: str | Path) -> Iterator[RecordedStep]:
     """The steps of a data set. Raises ArgumentError, `bad-record` with the line, `cannot-read`."""
-    return _lines(Step, Path(folder) / STEPS)
+    return _lines(RecordedStep, Path(folder) / STEPS)
 
 
 @public
-def read_episodes(folder: str | Path) -> Iterator[Episode]:
+def read_episodes(folder: str | Path) -> Iterator[RecordedEpisode]:
     """The episodes of a data set. Raises as `read_steps` does."""
-    return _lines(Episode, Path(folder) / EPISODES)
+    return _lines(RecordedEpisode, Path(folder) / EPISODES)
 
 
 def _lines(kind: type[T], path: Path) -> Iterator[T]:
@@ -194,7 +198,7 @@ def lines_written(path: Path, values: Iterable[object]) -> File:
     return File(len(lines), len(data), hashlib.sha256(data).hexdigest())
 
 
-def counted(steps: Sequence[Step]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+def counted(steps: Sequence[RecordedStep]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
     """How many steps are of each split, of each label, and of each kernel."""
 
     def of(name: str) -> dict[str, int]:
@@ -229,14 +233,14 @@ def _tree(bundle: Bundle, splits: dict[str, Split], left_out: list[str]) -> Tree
     return tree
 
 
-def _begun(bundle: Bundle, splits: dict[str, Split]) -> Begun:
-    return Begun(bundle.run.kernel, splits[bundle.run.start], dojoir.to_text(bundle.start))
+def _begun(bundle: Bundle, splits: dict[str, Split]) -> RecordedStart:
+    return RecordedStart(bundle.run.kernel, splits[bundle.run.start], dojoir.to_text(bundle.start))
 
 
-def _source(bundle: Bundle) -> Source:
+def _source(bundle: Bundle) -> RecordedRun:
     run = bundle.run
     data = (bundle.text(STATES) or "").encode()
-    return Source(run.name, run.verb, run.kernel, run.start, hashlib.sha256(data).hexdigest())
+    return RecordedRun(run.name, run.verb, run.kernel, run.start, hashlib.sha256(data).hexdigest())
 
 
 def _check_folder(folder: Path) -> bool:

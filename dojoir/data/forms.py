@@ -21,7 +21,7 @@ NOT_EVALUATED = "not-evaluated"
 
 
 @dataclass(frozen=True)
-class Size:
+class RecordedSize:
     """A runtime size."""
 
     name: str
@@ -91,13 +91,13 @@ class Played:
     split: Split
     machine: str
     target: str
-    sizes: tuple[Size, ...]
+    sizes: tuple[RecordedSize, ...]
     threads: int
     protocol: str
 
 
 @dataclass(frozen=True)
-class Step(Played):
+class RecordedStep(Played):
     """A step: the state before as text, the moves offered, the one made, the state after, and what became of
     that. `way` are the moves from the start to the state before. `speed` is how many times as fast as the start
     the state after is. `label` compares the times of both states: `unsure` where their intervals meet and
@@ -123,7 +123,7 @@ class Step(Played):
 
 
 @dataclass(frozen=True)
-class Episode(Played):
+class RecordedEpisode(Played):
     """A way from the start to a state that none follows, or to the answer of a run: the moves, and after each
     the hash, the status and the seconds. `best_at` is the number of the fastest, from 1; null where none was
     timed."""
@@ -140,7 +140,7 @@ class Episode(Played):
 
 
 @dataclass(frozen=True)
-class Source:
+class RecordedRun:
     """A run that a data set was made of: its name, the verb, the hash of its start, and the SHA-256 of its
     states."""
 
@@ -152,7 +152,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Begun:
+class RecordedStart:
     """A start: its kernel, its text and the split of all that begins there."""
 
     kernel: str
@@ -183,8 +183,8 @@ class Dataset:
     labels: Mapping[str, int]
     kernels: Mapping[str, int]
     files: Mapping[str, File]
-    starts: Mapping[str, Begun]
-    runs: tuple[Source, ...]
+    starts: Mapping[str, RecordedStart]
+    runs: tuple[RecordedRun, ...]
     filters: Mapping[str, str]
     versions: tuple[str, ...]
     machines: tuple[str, ...]
@@ -193,7 +193,7 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Message:
+class ChatMessage:
     """A message of a chat."""
 
     role: Literal["system", "user", "assistant"]
@@ -201,13 +201,13 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Chat:
+class TrainingChat:
     """A question and its answer as a chat, of the step with this id."""
 
     id: str
     kernel: str
     split: Split
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Pair:
     id: str
     kernel: str
     split: Split
-    prompt: tuple[Message, ...]
-    chosen: tuple[Message, ...]
-    rejected: tuple[Message, ...]
+    prompt: tuple[ChatMessage, ...]
+    chosen: tuple[ChatMessage, ...]
+    rejected: tuple[ChatMessage, ...]
     ratio: float

@@ -10,8 +10,18 @@ from functools import lru_cache
 from typing import Any
 
 import dojoir
-from dojoir.data.forms import NOT_EVALUATED, Episode, Label, Offer, Profile, Size, Split, Step, Timing
-from dojoir.data.trees import TIMED, Node, Tree, leaves
+from dojoir.data.forms import (
+    NOT_EVALUATED,
+    Label,
+    Offer,
+    Profile,
+    RecordedEpisode,
+    RecordedSize,
+    RecordedStep,
+    Split,
+    Timing,
+)
+from dojoir.data.trees import TIMED, StateNode, Tree, leaves
 from dojoir.records import Context
 from dojoir.records.contexts import STATIC
 
@@ -28,7 +38,7 @@ class Making:
     cards: bool = False
 
 
-def steps_of(tree: Tree, making: Making) -> Iterator[Step]:
+def steps_of(tree: Tree, making: Making) -> Iterator[RecordedStep]:
     """A step for each move from a state to another."""
     common = _common(tree)
     if common is None:
@@ -42,7 +52,7 @@ def steps_of(tree: Tree, making: Making) -> Iterator[Step]:
             continue
         start, seconds, move = tree.start.state.seconds, node.state.seconds, node.way[-1]
         timing = node.timing
-        yield Step(
+        yield RecordedStep(
             id=_id(tree, context, before.kernel.hash, move), versions=context.versions, way=before.way,
             before=before.kernel.hash, text=_text(before.kernel), timing_before=before.timing,
             offered=tuple(Offer(move, before.offered[move]) for move in sorted(before.offered)), move=move,
@@ -54,7 +64,7 @@ def steps_of(tree: Tree, making: Making) -> Iterator[Step]:
         )  # fmt: skip
 
 
-def episodes_of(tree: Tree, making: Making) -> Iterator[Episode]:
+def episodes_of(tree: Tree, making: Making) -> Iterator[RecordedEpisode]:
     """An episode for each way to a state that none follows, and to the answer."""
     common = _common(tree)
     if common is None:
@@ -62,8 +72,8 @@ def episodes_of(tree: Tree, making: Making) -> Iterator[Episode]:
     context, sizes = common
     about = _about(tree, context, sizes, making.split)
     for leaf, is_answer in leaves(tree):
-        way: list[Node] = []
-        at: Node | None = leaf
+        way: list[StateNode] = []
+        at: StateNode | None = leaf
         while at is not None and at.parent is not None:
             way.append(at)
             at = at.parent
@@ -74,7 +84,7 @@ def episodes_of(tree: Tree, making: Making) -> Iterator[Episode]:
         timed = [(node.state.seconds, number) for number, node in enumerate(way, 1)
                  if node.state.seconds and node.state.status in TIMED]  # fmt: skip
         best = min(timed, default=None)
-        yield Episode(
+        yield RecordedEpisode(
             id=_id(tree, context, leaf.kernel.hash, "episode"), moves=leaf.way,
             states=tuple(node.kernel.hash for node in way), statuses=tuple(node.timing.status for node in way),
             seconds=tuple(node.state.seconds for node in way), start_seconds=start,
@@ -110,7 +120,7 @@ def _common(tree: Tree) -> tuple[Context, dict[str, int]] | None:
     return None if isinstance(sizes, list) else (context, dict(sizes))
 
 
-def _elsewhere(node: Node, context: Context) -> bool:
+def _elsewhere(node: StateNode, context: Context) -> bool:
     """Whether a state was evaluated in another context, so that its time is not to be compared."""
     return node.state.context not in (None, context)
 
@@ -121,8 +131,8 @@ def _about(tree: Tree, context: Context, sizes: Mapping[str, int], split: Split)
     return {
         "run": run.name, "task": task if isinstance(task, str) else "", "kernel": run.kernel, "start": run.start,
         "split": split, "machine": context.machine, "target": context.target,
-        "sizes": tuple(Size(name, value) for name, value in sorted(sizes.items())), "threads": context.threads,
-        "protocol": context.protocol,
+        "sizes": tuple(RecordedSize(name, value) for name, value in sorted(sizes.items())),
+        "threads": context.threads, "protocol": context.protocol,
     }  # fmt: skip
 
 
@@ -148,7 +158,7 @@ def _work(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> Profile:
     return Profile(int(at.flops), int(at.bytes), None, None, "", "")
 
 
-def _profile(node: Node, work: Profile, context: Context, sizes: Mapping[str, int], cards: bool) -> Profile:
+def _profile(node: StateNode, work: Profile, context: Context, sizes: Mapping[str, int], cards: bool) -> Profile:
     seconds = node.state.seconds
     if not seconds or node.state.status not in TIMED or context.protocol == STATIC:
         return work

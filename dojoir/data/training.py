@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import dojoir
 from dojoir.cli.output import writing
-from dojoir.data.forms import Chat
+from dojoir.data.forms import TrainingChat
 from dojoir.evidence.reading import read_text
 from dojoir.game.language import tiny_model, tokenizer_of
 from dojoir.records.forms import from_text, from_toml
@@ -48,7 +48,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedChats:
     """The chats of a training: how many, of how many kernels, and the tokens of the longest one. Then
     how many are too long and left out, since their answer would be cut off."""
 
@@ -78,11 +78,11 @@ def read_training(path: str | Path) -> Training:
     return from_toml(Training, read_text(Path(path)), str(path))
 
 
-def chats_of(settings: Training) -> list[Chat]:
+def chats_of(settings: Training) -> list[TrainingChat]:
     """The chats to learn from. Raises ArgumentError, `bad-record` with the line, `empty-dataset`, and `not-train`
     for a chat of a split that nothing may be trained on."""
     lines = read_text(Path(settings.chats)).splitlines()
-    found = [from_text(Chat, line, f"{settings.chats}:{number}") for number, line in enumerate(lines, 1)]
+    found = [from_text(TrainingChat, line, f"{settings.chats}:{number}") for number, line in enumerate(lines, 1)]
     if not found:
         raise dojoir.ArgumentError(f"{settings.chats} has no chats", "empty-dataset")
     for number, chat in enumerate(found, 1):
@@ -97,7 +97,7 @@ def chats_of(settings: Training) -> list[Chat]:
 
 
 @public
-def check_training(settings: Training) -> Checked:
+def check_training(settings: Training) -> CheckedChats:
     """Holds settings to what they name, and learns nothing: chats, model, tokenizer, packages, the folder of the
     result. Raises ArgumentError as `chats_of`, `bad-model`, `cannot-write`; ToolchainError, `missing-package`."""
     chats = chats_of(settings)
@@ -117,7 +117,7 @@ def check_training(settings: Training) -> Checked:
     left_out = sum(length > settings.length for length in lengths)
     if left_out == len(chats):
         raise dojoir.ArgumentError(f"all chats have more than length = {settings.length} tokens", "empty-dataset")
-    return Checked(len(chats), kernels, max(lengths), left_out)
+    return CheckedChats(len(chats), kernels, max(lengths), left_out)
 
 
 @public
@@ -148,7 +148,7 @@ def smoke(settings: Training, progress: Callable[[int, float], object] = lambda 
 
 def _learned(
     settings: Training,
-    chats: list[Chat],
+    chats: list[TrainingChat],
     model: Any,
     words: Any,
     output: str,
@@ -194,12 +194,12 @@ def _learned(
     return Trained(tuple(losses), output)
 
 
-def _length(chat: Chat, words: Any) -> int:
+def _length(chat: TrainingChat, words: Any) -> int:
     """The tokens of a chat."""
     return len(words.apply_chat_template(_messages(chat), tokenize=True)["input_ids"])
 
 
-def _messages(chat: Chat) -> list[dict[str, str]]:
+def _messages(chat: TrainingChat) -> list[dict[str, str]]:
     return [{"role": one.role, "content": one.content} for one in chat.messages]
 
 

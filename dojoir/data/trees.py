@@ -19,14 +19,14 @@ CANDIDATE = "candidate"
 
 
 @dataclass
-class Node:
+class StateNode:
     """A state with its kernel, the node before it, and the moves from the start to it."""
 
     state: State
     kernel: dojoir.Kernel
-    parent: Node | None
+    parent: StateNode | None
     way: tuple[str, ...]
-    children: list[Node] = field(default_factory=list)
+    children: list[StateNode] = field(default_factory=list)
     offered: dict[str, str] = field(default_factory=dict)
     best: Later | None = None
 
@@ -43,11 +43,11 @@ class Tree:
     file is not so."""
 
     bundle: Bundle
-    nodes: dict[str, Node]
+    nodes: dict[str, StateNode]
     wrong: list[str]
 
     @property
-    def start(self) -> Node:
+    def start(self) -> StateNode:
         return next(iter(self.nodes.values()))
 
     @property
@@ -63,7 +63,7 @@ def tree_of(bundle: Bundle) -> Tree:
     start = bundle.start
     if start.hash != bundle.run.start:
         raise dojoir.ArgumentError(f"{bundle.run.name}: its start has another hash", "changed-run")
-    root = Node(State(start.hash, start.hash, kernel=start.name), start, None, ())
+    root = StateNode(State(start.hash, start.hash, kernel=start.name), start, None, ())
     tree = Tree(bundle, {start.hash: root}, [])
     lines = [*bundle.lines(STATES)]
     for state in states_in(lines):
@@ -98,12 +98,12 @@ def _take(tree: Tree, state: State) -> None:
         if kernel.hash != state.hash:
             tree.wrong.append(f"{state.hash[:12]}: {state.move} leads to another kernel")
             return
-        node = tree.nodes[state.hash] = Node(state, kernel, before, (*before.way, state.move))
+        node = tree.nodes[state.hash] = StateNode(state, kernel, before, (*before.way, state.move))
         before.children.append(node)
         before.offered[state.move] = "legal"
 
 
-def _best(node: Node, root: Node) -> Later | None:
+def _best(node: StateNode, root: StateNode) -> Later | None:
     """The fastest of a state and all behind it, whose best are known."""
     found: Later | None = None
     one = node.state
@@ -117,7 +117,7 @@ def _best(node: Node, root: Node) -> Later | None:
     return found
 
 
-def leaves(tree: Tree) -> Iterator[tuple[Node, bool]]:
+def leaves(tree: Tree) -> Iterator[tuple[StateNode, bool]]:
     """The states that none follows, each with whether it is the answer of the run; the answer also where one
     does."""
     answer = tree.bundle.run.result

@@ -28,7 +28,7 @@ class Hover:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _TreeLine:
     """A line of the tree: its 1-based number, its depth in bars, its code without bars and comment."""
 
     number: int
@@ -98,16 +98,16 @@ def _explained(lines: list[str], first: int, line: int, code: str, word: re.Matc
     return of_type(name) or KEYWORDS.get(name)
 
 
-def _line(lines: list[str], number: int) -> _Line:
+def _line(lines: list[str], number: int) -> _TreeLine:
     code = lines[number].partition("#")[0]
     lead = _BARS.match(code)
     bars = lead[0].count("|") if lead else 0
-    return _Line(number + 1, bars, (code[lead.end() :] if lead else code).strip())
+    return _TreeLine(number + 1, bars, (code[lead.end() :] if lead else code).strip())
 
 
-def _around(lines: list[str], first: int, here: _Line) -> list[_Line]:
+def _around(lines: list[str], first: int, here: _TreeLine) -> list[_TreeLine]:
     """The scopes around a line, the outermost first; a scope is in itself, as its label stands on its line."""
-    found: list[_Line] = [here] if here.is_scope else []
+    found: list[_TreeLine] = [here] if here.is_scope else []
     bars = here.bars
     for number in range(here.number - 2, first - 1, -1):
         one = _line(lines, number)
@@ -117,7 +117,7 @@ def _around(lines: list[str], first: int, here: _Line) -> list[_Line]:
     return found[::-1]
 
 
-def _iterator(lines: list[str], first: int, here: _Line, name: str) -> str | None:
+def _iterator(lines: list[str], first: int, here: _TreeLine, name: str) -> str | None:
     scopes = _around(lines, first, here)
     if name.isdigit():
         scope = scopes[int(name)] if int(name) < len(scopes) else None

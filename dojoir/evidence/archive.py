@@ -14,7 +14,7 @@ from pathlib import Path
 import dojoir
 from dojoir.evidence import bundle
 from dojoir.evidence.bundle import Said
-from dojoir.evidence.claims import Proof, Prover
+from dojoir.evidence.claims import BundleProof, Prover
 from dojoir.evidence.reading import Bundle, decoded, read_bytes, read_run
 from dojoir.support.files import write_file
 
@@ -87,7 +87,7 @@ def unpacked(data: bytes, name: str) -> dict[str, bytes]:
     return files
 
 
-def check(path: Path) -> Proof:
+def check(path: Path) -> BundleProof:
     """Checks an archive without trusting its author: that it is whole, and every claim by its files. Raises
     ArgumentError where it cannot be read at all."""
     data = read_bytes(path, MOST_BYTES + (1 << 20))
@@ -102,4 +102,4 @@ def check(path: Path) -> Proof:
     prover = Prover()
     prover.ask("archive", archive)
     prover.ask_claims(found[0] if found else None)
-    return Proof(found[0].run.name if found else path.name, tuple(prover.found))
+    return BundleProof(found[0].run.name if found else path.name, tuple(prover.found))

@@ -13,7 +13,7 @@ from dojoir.evidence.figures import (
     ITSELF,
     Bench,
     Ceiling,
-    Report,
+    ComparisonReport,
     Shape,
     Status,
     Times,
@@ -100,7 +100,7 @@ def bench_of(
     shapes: Sequence[Shape],
     correct: Verdict = "not-run",
     reason: str = "it was not asked for",
-    reports: Sequence[Report] = (),
+    reports: Sequence[ComparisonReport] = (),
 ) -> Bench:
     """The bench of what was timed on this machine, with all that follows from it."""
     return computed(Bench(
@@ -142,7 +142,9 @@ def _times(row: runtime.Measurement) -> Times:
     return timed(row.name, row.samples, None, row.difference if math.isfinite(row.difference) else None)
 
 
-def _checked(trace: dojoir.Trace, target: str, threads: int, check: bool) -> tuple[Verdict, str, list[Report]]:
+def _checked(
+    trace: dojoir.Trace, target: str, threads: int, check: bool
+) -> tuple[Verdict, str, list[ComparisonReport]]:
     """Whether the kernel gives what the text means, and how they were compared."""
     status: Verdict = "not-run"
     if not check:
@@ -153,6 +155,6 @@ def _checked(trace: dojoir.Trace, target: str, threads: int, check: bool) -> tup
         status = "unavailable"
         return status, error.diagnostic.message, []
     except dojoir.RunError as error:
-        return "fail", error.diagnostic.message, [Report({}, "failed", 0, error.diagnostic.message)]
-    found = [Report.of(None, report)]
+        return "fail", error.diagnostic.message, [ComparisonReport({}, "failed", 0, error.diagnostic.message)]
+    found = [ComparisonReport.of(None, report)]
     return *of_reports(found), found

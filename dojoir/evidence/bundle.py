@@ -83,7 +83,7 @@ class Gate:
 
 
 @dataclass(frozen=True)
-class Code:
+class MachineCode:
     """The machine code of the result: what made it, for which processor, and the SHA-256 of it as text."""
 
     compiler: str
@@ -135,6 +135,6 @@ class Run:
     states: int = 0
     gained: tuple[Gained, ...] = ()
     gates: tuple[Gate, ...] = ()
-    code: Code | None = None
+    code: MachineCode | None = None
     files: tuple[Listed, ...] = ()
     notes: tuple[str, ...] = field(default_factory=tuple)

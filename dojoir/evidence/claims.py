@@ -49,7 +49,7 @@ seed; it may be as wide as all of its samples."""
 
 
 @dataclass(frozen=True)
-class Claim:
+class BundleClaim:
     """A claim: its name, what is claimed, the files that it follows from, whether a bundle makes it, what holds it
     to the files, and the claims without which it cannot be asked."""
 
@@ -62,7 +62,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Proof:
+class BundleProof:
     """The results of the checks of a bundle, in their order: a check that did not run never passes."""
 
     name: str
@@ -384,18 +384,21 @@ def _always(given: Bundle) -> bool:
 
 
 CLAIMS = (
-    Claim("files", "the bytes of every file, and that there are no others", FILES, _always, _files),
-    Claim("events", "begun, ended, status, stopped", (EVENTS,), _always, _events),
-    Claim("moves", "moves: each is legal, and leads where the states say", (TRACE, STATES), _has_answer, _moves),
-    Claim("certified", "the whole trace is right", (TRACE,), _has_answer, _certified, ("moves",)),
-    Claim("ends", "kernel, start, result", (START, FINAL, TRACE), _always, _ends, ("moves",)),
-    Claim("source", "what was built", (SOURCE, TRACE), lambda one: one.source is not None, _source, ("moves",)),
-    Claim("code", "code", (CODE,), lambda one: one.run.code is not None, _code, ("moves",)),
-    Claim("states", "states: the time of each, with its interval", (STATES,), _always, _states),
-    Claim("figures", "times, quartiles, intervals, ratios, noise, work, shares of ceilings, whether it was right",
-          (BENCH, GATES, MACHINE, TRACE), lambda one: bool(one.benches), _figures, ("moves",)),
-    Claim("gained", "gained", (BENCH,), lambda one: bool(one.run.gained), _gained),
-    Claim("verdicts", "gates", (GATES, TRACE, SOURCE), lambda one: bool(one.run.gates) or one.has(GATES),
-          _verdicts),
+    BundleClaim("files", "the bytes of every file, and that there are no others", FILES, _always, _files),
+    BundleClaim("events", "begun, ended, status, stopped", (EVENTS,), _always, _events),
+    BundleClaim("moves", "moves: each is legal, and leads where the states say", (TRACE, STATES), _has_answer,
+                _moves),
+    BundleClaim("certified", "the whole trace is right", (TRACE,), _has_answer, _certified, ("moves",)),
+    BundleClaim("ends", "kernel, start, result", (START, FINAL, TRACE), _always, _ends, ("moves",)),
+    BundleClaim("source", "what was built", (SOURCE, TRACE), lambda one: one.source is not None, _source,
+                ("moves",)),
+    BundleClaim("code", "code", (CODE,), lambda one: one.run.code is not None, _code, ("moves",)),
+    BundleClaim("states", "states: the time of each, with its interval", (STATES,), _always, _states),
+    BundleClaim("figures",
+                "times, quartiles, intervals, ratios, noise, work, shares of ceilings, whether it was right",
+                (BENCH, GATES, MACHINE, TRACE), lambda one: bool(one.benches), _figures, ("moves",)),
+    BundleClaim("gained", "gained", (BENCH,), lambda one: bool(one.run.gained), _gained),
+    BundleClaim("verdicts", "gates", (GATES, TRACE, SOURCE), lambda one: bool(one.run.gates) or one.has(GATES),
+                _verdicts),
 )  # fmt: skip
 """The claims of a bundle, each with the files that it follows from."""

@@ -7,10 +7,10 @@ from importlib.metadata import version
 
 import dojoir
 from dojoir import runtime
-from dojoir.evidence.bundle import Code
+from dojoir.evidence.bundle import MachineCode
 
 
-def code_and_text(kernel: dojoir.Kernel, target: str) -> tuple[Code, str] | None:
+def code_and_text(kernel: dojoir.Kernel, target: str) -> tuple[MachineCode, str] | None:
     """The machine code of a kernel as LLVM gives it, by its digest, and the text that this is of; None for what
     another compiler makes."""
     name, _, cpu = target.partition("@")
@@ -21,4 +21,4 @@ def code_and_text(kernel: dojoir.Kernel, target: str) -> tuple[Code, str] | None
     except dojoir.DojoError:
         return None
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Code(f"llvmlite {version('llvmlite')}", cpu or runtime.processor(), digest), text
+    return MachineCode(f"llvmlite {version('llvmlite')}", cpu or runtime.processor(), digest), text

@@ -19,7 +19,7 @@ Correctness = Literal["recovered", "regressed", "passes", "fails", "unknown"]
 
 
 @dataclass(frozen=True)
-class Beside(runtime.Ratio):
+class ComparedTime(runtime.Ratio):
     """The time of one shape in both runs, and how many times as fast the second is, not in the same rounds."""
 
     sizes: Mapping[str, int]
@@ -37,7 +37,7 @@ class Compared:
     relation: Relation
     correctness: Correctness
     targets: tuple[str, ...]
-    times: tuple[Beside, ...]
+    times: tuple[ComparedTime, ...]
     incomparable: str
     moves: tuple[str, ...]
     states: tuple[int, ...]
@@ -115,7 +115,7 @@ def diff(before: Sequence[str], after: Sequence[str]) -> list[str]:
     return [line for line in difflib.ndiff(list(before), list(after)) if not line.startswith("?")]
 
 
-def _times(one: Bench | None, other: Bench | None) -> tuple[tuple[Beside, ...], str]:
+def _times(one: Bench | None, other: Bench | None) -> tuple[tuple[ComparedTime, ...], str]:
     if one is None or other is None:
         return (), "one of them was not benched"
     why = incomparable(one, other)
@@ -133,8 +133,8 @@ def _key(shape: Shape) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(shape.sizes.items()))
 
 
-def _beside(before: Shape, after: Shape) -> Beside | None:
+def _beside(before: Shape, after: Shape) -> ComparedTime | None:
     a, b = before.own, after.own
     if a is None or b is None:
         return None
-    return Beside(**vars(runtime.ratio_apart(a, b)), sizes=after.sizes, before=a.seconds, after=b.seconds)
+    return ComparedTime(**vars(runtime.ratio_apart(a, b)), sizes=after.sizes, before=a.seconds, after=b.seconds)

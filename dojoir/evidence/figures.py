@@ -25,7 +25,7 @@ ITSELF = "itself"
 
 
 @dataclass(frozen=True)
-class Report:
+class ComparisonReport:
     """How the results of a kernel were compared with what a text means: at which sizes (none for small ones of
     several kinds), in how many cases, and why it is not `ok`."""
 
@@ -35,14 +35,14 @@ class Report:
     reason: str = ""
 
     @classmethod
-    def of(cls, sizes: Mapping[str, int] | None, report: Any) -> Report:
+    def of(cls, sizes: Mapping[str, int] | None, report: Any) -> ComparisonReport:
         """Of what `verify` gives."""
         lacks = f"too little could be compared: {', '.join(report.undecided)} inputs"
         reason = lacks if report.status == "undecided" else report.reason or ""
         return cls(dict(sizes or {}), report.status, len(report.cases), reason)
 
 
-def of_reports(reports: Sequence[Report]) -> tuple[Verdict, str]:
+def of_reports(reports: Sequence[ComparisonReport]) -> tuple[Verdict, str]:
     """The verdict of some comparisons, and the reason: `pass` only where something was compared in each."""
     statuses: tuple[tuple[str, Verdict], ...] = (("failed", "fail"), ("undecided", "undecided"))
     for status, verdict in statuses:
@@ -129,7 +129,7 @@ class Bench:
     correct: Verdict
     reason: str
     shapes: tuple[Shape, ...]
-    reports: tuple[Report, ...] = ()
+    reports: tuple[ComparisonReport, ...] = ()
 
     @property
     def names(self) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import dojoir
 from dojoir.evidence.benching import Measure, bench
 from dojoir.evidence.bundle import GATES, SOURCE, TRACE, Gate, Said, said
-from dojoir.evidence.figures import Bench, Report, computed, of_reports
+from dojoir.evidence.figures import Bench, ComparisonReport, computed, of_reports
 from dojoir.evidence.figures import sizes_in_words as _at
 from dojoir.evidence.honest import Honesty, honesty
 from dojoir.evidence.peers import TorchFunction, check_peers
@@ -60,14 +60,14 @@ class Looked:
 
 
 @dataclass(frozen=True)
-class Seen:
+class GateFindings:
     """All that was seen when the gates were asked, from which their verdicts follow: `beside` what it was to be
     faster, and what was wrong with the files of its run. Then how results were compared, what calls gave, what was
     not honest, and the bench."""
 
     beside: tuple[str, ...]
     complaint: str = ""
-    correct: tuple[Report, ...] = ()
+    correct: tuple[ComparisonReport, ...] = ()
     calls: tuple[Calls, ...] = ()
     honest: tuple[Looked, ...] = ()
     timed: Bench | None = None
@@ -86,7 +86,7 @@ class Gates:
     seed: int
     gates: tuple[Gate, ...]
     notes: tuple[str, ...] = ()
-    seen: Seen | None = None
+    seen: GateFindings | None = None
 
     @property
     def ok(self) -> bool:
@@ -98,7 +98,7 @@ class Gates:
 
     def follows(self, name: str) -> Said:
         """The verdict of `correct`, `deterministic`, `honest` or `faster` that follows from what was seen."""
-        return FOLLOWS[name](self.seen or Seen(()), self.shapes, self.threads)
+        return FOLLOWS[name](self.seen or GateFindings(()), self.shapes, self.threads)
 
 
 @dataclass
@@ -121,9 +121,9 @@ class Asked:
     measure: Measure = dojoir.measure_together
     honesty: Honesty = honesty
     notes: list[str] = field(default_factory=list)
-    seen: Seen = Seen(())
+    seen: GateFindings = GateFindings(())
 
-    def see(self, **one: Report | Calls | Looked) -> None:
+    def see(self, **one: ComparisonReport | Calls | Looked) -> None:
         """Adds one thing to what was seen."""
         more: dict[str, Any] = {name: (*getattr(self.seen, name), value) for name, value in one.items()}
         self.seen = replace(self.seen, **more)
@@ -187,20 +187,20 @@ def correct(asked: Asked) -> Said:
             kernel, start, target=asked.target, threads=asked.threads, seeds=seeds, sizes=sizes,
             distributions=chosen, time_limit=asked.time_limit,
         )  # fmt: skip
-        asked.see(correct=Report.of(sizes, report))
+        asked.see(correct=ComparisonReport.of(sizes, report))
         if not report.ok:
             break
     else:
         for sizes in asked.shapes if asked.sanitize else ():
             wrong = complaint(kernel, asked.target, sizes, asked.seed, asked.time_limit)
             if wrong is not None:
-                asked.see(correct=Report(dict(sizes), "failed", 1, f"{wrong} ({_at(sizes)})"))
+                asked.see(correct=ComparisonReport(dict(sizes), "failed", 1, f"{wrong} ({_at(sizes)})"))
                 break
             asked.notes.append(f"{TOOL} found nothing: {', '.join(KINDS)} ({_at(sizes)})")
     return is_correct(asked.seen, asked.shapes, asked.threads)
 
 
-def is_correct(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Said:
+def is_correct(seen: GateFindings, shapes: Sequence[Sizes], threads: int) -> Said:
     """The verdict of comparisons at small sizes and at all shapes."""
     verdict = of_reports(seen.correct)
     compared = [one.sizes for one in seen.correct]
@@ -223,7 +223,7 @@ def deterministic(asked: Asked) -> Said:
     return is_deterministic(asked.seen, asked.shapes, asked.threads)
 
 
-def is_deterministic(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Said:
+def is_deterministic(seen: GateFindings, shapes: Sequence[Sizes], threads: int) -> Said:
     """The verdict of calls on the same inputs."""
     for one in seen.calls:
         if one.ended or len(one.digests) < CALLS:
@@ -246,7 +246,7 @@ def honest(asked: Asked) -> Said:
     return is_honest(asked.seen, asked.shapes, asked.threads)
 
 
-def is_honest(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Said:
+def is_honest(seen: GateFindings, shapes: Sequence[Sizes], threads: int) -> Said:
     """The verdict of what was found at each shape."""
     reason = next((one.reason for one in seen.honest if one.reason), "")
     looked = [one.sizes for one in seen.honest]
@@ -266,7 +266,7 @@ def faster(asked: Asked) -> Said:
     return is_faster(asked.seen, asked.shapes, asked.threads)
 
 
-def is_faster(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Said:
+def is_faster(seen: GateFindings, shapes: Sequence[Sizes], threads: int) -> Said:
     """The verdict of the samples of a bench."""
     if seen.timed is None or not seen.beside:
         return "undecided", "nothing was timed beside it"
@@ -293,7 +293,7 @@ def is_faster(seen: Seen, shapes: Sequence[Sizes], threads: int) -> Said:
     return "pass", ""
 
 
-FOLLOWS: Mapping[str, Callable[[Seen, Sequence[Sizes], int], Said]] = {
+FOLLOWS: Mapping[str, Callable[[GateFindings, Sequence[Sizes], int], Said]] = {
     "correct": is_correct, "deterministic": is_deterministic, "honest": is_honest, "faster": is_faster,
 }  # fmt: skip
 """The function by which the verdict of a gate follows from what was seen; `proved` follows from the trace, `built`
@@ -314,7 +314,7 @@ def gate(asked: Asked, names: Sequence[str] = NAMES) -> Gates:
     for sizes in asked.shapes:
         asked.trace.start.specialize(**sizes)
     check_peers(asked.beside)
-    asked.seen = Seen(tuple(asked.beside), asked.complaint)
+    asked.seen = GateFindings(tuple(asked.beside), asked.complaint)
     found = tuple(in_turn((name, partial(JUDGES[name], asked)) for name in NAMES if name in names))
     kernel = asked.trace.kernel
     shapes = tuple(dict(sizes) for sizes in asked.shapes)

@@ -20,7 +20,7 @@ from dojoir import runtime
 from dojoir.evidence.benching import SAMPLES, SECONDS, TIME_LIMIT, Measure
 from dojoir.evidence.benching import shape as shape_of
 from dojoir.evidence.bundle import Verdict
-from dojoir.evidence.figures import ITSELF, Bench, Report, Shape, Status, computed
+from dojoir.evidence.figures import ITSELF, Bench, ComparisonReport, Shape, Status, computed
 from dojoir.records.contexts import this_machine, versions_here
 
 SEED = 42
@@ -143,7 +143,7 @@ def bench_problem(
         else:
             shape, protocol = _shape(names, together), together.measurements[0].protocol
     machine, _ = this_machine(target)
-    report = Report({}, "ok", TRIALS) if correct == "pass" else Report({}, "failed", 0, reason)
+    report = ComparisonReport({}, "ok", TRIALS) if correct == "pass" else ComparisonReport({}, "failed", 0, reason)
     return computed(Bench(
         problem.name, digest, target, threads, protocol, machine, versions_here(), correct, reason, (shape,),
         (report,),

@@ -60,7 +60,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Made:
+class RequestOutcome:
     """The outcome of a request: `done`, `failed`, or `unavailable` where a compiler or a device is missing, with
     the reason. `ratio` is how many times as fast it is as the text, with its interval, `to_optimize` as what the
     rules give; None where nothing was timed. `gates` has the status of each gate; none where none was asked."""
@@ -91,7 +91,7 @@ class Shelf:
     why they were not."""
 
     folder: Path
-    made: tuple[Made, ...]
+    made: tuple[RequestOutcome, ...]
     libraries: Mapping[str, str]
     settings: Mapping[str, Any]
 
@@ -115,7 +115,7 @@ class Shelf:
         return "\n".join([*lines, "", *(f"- `{name}`: {said}" for name, said in self.libraries.items())])
 
 
-def _row(one: Made) -> list[str]:
+def _row(one: RequestOutcome) -> list[str]:
     sizes = sizes_in_words(one.sizes)
     if one.status != DONE:
         return [one.kernel, one.target, sizes, "", f"{one.status}: {one.reason.replace('|', '/')}", "", ""]
@@ -155,7 +155,7 @@ def make(
                 "strategy": strategy, "gated": gate is not None}  # fmt: skip
     known = _known(folder, settings)
     _check_folder(folder)
-    made: dict[str, Made] = {}
+    made: dict[str, RequestOutcome] = {}
     for wish in wishes:
         before = known.get(wish.name)
         if before is not None and before.status == DONE and _is_whole(folder, before):
@@ -176,12 +176,14 @@ def make(
     return shelf
 
 
-def _of(wish: Wish, status: str, reason: str = "") -> Made:
+def _of(wish: Wish, status: str, reason: str = "") -> RequestOutcome:
     sizes = dict(wish.sizes)
-    return Made(wish.name, wish.kernel.name, wish.kernel.hash, wish.target, sizes, status, reason)
+    return RequestOutcome(wish.name, wish.kernel.name, wish.kernel.hash, wish.target, sizes, status, reason)
 
 
-def _searched(wish: Wish, folder: Path, settings: Mapping[str, Any], tune: Tune, gate: Gated | None) -> Made:
+def _searched(
+    wish: Wish, folder: Path, settings: Mapping[str, Any], tune: Tune, gate: Gated | None
+) -> RequestOutcome:
     """Searches, in a bundle of its own, asks the gates, and writes what came out. Raises DojoError, and
     KeyboardInterrupt where the search was stopped."""
     runs, threads = folder / RUNS, settings["threads"]
@@ -209,7 +211,7 @@ def _searched(wish: Wish, folder: Path, settings: Mapping[str, Any], tune: Tune,
     return _written(wish, tuned, folder, {} if gates is None else {one.name: one.status for one in gates.gates})
 
 
-def _written(wish: Wish, tuned: dojoir.search.Tuned, folder: Path, gates: Mapping[str, str]) -> Made:
+def _written(wish: Wish, tuned: dojoir.search.Tuned, folder: Path, gates: Mapping[str, str]) -> RequestOutcome:
     """Writes what a search came to."""
     trace, plain = tuned.trace, wish.target.partition("@")[0]
     files = [f"traces/{wish.name}.json", f"sources/{wish.name}.{ENDINGS.get(plain, 'c')}"]
@@ -267,7 +269,7 @@ def _check_folder(folder: Path) -> None:
             (folder / name).mkdir(parents=True, exist_ok=True)
 
 
-def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, Made]:
+def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, RequestOutcome]:
     """The results that are already in a folder, by name."""
     path = folder / MANIFEST
     if not path.exists():
@@ -279,7 +281,7 @@ def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, Made]:
         if data["format"] != FORMAT or data["version"] != VERSION:
             raise ValueError
         begun = data["settings"]
-        found = [from_data(Made, one, f"{path}.made") for one in data["made"]]
+        found = [from_data(RequestOutcome, one, f"{path}.made") for one in data["made"]]
     except (OSError, ValueError, KeyError, TypeError):
         message = f"{path} is no manifest of version {VERSION} of a library: name another folder"
         raise dojoir.ArgumentError(message, "bad-record") from None
@@ -288,7 +290,7 @@ def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, Made]:
     return {one.name: one for one in found}
 
 
-def _is_whole(folder: Path, one: Made) -> bool:
+def _is_whole(folder: Path, one: RequestOutcome) -> bool:
     """Whether the files of what was made are there, and their trace leads where it did."""
     if not all((folder / name).is_file() for name in one.files):
         return False

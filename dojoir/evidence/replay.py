@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import dojoir
 from dojoir.evidence.benching import bench
 from dojoir.evidence.bundle import BENCH, TRACE, Said
-from dojoir.evidence.claims import Proof, Prover
+from dojoir.evidence.claims import BundleProof, Prover
 from dojoir.evidence.code import code_and_text
 from dojoir.evidence.figures import Bench, sizes_in_words
 from dojoir.evidence.reading import Bundle
@@ -17,7 +17,7 @@ SAME = 0.1
 """By how much a ratio that is taken again may be another than the one that a bundle has, beside its interval."""
 
 
-def replay(given: Bundle, *, again: bool = False, seconds: float = 10.0) -> Proof:
+def replay(given: Bundle, *, again: bool = False, seconds: float = 10.0) -> BundleProof:
     """Replays a bundle here; with `again` it is timed as well, beside what it was timed beside. Raises
     ArgumentError only for a bundle that has no answer (`no-answer`)."""
     _ = given.has(TRACE) or given.trace
@@ -28,7 +28,7 @@ def replay(given: Bundle, *, again: bool = False, seconds: float = 10.0) -> Proo
         prover.ask("built", lambda: _code(given), ["moves"])
     if again:
         prover.ask("times", lambda: _times(given, seconds), ["results"], BENCH)
-    return Proof(given.run.name, tuple(prover.found))
+    return BundleProof(given.run.name, tuple(prover.found))
 
 
 def _code(given: Bundle) -> Said:

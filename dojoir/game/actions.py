@@ -16,7 +16,7 @@ import numpy as np
 
 import dojoir
 from dojoir.game.chances import chance
-from dojoir.game.choices import Choice, absent, choices
+from dojoir.game.choices import GameChoice, absent, choices
 from dojoir.game.encoders import MOVE_SIZE, Rows, move_row, pass_row
 from dojoir.ir.text import canonical_text
 from dojoir.search import WEIGHTS
@@ -34,7 +34,7 @@ _KEPT = 2000
 NOT_COUNTED = -1
 """`left_out` of a draw: how many others there are is not found out."""
 
-Action = dojoir.Move | Choice
+Action = dojoir.Move | GameChoice
 Found = TypeVar("Found")
 
 
@@ -218,12 +218,12 @@ def rows(kernel: dojoir.Kernel, actions: Actions, capacity: int) -> Rows:
     if actions.first == 2 and actions.can_undo:
         made[1, 1] = 1
     for i, move in enumerate(actions.moves):
-        row = pass_row(move.text, move.name) if isinstance(move, Choice) else move_row(kernel, move)
+        row = pass_row(move.text, move.name) if isinstance(move, GameChoice) else move_row(kernel, move)
         made[actions.first + i] = row
     return made
 
 
-def _family(move: dojoir.Move | Choice) -> str:
+def _family(move: dojoir.Move | GameChoice) -> str:
     """What the chance of an action is known by: the word of its text, where choices have no family of their own."""
     word = str(move).partition("(")[0]
     return word if move.name == "simple" or word == "structure" else move.name

@@ -20,7 +20,7 @@ EACH = 12
 
 
 @dataclass(frozen=True)
-class Choice:
+class GameChoice:
     """A choice: `name` is its family, `text` the pipeline that makes it; `nest` the outermost scope that it is
     about, None where it is about all."""
 
@@ -41,16 +41,18 @@ class Choice:
             return False
 
 
-def choices(target: str, threads: int) -> tuple[Choice, ...]:
+def choices(target: str, threads: int) -> tuple[GameChoice, ...]:
     """The choices for a target, always in the same order. Raises ArgumentError for a target that there is not."""
     if dojoir.machine_for(target).kind != "gpu":
-        return tuple(Choice(family, text) for text, family in spread(target, threads, EACH).items())
-    forms = [Choice("arrange", f"arrange({form})") for form in FORMS]
-    structures = [Choice(name, f"structure({nest}, {name})", nest) for nest in range(NESTS) for name in STRUCTURES]
-    return (Choice("simple", "simplify"), *forms, *structures, Choice("simple", "default_schedule"))
+        return tuple(GameChoice(family, text) for text, family in spread(target, threads, EACH).items())
+    forms = [GameChoice("arrange", f"arrange({form})") for form in FORMS]
+    structures = [
+        GameChoice(name, f"structure({nest}, {name})", nest) for nest in range(NESTS) for name in STRUCTURES
+    ]
+    return (GameChoice("simple", "simplify"), *forms, *structures, GameChoice("simple", "default_schedule"))
 
 
-def made(trace: dojoir.Trace, choice: Choice, target: str) -> dojoir.Trace | str:
+def made(trace: dojoir.Trace, choice: GameChoice, target: str) -> dojoir.Trace | str:
     """The trace after a choice, or why there is none. The trace that is given stays as it is."""
     try:
         longer = make(trace.copy(), choice.text, target)
@@ -63,7 +65,7 @@ ALIKE = ("register_tile", "blocks")
 """Families that fit a kernel or do not, whatever their parameters: the first of one speaks for all."""
 
 
-def absent(trace: dojoir.Trace, could: Sequence[Choice], target: str) -> dict[int, str]:
+def absent(trace: dojoir.Trace, could: Sequence[GameChoice], target: str) -> dict[int, str]:
     """The choices that are not offered at a state, by number, with the reason: those about a nest that is not
     there, those of ALIKE families whose first changes nothing, and to leave out a structure that does not fit it.
     Others may turn out to change nothing as well, when they are made."""
@@ -91,8 +93,8 @@ def _asked_for(kernel: dojoir.Kernel, target: str) -> frozenset[str]:
 
 
 def outcomes(
-    trace: dojoir.Trace, could: Sequence[Choice], target: str, stop: object = False
-) -> Iterator[tuple[int, Choice, dojoir.Trace]]:
+    trace: dojoir.Trace, could: Sequence[GameChoice], target: str, stop: object = False
+) -> Iterator[tuple[int, GameChoice, dojoir.Trace]]:
     """What choices make of a state, those that lead to a kernel which none before them leads to, with their
     numbers; until `stop`."""
     known, left_out = {trace.kernel.hash}, absent(trace, could, target)

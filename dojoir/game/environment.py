@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, SupportsFloat, SupportsInt
 
 import dojoir
 from dojoir.game.actions import SOON, WAYS, Actions, actions_of, listing
-from dojoir.game.choices import Choice, made
+from dojoir.game.choices import GameChoice, made
 from dojoir.game.encoders import Encoder, encoder
 from dojoir.game.episodes import (
     REWARDS,
@@ -19,7 +19,7 @@ from dojoir.game.episodes import (
     UNDO,
     WORST,
     Episode,
-    Made,
+    EpisodeStep,
     Reward,
     Validation,
     reward_of,
@@ -164,7 +164,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
             self.trace.apply(move)
         self.lengths = [len(self.trace.moves)]  # before each action that can be taken back, and now
         self.begun = self.trace.copy()
-        self.made: list[Made] = []
+        self.made: list[EpisodeStep] = []
         self.seed_of_actions = int(self.np_random.integers(2**31))
         self.ledger = Ledger(self.budget)
         self.evaluation = self.scorer.score(self.trace, self.sizes)
@@ -211,7 +211,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
             self._look()
         texts = tuple(str(move) for move in self.trace.moves[count:])
         self.made.append(
-            Made(name, texts, self.trace.kernel.hash, self.evaluation.seconds, reward, self.reward, refusal)
+            EpisodeStep(name, texts, self.trace.kernel.hash, self.evaluation.seconds, reward, self.reward, refusal)
         )
         spent = self.ledger.spent()
         self.over = number == 0 or spent is not None
@@ -236,7 +236,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
             return f"action {number} is no move here: there are {len(self.actions.moves)}"
         if number in self.actions.absent:
             return self.actions.absent[number]
-        if isinstance(move, Choice):
+        if isinstance(move, GameChoice):
             longer = made(self.trace, move, self.target)
             if isinstance(longer, str):
                 return longer

@@ -52,7 +52,7 @@ def share_of(bound: float, first: float) -> float:
 
 
 @dataclass(frozen=True)
-class Made:
+class EpisodeStep:
     """A step: the `action` in words, the moves and the moves that it made as texts (none where it stopped, took
     back or was refused). Then the `hash` of the state after it, the `seconds` of that (None where it was not
     timed), the reward, its way (one of REWARDS), and why it was refused, if it was."""
@@ -77,7 +77,7 @@ class Episode:
     timer: str
     start: tuple[str, ...]
     seconds: Time
-    steps: tuple[Made, ...]
+    steps: tuple[EpisodeStep, ...]
     bound: Annotated[float, Within()] = 0.0
 
     def to_json(self) -> dict[str, Any]:

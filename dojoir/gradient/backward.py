@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 from dojoir.gradient.bounds import dim_for
 from dojoir.gradient.derivative import products
-from dojoir.gradient.extremes import EXTREMES, Search
-from dojoir.gradient.names import Names
+from dojoir.gradient.extremes import EXTREMES, ExtremeSearch
+from dojoir.gradient.names import FreshNames
 from dojoir.gradient.order import Order
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import Access, Const, Expr, Op, map_leaves
@@ -23,8 +23,8 @@ class Backward:
         self,
         kernel: Kernel,
         gradients: Mapping[str, str],
-        searches: Mapping[int, Search],
-        names: Names,
+        searches: Mapping[int, ExtremeSearch],
+        names: FreshNames,
         given: Collection[str],
     ) -> None:
         self._kernel, self._gradients, self._searches = kernel, gradients, searches
@@ -156,7 +156,7 @@ class Backward:
     def _is_input(self, site: Site) -> bool:
         return self._kernel.buffer(site.statement.target.buffer).role == "inout"
 
-    def _sum(self, site: Site, element: Access, what: Expr, search: Search | None) -> Statement:
+    def _sum(self, site: Site, element: Access, what: Expr, search: ExtremeSearch | None) -> Statement:
         if search is not None:
             what = Op("select", (search.chosen, what, Const(0)))
         target = Access(self._gradients[element.buffer], element.indices)

@@ -58,7 +58,7 @@ def products(
     if not elements:
         return []
     symbols = Symbols()
-    value = _Reader(kernel, path, symbols, active).read(expr)
+    value = _SympyReader(kernel, path, symbols, active).read(expr)
     by = sympy.Symbol(f"{format_expr(seed)} ", real=True)
     symbols._parts[by] = seed
     found = []
@@ -80,7 +80,7 @@ def _shortest(value: Any) -> Any:
 
 
 # -- from the text -------------------------------------------------------------------------------------------
-class _Reader:
+class _SympyReader:
     """Makes sympy's expressions of the language's."""
 
     def __init__(self, kernel: Kernel, path: Path, symbols: Symbols, active: Collection[str]) -> None:

@@ -72,7 +72,7 @@ def _is_searched(kernel: Kernel, order: Order, name: str, number: int, users: li
 
 
 @dataclass(frozen=True)
-class Search:
+class ExtremeSearch:
     """How the iteration that reached an extreme is found: a buffer for its number, and the nest that finds it."""
 
     buffer: Buffer
@@ -80,7 +80,7 @@ class Search:
     chosen: Expr
 
 
-def search(kernel: Kernel, site: Site, name: str) -> Search:
+def search(kernel: Kernel, site: Site, name: str) -> ExtremeSearch:
     """The search of the first iteration of a statement `m max= e` that reached `m`, in a buffer `name`. An element
     that the number it began with reached has none."""
     statement = site.statement
@@ -108,7 +108,7 @@ def search(kernel: Kernel, site: Site, name: str) -> Search:
         nest = Scope(around.extent, (nest,)) if isinstance(around, Scope) else Guard(around.conditions, (nest,))
     buffer = Buffer("tmp", name, dtype, kernel.buffer(own.buffer).dims)
     chosen = Op("eq", (at, place if not isinstance(place, Const) else Cast(dtype, place)))
-    return Search(buffer, nest, chosen)
+    return ExtremeSearch(buffer, nest, chosen)
 
 
 def _start(kernel: Kernel, name: str) -> float:

@@ -9,7 +9,7 @@ from dojoir.gradient.activity import check_keys, useful, varied
 from dojoir.gradient.backward import Backward
 from dojoir.gradient.extremes import EXTREMES, assigned, search
 from dojoir.gradient.forward import needed, recomputed
-from dojoir.gradient.names import Names, check_kept, check_names
+from dojoir.gradient.names import FreshNames, check_kept, check_names
 from dojoir.gradient.nests import apart
 from dojoir.gradient.products import distributed
 from dojoir.gradient.shifts import cancels
@@ -70,7 +70,7 @@ def gradient(
     check_keys(given, varied(given, wanted))
     given = assigned(given, active)
     active = varied(given, wanted) & useful(given, _cancelled(given, active))
-    names = Names(given, prefix)
+    names = FreshNames(given, prefix)
     gradients = {b.name: names.gradient(b.name) for b in given.buffers if b.name in active or b.name in wanted}
     check_kept(kernel, given, keep)
     searches = {
@@ -117,7 +117,7 @@ class _Result:
         wanted: tuple[str, ...],
         keep: tuple[str, ...],
         gradients: dict[str, str],
-        names: Names,
+        names: FreshNames,
     ) -> None:
         self._given, self._wanted, self._keep, self._gradients = given, wanted, keep, gradients
         self._names = names

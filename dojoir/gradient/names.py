@@ -12,7 +12,7 @@ from dojoir.ir.nodes import Kernel
 from dojoir.ir.words import name_error
 
 
-class Names:
+class FreshNames:
     """Names that no size and no buffer of a kernel has."""
 
     def __init__(self, kernel: Kernel, prefix: str) -> None:

@@ -42,13 +42,13 @@ def from_bytes(data: bytes) -> Kernel | None:
     """The kernel that `to_bytes` made bytes of; None where the bytes are none of a kernel. Whoever wrote the
     bytes, only nodes of kernels are made."""
     try:
-        found = _Reader(io.BytesIO(data)).load()
+        found = _KernelUnpickler(io.BytesIO(data)).load()
     except Exception:
         return None
     return found if isinstance(found, Kernel) else None
 
 
-class _Reader(pickle.Unpickler):
+class _KernelUnpickler(pickle.Unpickler):
     """Knows the classes of which kernels are made, and nothing else."""
 
     def find_class(self, module: str, name: str) -> type:

@@ -18,7 +18,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Format:
+class BlockFormat:
     """Blocks of `block` numbers in `code`, of which `largest` is the largest, with a scale of type `scale`;
     `power` is the largest power of two of the codes. `has_global` says that there is a scale of the whole array as
     well."""
@@ -48,9 +48,9 @@ class Format:
 
 
 FORMATS = {
-    "nvfp4": Format(16, "f4e2m1", "f8e4m3", "6", "4"),
-    "mxfp4": Format(32, "f4e2m1", "f8e8m0", "6", "4"),
-    "mxfp8": Format(32, "f8e4m3", "f8e8m0", "448", "256"),
+    "nvfp4": BlockFormat(16, "f4e2m1", "f8e4m3", "6", "4"),
+    "mxfp4": BlockFormat(32, "f4e2m1", "f8e8m0", "6", "4"),
+    "mxfp8": BlockFormat(32, "f8e4m3", "f8e8m0", "448", "256"),
 }
 
 QUANTISER, SCALES = ("hw", "soft"), ("linear", "tiled")
@@ -171,7 +171,7 @@ def _quantiser(name: str, chosen: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _scale(form: Format, soft: bool, g: str) -> Iterator[str]:
+def _scale(form: BlockFormat, soft: bool, g: str) -> Iterator[str]:
     """The lines that make `c`, the scale as it is stored, and `r`, what the numbers are multiplied with (`hw`) or
     divided by (`soft`), of the largest magnitude `a`."""
     match form.has_global, soft:
@@ -191,7 +191,7 @@ def _scale(form: Format, soft: bool, g: str) -> Iterator[str]:
             yield "r = f32(c)"
 
 
-def _code(form: Format, soft: bool, value: str) -> str:
+def _code(form: BlockFormat, soft: bool, value: str) -> str:
     if not soft:
         return f"sat({form.code}, {value} * r)"
     if form.is_packed:
@@ -218,7 +218,7 @@ class _Made:
     batch: bool = False
 
 
-def _array(form: Format, chosen: Mapping[str, str]) -> _Made:
+def _array(form: BlockFormat, chosen: Mapping[str, str]) -> _Made:
     number = f"f32(x[{{m}}, {form.block}*{{b}} + @])"
     return _Made(
         "An array, quantised: blocks of {block} numbers of a row share a scale.",
@@ -231,7 +231,7 @@ def _array(form: Format, chosen: Mapping[str, str]) -> _Made:
     )
 
 
-def _norm(form: Format, chosen: Mapping[str, str]) -> _Made:
+def _norm(form: BlockFormat, chosen: Mapping[str, str]) -> _Made:
     row = f"{form.block}*B"
     at = f"[{{m}}, {form.block}*{{c}} + {{i}}]"
     here = f"[{{m}}, {form.block}*{{b}} + @]"
@@ -257,7 +257,7 @@ def _norm(form: Format, chosen: Mapping[str, str]) -> _Made:
     )
 
 
-def _gated(form: Format, chosen: Mapping[str, str]) -> _Made:
+def _gated(form: BlockFormat, chosen: Mapping[str, str]) -> _Made:
     packed = chosen["inputs"] == "packed"
     here = f"{form.block}*{{b}} + @"
     if packed:
@@ -290,7 +290,7 @@ def _gated(form: Format, chosen: Mapping[str, str]) -> _Made:
 _PRODUCERS = {"array": _array, "norm": _norm, "gated": _gated}
 
 
-def _comment(about: str, formula: str, form: Format, chosen: Mapping[str, str]) -> list[str]:
+def _comment(about: str, formula: str, form: BlockFormat, chosen: Mapping[str, str]) -> list[str]:
     soft, tiled = chosen["quantiser"] == "soft", chosen["scales"] == "tiled"
     away = "q = y / c, ties away from zero"
     scale = {

@@ -13,7 +13,7 @@ import dojoir
 from dojoir.evidence.bundle import CHAT
 from dojoir.ir.text import canonical_text
 from dojoir.llm.models.asking import Asker
-from dojoir.llm.models.chat import VERSION, Begun, Chat
+from dojoir.llm.models.chat import VERSION, Chat, ChatSubject
 from dojoir.llm.models.exchange import Message, ModelError, Question, Tool, object_in
 from dojoir.llm.planner.named import asker_of, check_name
 from dojoir.llm.planner.question import fenced
@@ -61,7 +61,7 @@ class Player:
         """The answer that names a move; without any where the model has none, with the reason as its note."""
         given = desk.task.given
         system = f"{SYSTEM}\nThis time no plans are asked for.\n"
-        begun = Begun(
+        begun = ChatSubject(
             VERSION, canonical_text(desk.kernel), given.target, (given.sizes,), given.threads, self.name,
             system, (given.moves,),
         )  # fmt: skip

@@ -37,7 +37,7 @@ class Stop:
         return self.cancelled.is_set() or time.monotonic() > self.until
 
 
-class Spent:
+class SpentLimits:
     """The use of its limits by a connection."""
 
     def __init__(self, limits: Limits) -> None:

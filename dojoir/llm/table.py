@@ -21,7 +21,7 @@ from dojoir.know import Document, known, like
 from dojoir.llm.answers import explained, of_verdict, planned
 from dojoir.llm.families import FAMILIES, LANGUAGE
 from dojoir.llm.folder import Folder
-from dojoir.llm.limits import Limits, Spent, Stop, reached
+from dojoir.llm.limits import Limits, SpentLimits, Stop, reached
 from dojoir.llm.playing import Game
 
 Answer = dict[str, Any]
@@ -58,7 +58,7 @@ class Table:
         """Raises ArgumentError for a folder or a timer that there is not."""
         self.folder, self.limits, self.timer = Folder(folder), limits or Limits(), timer
         self.more = list(more)
-        self.spent, self.games, self.count = Spent(self.limits), dict[str, Game](), 0
+        self.spent, self.games, self.count = SpentLimits(self.limits), dict[str, Game](), 0
         self._lock, self._scorers = Lock(), dict[str, Scorer]()
         self._scorer("llvm")
 

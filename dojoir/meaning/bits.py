@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dojoir.ir.dtypes import DType
-from dojoir.types.rounding import FORMATS, Format
+from dojoir.types.rounding import FORMATS, FloatFormat
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -35,7 +35,7 @@ def from_floats(values: npt.NDArray[np.floating], dtype: DType) -> npt.NDArray[n
     return _encode(values.astype(np.float64), FORMATS[dtype.name]).astype(dtype.stored)
 
 
-def _decode(bits: Integers, format_: Format) -> Floats:
+def _decode(bits: Integers, format_: FloatFormat) -> Floats:
     """The fields of an encoding: sign, biased exponent (0 for subnormals), fraction."""
     if format_.is_scale:
         return np.where(bits > format_.largest_bits, np.nan, np.ldexp(1.0, bits + format_.lowest))
@@ -51,7 +51,7 @@ def _decode(bits: Integers, format_: Format) -> Floats:
     return np.where(bits & format_.sign_bit, -values, values)
 
 
-def _encode(values: Floats, format_: Format) -> Integers:
+def _encode(values: Floats, format_: FloatFormat) -> Integers:
     """`|value| = r * 2**q`. With `e` the distance of `q` from the smallest, the bits of the magnitude are
     `e * 2**(precision - 1) + r`. A normal `r` has its highest bit set, which adds the 1 that the biased exponent
     is greater, and an `r` that was rounded up to the next power of two carries into it."""
@@ -67,7 +67,7 @@ def _encode(values: Floats, format_: Format) -> Integers:
     return np.where(np.isnan(values), format_.nan_bits, magnitude | sign)
 
 
-def _encode_scale(values: Floats, format_: Format) -> Integers:
+def _encode_scale(values: Floats, format_: FloatFormat) -> Integers:
     """The exponent, from that of the smallest number on: of a half and more the next one."""
     known = np.isfinite(values) & (values > 0)
     half, exponent = np.frexp(np.where(known, values, 0.0))

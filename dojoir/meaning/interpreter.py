@@ -111,7 +111,7 @@ class Interpreter:
             given = {**given, **flat}
         sizes = _all_sizes(kernel, solve(kernel, shapes, given_sizes))
         check_data(kernel.data_facts, lambda name: np.asarray(given[name]), sizes)
-        call = _Call(kernel, sizes, self.exact_floats)
+        call = _KernelRun(kernel, sizes, self.exact_floats)
         try:
             buffers = [call.elements(buffer, given.get(buffer.name)) for buffer in kernel.buffers]
             script = self.scripts.get(tuple(sizes.values()))
@@ -217,7 +217,7 @@ def _all_sizes(kernel: Kernel, solved: Mapping[str, int]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _KernelRun:
     """A kernel at its sizes."""
 
     kernel: Kernel

@@ -59,7 +59,8 @@ TEMPLATES: dict[str, str] = {
     **{name: f"{name}({{0}})" for name in FUNCTIONS},
     **{name: f"{name}({{0}}, {{1}})" for name in OF_TWO},
 }
-"""Each operation on names and numbers, but for `and` and `or`, which are blocks (`_Line._short_circuit`)."""
+"""Each operation on names and numbers, but for `and` and `or`: these are blocks, written by
+`_StatementWriter._short_circuit`."""
 
 EXACT = frozenset({"min", "max", "neg", "abs", "select", "floor", "ceil", "round", "copysign", "fmod"})
 """The operations whose result, given floats of a type, is of that type without rounding."""
@@ -90,7 +91,7 @@ def transcribe(
 
     With `exact_floats` floats are f64 throughout, and conversions between float types do nothing.
     """
-    writer = _Writer(kernel, typed, sizes, exact_floats)
+    writer = _PythonWriter(kernel, typed, sizes, exact_floats)
     writer.function("kernel", kernel.body, ())
     sums = tuple(int(name[1:]) for name in writer.sums.values())
     return Script("\n".join(writer.done) + "\n", tuple(writer.accesses), sums, kernel.name)
@@ -119,7 +120,7 @@ class _Known:
 
 
 @dataclass
-class _Writer:
+class _PythonWriter:
     """Writes functions. `done` holds the lines of the finished ones."""
 
     kernel: Kernel
@@ -178,7 +179,7 @@ class _Writer:
                     self._block(body, lines, level + 1, ranges, known.inside())
                 case Statement():
                     lines.append(f"{indent}# {format_statement(node)}")
-                    line = _Line(self, self.statements, node.target, ranges, known)
+                    line = _StatementWriter(self, self.statements, node.target, ranges, known)
                     typed = self.typed[self.statements]
                     line.write(typed)
                     always = typed.condition is None
@@ -199,11 +200,11 @@ class _Writer:
 
 
 @dataclass
-class _Line:
+class _StatementWriter:
     """Writes one statement. What it computes twice is computed once, and an element that it reads twice looked up
     once. Whether one was written is asked where that is not `known`."""
 
-    writer: _Writer
+    writer: _PythonWriter
     statement: int
     target: Access
     ranges: tuple[Interval, ...]

@@ -60,13 +60,13 @@ from dojoir.proof.wellformed import (
     promised_in,
     prove,
 )
-from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
+from dojoir.sets.limits import StepBudget, StepLimitReached, limited_in_part
 from dojoir.support.memo import Memo
 
 __all__ = [
     "LEGAL",
     "STEP_LIMIT",
-    "Answer",
+    "CheckerAnswer",
     "InstanceMap",
     "Origin",
     "Substitution",
@@ -94,7 +94,7 @@ def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
         return prove_by_core(before, after, instances, step_limit * CORE_FACTOR)
     key = ("compare", before, after, instances)
     try:
-        return Budget(step_limit).ask(lambda: _plainly(Claim(before, after, instances), _compared), key)
+        return StepBudget(step_limit).ask(lambda: _plainly(Claim(before, after, instances), _compared), key)
     except StepLimitReached:
         return _undecided(step_limit)
 
@@ -107,7 +107,7 @@ def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_li
         return check(Claim(before, after, instances))
 
     try:
-        return question() if step_limit is None else Budget(step_limit).ask(question)
+        return question() if step_limit is None else StepBudget(step_limit).ask(question)
     except StepLimitReached:
         return _undecided(step_limit)
 
@@ -159,7 +159,7 @@ def _well_formed_by_itself(kernel: Kernel) -> Verdict:
     return LEGAL
 
 
-class Kept(Flag):
+class AnswerReach(Flag):
     """From what an answer follows, and so for which other kernels it may be kept. `PANE`: from a slice, or from
     those children of the kernel that were changed. `NODE`: from what changed, what is around it, and the buffers
     used there (their declarations, and whether anything else uses them). `ORDER`: from how ranges are counted
@@ -170,11 +170,11 @@ class Kept(Flag):
     ORDER = auto()
 
 
-class Answer(NamedTuple):
+class CheckerAnswer(NamedTuple):
     """Whether a rewrite is legal, from what that follows, and about what it cost in steps."""
 
     legal: bool
-    kept: Kept = Kept(0)
+    kept: AnswerReach = AnswerReach(0)
     steps: int = 0
 
 
@@ -183,46 +183,46 @@ def is_legal(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: 
     return answer(before, after, instances, step_limit).legal
 
 
-def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> Answer:
+def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> CheckerAnswer:
     """Like `compare`, but without a reason, so that a refusal is cheaper to find."""
     if uses_core():
-        return Answer(bool(prove_by_core(before, after, instances, step_limit * CORE_FACTOR)))
+        return CheckerAnswer(bool(prove_by_core(before, after, instances, step_limit * CORE_FACTOR)))
     try:
         key = ("answer", before, after, instances)
-        given, steps = Budget(step_limit).measure(lambda: _answered(Claim(before, after, instances)), key)
+        given, steps = StepBudget(step_limit).measure(lambda: _answered(Claim(before, after, instances)), key)
         return given._replace(steps=steps)
     except StepLimitReached:
-        return Answer(False, steps=step_limit)
+        return CheckerAnswer(False, steps=step_limit)
 
 
-def _answered(claim: Claim) -> Answer:
+def _answered(claim: Claim) -> CheckerAnswer:
     """The answer of a claim. What a scatter may touch, and what of an array is touched at all, is nowhere in the
     text around a change: such an answer is kept for no other kernel."""
     plain = claim_without_data_writes(claim)
     found = _answer(plain)
     legal = found.legal and first_failure(core.effects(claim)) is None
     kept = legal == found.legal and plain is claim and not (legal and asked_of(claim))
-    return found if kept else Answer(legal)
+    return found if kept else CheckerAnswer(legal)
 
 
-def _answer(claim: Claim) -> Answer:
+def _answer(claim: Claim) -> CheckerAnswer:
     before, after, instances = claim.parts
     if instances.rule is not None or instances.beyond:
-        return Answer(bool(_compared(claim)))
+        return CheckerAnswer(bool(_compared(claim)))
     if instances.backward:
         return _taken_back(claim)
     if not _fits(claim):
-        return Answer(False)
+        return CheckerAnswer(False)
     if _is_same_tree(claim):
         marked = before.buffers == after.buffers
         mixed = [] if marked else _mixes(claim)
         old, new = users_slice(before, after, mixed) if mixed else (before, after)
         part = Claim(old, new, identity(old))
         if mixed != [] and (shares_too_much(old, new) or goes_wrong(*part.parts)):
-            return Answer(False, Kept.PANE)
+            return CheckerAnswer(False, AnswerReach.PANE)
         kept = mixed == [] or _storage(part) is None
         legal = kept and keeps_marks(after, before if marked else None, right=before)
-        return Answer(legal, Kept.PANE | Kept.NODE if marked else Kept.PANE)
+        return CheckerAnswer(legal, AnswerReach.PANE | AnswerReach.NODE if marked else AnswerReach.PANE)
     names = told_apart(before, after, instances)
     return _by_users(claim, names) if names is not None else _by_slice(claim)
 
@@ -238,7 +238,7 @@ def prove_rewrite(before: Kernel, after: Kernel, instances: InstanceMap, step_li
         return _plainly(claim, lambda plain: LEGAL if _answer(plain).legal else _refused(plain))
 
     try:
-        return Budget(step_limit).ask(question, ("rewrite", before, after, instances))
+        return StepBudget(step_limit).ask(question, ("rewrite", before, after, instances))
     except StepLimitReached:
         return _undecided(step_limit)
 
@@ -256,22 +256,22 @@ def _refused(claim: Claim) -> Verdict:
     return Verdict("illegal", Diagnostic(shown.code, message, sizes=shown.sizes))
 
 
-def _taken_back(claim: Claim) -> Answer:
+def _taken_back(claim: Claim) -> CheckerAnswer:
     """The answer for a backward map. Equivalent kernels are equally well-formed. Where statements were only put in,
     a slice decides, from the kernel before to the one after."""
     if not _fits(claim.forth):
-        return Answer(bool(_compared(claim)))
+        return CheckerAnswer(bool(_compared(claim)))
     if is_plain_both_ways(claim.forth):
         declared = core.declarations(claim.before, claim.after) is None
-        return Answer(declared and keeps_marks(claim.after, right=claim.before), Kept.PANE)
+        return CheckerAnswer(declared and keeps_marks(claim.after, right=claim.before), AnswerReach.PANE)
     put = put_in(*claim.parts)
     shown = Claim(claim.before, claim.after, put) if put is not None else None
     found = _in_part(shown) if shown is not None and _fits(shown) else None
-    return Answer(True) if found is not None and found.legal else Answer(bool(_compared(claim)))
+    return CheckerAnswer(True) if found is not None and found.legal else CheckerAnswer(bool(_compared(claim)))
 
 
 # -- by the users of some buffers ----------------------------------------------------------------------------
-def _by_users(claim: Claim, names: frozenset[str]) -> Answer:
+def _by_users(claim: Claim, names: frozenset[str]) -> CheckerAnswer:
     """The answer where the kernels differ only in which of some temporaries an access names. It follows from
     their users alone."""
     users = users_slice(claim.before, claim.after, names)
@@ -280,7 +280,7 @@ def _by_users(claim: Claim, names: frozenset[str]) -> Answer:
         part = Claim(*users, identity(users[0]))
         wrong = not is_plain(part) and (goes_wrong(*part.parts) or not _same_values(part))
         found = _named.put(users, not wrong)
-    return Answer(found and _keeps_marks_around(claim.after, names), Kept.PANE)
+    return CheckerAnswer(found and _keeps_marks_around(claim.after, names), AnswerReach.PANE)
 
 
 _named: Memo[tuple[Kernel, Kernel], bool] = Memo(4096)
@@ -299,18 +299,20 @@ def _keeps_marks_around(after: Kernel, names: frozenset[str]) -> bool:
 
 
 # -- by a slice ----------------------------------------------------------------------------------------------
-def _by_slice(claim: Claim) -> Answer:
+def _by_slice(claim: Claim) -> CheckerAnswer:
     """The answer from a slice of the two kernels, where one decides; else from the whole."""
     found = _in_part(claim)
-    return Answer(_of_the_whole(claim)) if found is None else found
+    return CheckerAnswer(_of_the_whole(claim)) if found is None else found
 
 
-def _in_part(claim: Claim) -> Answer | None:
+def _in_part(claim: Claim) -> CheckerAnswer | None:
     """The answer from a slice of the two kernels; None where none decides."""
     before, after, instances = claim.parts
     change = change_of(before, after, instances)
     if change is not None and runs_alike(before, after, instances, change):
-        return Answer(_keeps_marks_alike(claim, change), Kept.PANE | Kept.NODE | Kept.ORDER)
+        return CheckerAnswer(
+            _keeps_marks_alike(claim, change), AnswerReach.PANE | AnswerReach.NODE | AnswerReach.ORDER
+        )
     part = slice_of(before, after, instances, change) if change is not None else None
     found = _meanings.get(part) if part is not None else None
     if found is None:
@@ -320,20 +322,22 @@ def _in_part(claim: Claim) -> Answer | None:
         elif _is_seen_to_differ(part):
             found = _Meaning(False, False)
         elif not (_has_room(before, after, instances) and _are_written(after, part.begun)):
-            return Answer(False)  # not well-formed: checked before the values because it is cheap
+            return CheckerAnswer(False)  # not well-formed: checked before the values because it is cheap
         else:
             found = _Meaning(_meaning_under_sizes(part), False)
         if part is not None:
             _meanings.put(part, found)
     if part is None or change is None or found.kept is None:
-        return Answer(keeps_marks(after, right=before), Kept.NODE) if found.plain else None
+        return CheckerAnswer(keeps_marks(after, right=before), AnswerReach.NODE) if found.plain else None
     if not found.kept:
-        return Answer(False, Kept.PANE)
+        return CheckerAnswer(False, AnswerReach.PANE)
     known = all(was_read(before, after, instances, change, name) for name in part.filled)
     asked = (*(() if known else part.filled), *(() if found.plain else part.begun))
     kept = _are_written(after, asked)
-    follows = (Kept.NODE if found.plain and kept else Kept(0)) | (Kept(0) if asked else Kept.PANE)
-    return Answer(kept and keeps_marks(after, right=before), follows)
+    follows = (AnswerReach.NODE if found.plain and kept else AnswerReach(0)) | (
+        AnswerReach(0) if asked else AnswerReach.PANE
+    )
+    return CheckerAnswer(kept and keeps_marks(after, right=before), follows)
 
 
 def _has_room(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:

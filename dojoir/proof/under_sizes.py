@@ -26,7 +26,7 @@ from dojoir.proof.slice import Slice
 from dojoir.sets.kernel_sets import sets_of
 
 
-class Inside(NamedTuple):
+class InsideGuard(NamedTuple):
     """The inside of the guard of a slice; `exact`, where any answer about it is one about the slice."""
 
     part: Slice
@@ -37,7 +37,7 @@ class Inside(NamedTuple):
         return limit if self.exact else limit // 10
 
 
-def inside_of(part: Slice) -> Inside | None:
+def inside_of(part: Slice) -> InsideGuard | None:
     """The inside of the one guard around all of both kernels of a slice, or None where there is none on sizes."""
     before, after = part.before, part.after
     if len(before.body) != 1 or len(after.body) != 1:
@@ -52,7 +52,7 @@ def inside_of(part: Slice) -> Inside | None:
     except ArgumentError:  # no size is such: the guard holds nowhere
         return None
     inside = replace(part, before=before, after=after, instances=_fixed(part.instances, known))
-    return Inside(inside, len(known) == len(old.conditions))
+    return InsideGuard(inside, len(known) == len(old.conditions))
 
 
 def _fixed(instances: InstanceMap, known: Mapping[str, int]) -> InstanceMap:

@@ -29,7 +29,7 @@ from dojoir.proof.node_in_context import NodeInContext, node_in_context, same_co
 from dojoir.proof.patterns.independent import seen_apart
 from dojoir.proof.refute.first_iteration import write_one_element
 from dojoir.proof.under_sizes import out_of_guard, versions_of
-from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
+from dojoir.sets.limits import StepBudget, StepLimitReached, limited_in_part
 from dojoir.support.kept import once_for_each
 from dojoir.support.memo import Memo
 from dojoir.support.public import public
@@ -53,7 +53,7 @@ def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
     nests = sum(not isinstance(child, Statement) for _, child in _children_of(kernel))
     steps = step_limit * max(1, nests) * (CORE_FACTOR if alone else 1)
     try:
-        found = Budget(steps).ask(lambda: _complaint(kernel))
+        found = StepBudget(steps).ask(lambda: _complaint(kernel))
     except StepLimitReached:
         message = f"no proof that {kernel.name} is well-formed was found within {steps} steps"
         raise KernelError(diagnostic_at(kernel, (), "undecided", message)) from None

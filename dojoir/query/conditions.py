@@ -27,12 +27,12 @@ RELATIONS = ("in", "under", "has", "after", "before")
 
 
 @dataclass(frozen=True, eq=False)
-class Here:
+class NodeContext:
     """A node with what is around it, the outermost first, and how its line reads in depth and in name style."""
 
     path: Path
     node: Node
-    around: tuple[Here, ...]
+    around: tuple[NodeContext, ...]
     texts: tuple[str, str]
 
     @cached_property
@@ -72,15 +72,15 @@ class Here:
         return found
 
 
-def nodes_of(kernel: Kernel) -> tuple[Here, ...]:
+def nodes_of(kernel: Kernel) -> tuple[NodeContext, ...]:
     """Every node of a kernel, in the order of the text."""
     depth_style = {path: line for path, line in kernel.lines() if path}
     name_style = {path: line for path, line in kernel.lines(names=True) if path}
-    found: dict[Path, Here] = {}
+    found: dict[Path, NodeContext] = {}
     for path, node in kernel.walk():
         around = tuple(found[path[:n]] for n in range(1, len(path)))
         texts = depth_style[path].lstrip("| "), name_style[path].lstrip("| ")
-        found[path] = Here(path, node, around, texts)
+        found[path] = NodeContext(path, node, around, texts)
     return tuple(found.values())
 
 
@@ -89,14 +89,14 @@ class Query(ABC):
     """A condition on one node."""
 
     @abstractmethod
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         """Whether it holds of a node, one of all `nodes` of the kernel."""
 
-    def instead(self, here: Here) -> str:
+    def instead(self, here: NodeContext) -> str:
         """The property of a node for which the condition fails, or nothing."""
         return ""
 
-    def nearest(self, nodes: Sequence[Here]) -> str:
+    def nearest(self, nodes: Sequence[NodeContext]) -> str:
         """The nearest match in a kernel where the condition holds for no node, or nothing."""
         return ""
 
@@ -122,7 +122,7 @@ class Kind(Query):
 
     word: str
 
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         match self.word, here.node:
             case ("scope", Scope()) | ("guard", Guard()) | ("statement", Statement()):
                 return True
@@ -134,7 +134,7 @@ class Kind(Query):
                 return not marks
         return False
 
-    def instead(self, here: Here) -> str:
+    def instead(self, here: NodeContext) -> str:
         if self.word == "unmarked" and isinstance(here.node, Scope):
             return f"it is marked {', '.join(here.node.marks)}"
         wanted = self.word in {"scope", "innermost", "outermost", "unmarked"}
@@ -150,15 +150,15 @@ class Labelled(Query):
 
     pattern: str
 
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         label = here.node.label if isinstance(here.node, Scope) else None
         return label is not None and _fits(self.pattern, label)
 
-    def instead(self, here: Here) -> str:
+    def instead(self, here: NodeContext) -> str:
         label = here.node.label if isinstance(here.node, Scope) else None
         return f"its label is @{label}" if label else "it has no label"
 
-    def nearest(self, nodes: Sequence[Here]) -> str:
+    def nearest(self, nodes: Sequence[NodeContext]) -> str:
         found = (h.node.label for h in nodes if isinstance(h.node, Scope))
         labels = [f"@{label}" for label in dict.fromkeys(found) if label]
         known = f"labels here: {_listed(labels)}" if labels else "this kernel has no labels"
@@ -174,12 +174,12 @@ class At(Query):
 
     pattern: str
 
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         parts = {"*": r"\d+", "**": r"\d+(\.\d+)*"}
         wanted = r"\.".join(parts.get(part, part) for part in self.pattern.split("."))
         return re.fullmatch(wanted, format_path(here.path)) is not None
 
-    def nearest(self, nodes: Sequence[Here]) -> str:
+    def nearest(self, nodes: Sequence[NodeContext]) -> str:
         paths = [format_path(h.path) for h in nodes]
         prefix = self.pattern
         while "." in prefix and prefix not in paths:
@@ -199,14 +199,14 @@ class Marked(Query):
 
     mark: str
 
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         return isinstance(here.node, Scope) and self.mark in here.node.marks
 
-    def instead(self, here: Here) -> str:
+    def instead(self, here: NodeContext) -> str:
         marks = here.node.marks if isinstance(here.node, Scope) else ()
         return f"it is marked {', '.join(marks)}" if marks else "it has no mark"
 
-    def nearest(self, nodes: Sequence[Here]) -> str:
+    def nearest(self, nodes: Sequence[NodeContext]) -> str:
         if self.mark not in MARKS:
             return f"there is no mark {self.mark}{did_you_mean(self.mark, MARKS)}; the marks are {_listed(MARKS)}"
         used = dict.fromkeys(mark for h in nodes if isinstance(h.node, Scope) for mark in h.node.marks)
@@ -224,7 +224,7 @@ class HasExtent(Query):
 
     text: str
 
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         return self._wanted in here.extents
 
     @property
@@ -232,10 +232,10 @@ class HasExtent(Query):
         squeezed = _squeezed(self.text)
         return squeezed[1:-1] if squeezed.startswith("(") and _closes_last(squeezed) else squeezed
 
-    def instead(self, here: Here) -> str:
+    def instead(self, here: NodeContext) -> str:
         return f"its extent is {format_extent(here.node.extent)}" if isinstance(here.node, Scope) else ""
 
-    def nearest(self, nodes: Sequence[Here]) -> str:
+    def nearest(self, nodes: Sequence[NodeContext]) -> str:
         known = list(dict.fromkeys(format_extent(h.node.extent) for h in nodes if isinstance(h.node, Scope)))
         close = get_close_matches(self.text, known, MOST_SHOWN, 0.4) or known[:MOST_SHOWN]
         return f"no scope has the extent {self.text}; " + (
@@ -255,15 +255,15 @@ class Touches(Query):
     verb: str
     buffer: str
 
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         return any(_fits(self.buffer, name) for name in here.touched(self.verb))
 
-    def instead(self, here: Here) -> str:
+    def instead(self, here: NodeContext) -> str:
         names = here.touched(self.verb)
         verb = "accumulates into" if self.verb == "accumulates" else self.verb
         return f"it {verb} {_listed(names)}" if names else f"it {verb} nothing"
 
-    def nearest(self, nodes: Sequence[Here]) -> str:
+    def nearest(self, nodes: Sequence[NodeContext]) -> str:
         names = dict.fromkeys(name for h in nodes for name in h.touched(self.verb))
         others = dict.fromkeys(name for h in nodes for name in h.touched("uses"))
         close = did_you_mean(self.buffer, names) or (
@@ -282,12 +282,12 @@ class Spelled(Query):
 
     pattern: str
 
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         pieces = (re.escape(_squeezed(piece)) for piece in self.pattern.split("..."))
         wanted = re.compile(".*".join(pieces))
         return any(wanted.fullmatch(_squeezed(text)) for text in here.texts)
 
-    def nearest(self, nodes: Sequence[Here]) -> str:
+    def nearest(self, nodes: Sequence[NodeContext]) -> str:
         wanted = _squeezed(self.pattern.replace("...", ""))
         known = dict.fromkeys(h.texts[0] for h in nodes)
         close = sorted(
@@ -308,7 +308,7 @@ class Related(Query):
     relation: str
     query: Query
 
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         match self.relation:
             case "in":
                 return any(self.query.holds(outer, nodes) for outer in here.around)
@@ -322,13 +322,13 @@ class Related(Query):
                 others = [h for h in nodes if here.path < h.path and here not in h.around]
         return any(self.query.holds(other, nodes) for other in others)
 
-    def instead(self, here: Here) -> str:
+    def instead(self, here: NodeContext) -> str:
         if self.relation not in {"in", "under"}:
             return ""
         around = here.around[-1].texts[0] if here.around else ""
         return f"it is under `{around}`" if around else "nothing is around it"
 
-    def nearest(self, nodes: Sequence[Here]) -> str:
+    def nearest(self, nodes: Sequence[NodeContext]) -> str:
         return "; ".join(missing(self.query, nodes))
 
     def __str__(self) -> str:
@@ -343,13 +343,13 @@ class All(Query):
 
     conditions: tuple[Query, ...]
 
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         return all(condition.holds(here, nodes) for condition in self.conditions)
 
     def terms(self) -> tuple[Query, ...]:
         return self.conditions
 
-    def nearest(self, nodes: Sequence[Here]) -> str:
+    def nearest(self, nodes: Sequence[NodeContext]) -> str:
         return "; ".join(missing(self, nodes))
 
     def __str__(self) -> str:
@@ -362,10 +362,10 @@ class AnyOf(Query):
 
     conditions: tuple[Query, ...]
 
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         return any(condition.holds(here, nodes) for condition in self.conditions)
 
-    def nearest(self, nodes: Sequence[Here]) -> str:
+    def nearest(self, nodes: Sequence[NodeContext]) -> str:
         return "; ".join(filter(None, (condition.nearest(nodes) for condition in self.conditions)))
 
     def __str__(self) -> str:
@@ -378,7 +378,7 @@ class Not(Query):
 
     condition: Query
 
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         return not self.condition.holds(here, nodes)
 
     def __str__(self) -> str:
@@ -393,14 +393,14 @@ class Pick(Query):
     query: Query
     number: int
 
-    def holds(self, here: Here, nodes: Sequence[Here]) -> bool:
+    def holds(self, here: NodeContext, nodes: Sequence[NodeContext]) -> bool:
         found = [h for h in nodes if self.query.holds(h, nodes)]
         return -len(found) <= self.number < len(found) and found[self.number] is here
 
     def terms(self) -> tuple[Query, ...]:
         return self.query.terms()
 
-    def nearest(self, nodes: Sequence[Here]) -> str:
+    def nearest(self, nodes: Sequence[NodeContext]) -> str:
         count = sum(self.query.holds(h, nodes) for h in nodes)
         if not count:
             return self.query.nearest(nodes)
@@ -411,7 +411,7 @@ class Pick(Query):
         return f"{word} {self.query}"
 
 
-def missing(query: Query, nodes: Sequence[Here]) -> list[str]:
+def missing(query: Query, nodes: Sequence[NodeContext]) -> list[str]:
     """For each condition of a query that holds of no node by itself, what comes nearest to it."""
     alone = query.terms() if len(query.terms()) > 1 else (query,)
     lacking = [t for t in alone if not any(t.holds(here, nodes) for here in nodes)]

@@ -8,7 +8,7 @@ from dataclasses import field
 from dojoir.errors import Diagnostic, Note, QueryError
 from dojoir.ir.nodes import Kernel, Node, Path, format_path
 from dojoir.ir.where import place
-from dojoir.query.conditions import MOST_SHOWN, Here, Query, missing, nodes_of
+from dojoir.query.conditions import MOST_SHOWN, NodeContext, Query, missing, nodes_of
 from dojoir.support.frozen import dataclass
 
 
@@ -56,7 +56,7 @@ def search_one(kernel: Kernel, query: Query) -> Match:
     return found[0]
 
 
-def _match(kernel: Kernel, here: Here) -> Match:
+def _match(kernel: Kernel, here: NodeContext) -> Match:
     return Match(here.path, here.node, place(kernel, here.path)[1].line, here.texts[0])
 
 
@@ -64,7 +64,7 @@ def _note(kernel: Kernel, path: Path, message: str) -> Note:
     return Note(message, place(kernel, path)[1])
 
 
-def _no_match(kernel: Kernel, query: Query, nodes: Sequence[Here]) -> Diagnostic:
+def _no_match(kernel: Kernel, query: Query, nodes: Sequence[NodeContext]) -> Diagnostic:
     reasons = missing(query, nodes)
     notes = []
     terms = query.terms()

@@ -38,7 +38,7 @@ _OPEN = 20_000
 
 
 @dataclass
-class Imported:
+class ImportCounts:
     """The outcome of an import: the numbers of kernels, states and results that were taken, and the reasons for
     the others."""
 
@@ -136,12 +136,12 @@ class RunLines:
             yield _state_line(row, self._kernels[row.kernel], parent)
 
 
-class _Reader:
+class _LineReader:
     """Reads lines into a database."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.done = Imported()
+        self.done = ImportCounts()
         self.roots: dict[str, tuple[int, dojoir.Kernel]] = {}
         self.known: dict[tuple[str, str], int] = {}
         self.open: OrderedDict[tuple[str, str], dojoir.Kernel] = OrderedDict()
@@ -223,8 +223,8 @@ def _is_there(
 
 
 def import_lines(
-    database: Database, lines: Iterable[str], progress: Callable[[Imported], None] | None = None
-) -> Imported:
+    database: Database, lines: Iterable[str], progress: Callable[[ImportCounts], None] | None = None
+) -> ImportCounts:
     """Reads lines that `export_lines` gave into a database, proving each state again. What is there already is not
     written twice; a line that is wrong is refused and told in `refused`, and the others are taken. Raises
     ArgumentError, `bad-record`, where the first line says that it is something else."""
@@ -242,7 +242,7 @@ def import_lines(
             )
         case _:
             raise dojoir.ArgumentError("these are no records of dojoir: export writes such", "bad-record")
-    reader = _Reader(database)
+    reader = _LineReader(database)
     number = 1
     while batch := [line for line, _ in zip(given, range(BATCH), strict=False)]:
         with database.writing() as connection:
@@ -266,6 +266,6 @@ def import_lines(
     return reader.done
 
 
-def merge(database: Database, other: Database) -> Imported:
+def merge(database: Database, other: Database) -> ImportCounts:
     """Takes over what another database has, as `import_lines` does."""
     return import_lines(database, export_lines(other))

@@ -54,7 +54,7 @@ class StateLine:
 
 
 @dataclass(frozen=True)
-class Where:
+class ResultContext:
     """The context of a result: `sizes` are one or several."""
 
     machine: str
@@ -79,7 +79,7 @@ class ResultLine:
     stages: Mapping[str, Amount]
     reason: str
     made: Annotated[float, Within(0, 1e11)]
-    context: Where
+    context: ResultContext
     seconds: Time | None = None
     interval: tuple[Time, Time] | None = None
 

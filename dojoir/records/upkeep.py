@@ -27,7 +27,7 @@ from dojoir.support.public import Count, public
 
 
 @dataclass
-class Checked:
+class CheckedStates:
     """The outcome of a check: the number of states that were proved again, and the errors."""
 
     states: int = 0
@@ -42,11 +42,11 @@ class Checked:
         return "\n".join([head, *self.wrong])
 
 
-def check(database: Database, progress: Callable[[int], None] | None = None) -> Checked:
+def check(database: Database, progress: Callable[[int], None] | None = None) -> CheckedStates:
     """Holds a database to what it says: the file is whole, every kernel has its hash, every move is proved again
     and leads where it should, what was timed was verified, and times are those of their samples. Raises RunError
     where it cannot be read."""
-    found = Checked()
+    found = CheckedStates()
     with database.reading() as connection:
         if connection.dialect.name == "sqlite":
             found.wrong += [
@@ -81,7 +81,7 @@ def _check_kernel(
     number: int,
     hash: str,
     text: str,
-    found: Checked,
+    found: CheckedStates,
     progress: Callable[[int], None] | None,
 ) -> None:
     """Walks the states of a kernel from the root, so that only those on the way are held."""

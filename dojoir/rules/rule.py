@@ -135,7 +135,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Match:
+class RuleMatch:
     """The bindings of a rule's names at a place below `depth` scopes. An expression or access is written for the
     iterators {depth}, {depth + 1}, … as the indices of its buffer in the rule, an extent for them as the iterators
     of the scopes around it."""
@@ -168,13 +168,13 @@ class RuleUse:
 
     rule: str
     path: Path
-    match: Match
+    match: RuleMatch
 
 
 class _Instance:
     """One side of a rule with everything put in for its parts."""
 
-    def __init__(self, match: Match, labels: Mapping[str, str]) -> None:
+    def __init__(self, match: RuleMatch, labels: Mapping[str, str]) -> None:
         self.match, self.labels = match, labels
 
     def nodes(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -219,7 +219,7 @@ class _Instance:
         return bound
 
 
-def find(rule: Rule, side: Kernel, kernel: Kernel, path: Path) -> tuple[Match, dict[str, str]] | None:
+def find(rule: Rule, side: Kernel, kernel: Kernel, path: Path) -> tuple[RuleMatch, dict[str, str]] | None:
     """The bindings of one side of a rule, beginning with the node at `path`, and the labels of its scopes
     there."""
     region = siblings(kernel, path)[path[-1] : path[-1] + len(side.body)]
@@ -246,11 +246,11 @@ class _Finder:
         self.elements: dict[str, Access] = {}
         self.labels: dict[str, str] = {}
 
-    def found(self) -> Match:
+    def found(self) -> RuleMatch:
         def parts(found: dict[str, _Part]) -> tuple[tuple[str, _Part], ...]:
             return tuple((name, found[name]) for name in sorted(found))
 
-        return Match(self.depth, parts(self.sizes), parts(self.inputs), parts(self.elements))
+        return RuleMatch(self.depth, parts(self.sizes), parts(self.inputs), parts(self.elements))
 
     def nodes(self, pattern: tuple[Node, ...], nodes: tuple[Node, ...], depth: int) -> bool:
         return len(pattern) == len(nodes) and all(
@@ -353,4 +353,4 @@ def _agreement(sequences: list[tuple[Extent, ...]]) -> int:
     return shared
 
 
-__all__ = ["Match", "Rule", "RuleUse", "find", "positions"]
+__all__ = ["Rule", "RuleMatch", "RuleUse", "find", "positions"]

@@ -19,7 +19,7 @@ from dojoir.support.public import public
 from dojoir.support.seconds import format_seconds
 
 if TYPE_CHECKING:
-    from dojoir.passes.schedule.plan.planner import Tried
+    from dojoir.passes.schedule.plan.planner import TriedStructure
 
 AS_LONG = 1.05
 """How many times as long, by the model, what is known to be faster at other sizes may take at these."""
@@ -304,7 +304,7 @@ def ways(
     threads: int | None,
     folders: Sequence[str | os.PathLike[str]],
     structures: Sequence[dojoir.Pass] = (),
-    tried: list[Tried] | None = None,
+    tried: list[TriedStructure] | None = None,
     every: bool = False,
 ) -> Iterator[Way]:
     """The ways to schedule a kernel in the order in which they are taken, each made when it is asked for; the text
@@ -340,7 +340,7 @@ def by_rule(
 ) -> dojoir.Trace:
     """The schedule by rule: the first whose code the target takes, else the text as it stands."""
     for way in _ruled(kernel, machine, sizes, threads):
-        with suppress(Refused):
+        with suppress(CodeRefused):
             return emitted(way.make(), target, machine)
     return dojoir.Trace(kernel)
 
@@ -351,7 +351,7 @@ def _ruled(
     sizes: Mapping[str, int] | None,
     threads: int,
     structures: Sequence[dojoir.Pass] = (),
-    tried: list[Tried] | None = None,
+    tried: list[TriedStructure] | None = None,
     every: bool = False,
 ) -> Iterator[Way]:
     """For a CPU what the planner makes, the best first, and the usual schedule by its name. For a GPU what it makes
@@ -380,7 +380,7 @@ def _ruled(
             return
 
 
-class Refused(dojoir.DojoError):
+class CodeRefused(dojoir.DojoError):
     """The code of a schedule is refused for a target."""
 
 
@@ -390,7 +390,7 @@ def emitted(trace: dojoir.Trace, target: str, machine: dojoir.Machine) -> dojoir
         try:
             dojoir.emit(trace.kernel, target)
         except dojoir.KernelError as error:
-            raise Refused(error.diagnostic) from None
+            raise CodeRefused(error.diagnostic) from None
     return trace
 
 

@@ -60,7 +60,7 @@ Model = Callable[[dojoir.Trace], float]
 
 
 @dataclass(frozen=True)
-class Made(Generic[W]):
+class MadeWay(Generic[W]):
     """A way and the moves that it made."""
 
     way: W
@@ -77,7 +77,7 @@ class Fastest(Generic[W]):
 
 
 @dataclass(frozen=True)
-class Bench:
+class WayBench:
     """Where ways are run: for the kernel as it was, a target with its processor, all open sizes, and threads."""
 
     kernel: dojoir.Kernel
@@ -125,7 +125,7 @@ class Bench:
 
 def bench(
     kernel: dojoir.Kernel, target: str, cpu: str | None, sizes: Mapping[str, int], threads: int | None
-) -> Bench:
+) -> WayBench:
     """The bench for the ways of a kernel. Raises ArgumentError for a size that is open or breaks a fact,
     ToolchainError for a target that does not run here."""
     missing = [name for name in kernel.runtime_sizes if name not in sizes]
@@ -141,10 +141,10 @@ def bench(
     kernel.specialize(**known)  # says which fact they break
     where = target if cpu is None or "@" in target else f"{target}@{cpu}"
     dojoir.Evaluator(kernel, where, known, threads=runtime.thread_count(threads))  # says why it does not run here
-    return Bench(kernel, where, known, threads)
+    return WayBench(kernel, where, known, threads)
 
 
-def fastest(ways: Iterable[W], on: Bench, model: Model) -> Fastest[W]:
+def fastest(ways: Iterable[W], on: WayBench, model: Model) -> Fastest[W]:
     """The fastest of the first way, of those that the model says are near it, and of the last, which is the text as
     it stands: so what is returned is never measured to be slower than that. All that are timed were run and are
     right; what cannot be made or built, or is wrong, is left out. One is kept unless another is faster beyond
@@ -172,11 +172,11 @@ def fastest(ways: Iterable[W], on: Bench, model: Model) -> Fastest[W]:
     return Fastest(best.way, best.trace, tuple((one.way.name, time.seconds) for one, time in run))
 
 
-def _that_can_be_made(ways: Iterable[W], errors: list[dojoir.DojoError]) -> Iterator[Made[W]]:
+def _that_can_be_made(ways: Iterable[W], errors: list[dojoir.DojoError]) -> Iterator[MadeWay[W]]:
     """The ways that can be made, in order. Raises the error of one that is given."""
     for way in ways:
         try:
-            made = Made(way, way.make())
+            made = MadeWay(way, way.make())
         except dojoir.DojoError as error:
             if way.given:
                 raise
@@ -185,7 +185,7 @@ def _that_can_be_made(ways: Iterable[W], errors: list[dojoir.DojoError]) -> Iter
             yield made
 
 
-def _right(made: Iterable[Made[W]], on: Bench, errors: list[dojoir.DojoError]) -> Iterator[Made[W]]:
+def _right(made: Iterable[MadeWay[W]], on: WayBench, errors: list[dojoir.DojoError]) -> Iterator[MadeWay[W]]:
     """Those that can be built, and are right, each run when it is asked for."""
     for one in made:
         try:
@@ -196,17 +196,17 @@ def _right(made: Iterable[Made[W]], on: Bench, errors: list[dojoir.DojoError]) -
             yield one
 
 
-def _near(ways: Iterable[W], first: Made[W], model: Model, most: float) -> list[Made[W]]:
+def _near(ways: Iterable[W], first: MadeWay[W], model: Model, most: float) -> list[MadeWay[W]]:
     """The ways that take at most so many times the seconds of the first by the model, and are other kernels than
     that, the fastest first. Where both say their seconds, what takes longer is not made."""
     seen = {first.trace.kernel}
-    found: list[tuple[float, Made[W]]] = []
+    found: list[tuple[float, MadeWay[W]]] = []
     for way in ways:
         share = _share(way.seconds, first.way.seconds)
         if share is not None and share > most:
             continue
         with suppress(dojoir.DojoError):
-            one = Made(way, way.make())
+            one = MadeWay(way, way.make())
             if one.trace.kernel in seen:
                 continue
             seen.add(one.trace.kernel)

@@ -21,7 +21,7 @@ _FITTED = ("role", "place", "structure", "model", "why not")
 """The titles of both tables of a plan, the second for a GPU and for a CPU."""
 
 if TYPE_CHECKING:
-    from dojoir.passes.schedule.plan.planner import Tried
+    from dojoir.passes.schedule.plan.planner import TriedStructure
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Plan:
     kernel: dojoir.Kernel
     machine: dojoir.Machine
     options: tuple[Option, ...]
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[TriedStructure, ...] = ()
     floor: float | None = None
 
     @property
@@ -145,7 +145,7 @@ def plan(
     """
     machine = dojoir.machine_for(target, cpu)
     check_sizes(kernel, sizes or {})
-    tried: list[Tried] = []
+    tried: list[TriedStructure] = []
     found = ways(kernel, target, machine, sizes, threads, folders, structures, tried, every=True)
     options = tuple(_option(way, kernel, target, machine) for way in found)
     if machine.kind == "cpu":

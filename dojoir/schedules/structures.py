@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import dojoir
 
 if TYPE_CHECKING:
-    from dojoir.passes.schedule.plan.planner import Structure, Tried
+    from dojoir.passes.schedule.plan.planner import Structure, TriedStructure
 
 
 def fitted(
@@ -56,12 +56,12 @@ def on_nests(
     structures: Sequence[dojoir.Pass],
     machine: dojoir.Machine,
     sizes: Mapping[str, int],
-    tried: list[Tried],
+    tried: list[TriedStructure],
 ) -> tuple[tuple[str, ...], dojoir.Trace]:
     """For a CPU: a trace in which each outermost scope is scheduled by the first structure that it is of, and the
     names of those that were used. `tried` collects why a nest is of none."""
     from dojoir.passes.schedule.forms.plain import settle
-    from dojoir.passes.schedule.plan.planner import Tried
+    from dojoir.passes.schedule.plan.planner import TriedStructure
 
     trace = dojoir.Trace(kernel)
     settle(trace)
@@ -73,9 +73,9 @@ def on_nests(
             try:
                 run(other, place)
             except dojoir.DojoError as error:
-                tried.append(Tried("the text", place, name, None, str(error)))
+                tried.append(TriedStructure("the text", place, name, None, str(error)))
                 continue
-            tried.append(Tried("the text", place, name, None))
+            tried.append(TriedStructure("the text", place, name, None))
             used[name] = None
             trace = other
             break

@@ -17,18 +17,18 @@ from dojoir.search.play import Play
 
 
 @dataclass
-class Node:
+class SearchNode:
     """A state in the tree. `value` is the speed of the best state at it or below."""
 
     trace: dojoir.Trace
-    parent: Node | None = None
-    children: list[Node] = field(default_factory=list)
+    parent: SearchNode | None = None
+    children: list[SearchNode] = field(default_factory=list)
     visits: int = 0
     value: float = 0.0
 
     def told(self, speed: float) -> None:
         """Notes a speed here, and in all that leads here."""
-        node: Node | None = self
+        node: SearchNode | None = self
         while node is not None:
             node.visits += 1
             node.value = max(node.value, speed)
@@ -41,12 +41,12 @@ class Mcts:
 
     def __init__(self, play: Play, explore: float = 0.4, widen: float = 2.0, depth: int = 40) -> None:
         self.play, self.explore, self.widen, self.depth = play, explore, widen, depth
-        self.root = Node(dojoir.Trace(play.kernel))
+        self.root = SearchNode(dojoir.Trace(play.kernel))
         for trace in play.starts:
-            child = Node(trace, self.root)
+            child = SearchNode(trace, self.root)
             self.root.children.append(child)
             child.told(play.speed(trace))
-        self.asked: list[Node] = []
+        self.asked: list[SearchNode] = []
 
     def ask(self, n: int) -> list[dojoir.Trace]:
         """New leaves."""
@@ -56,7 +56,7 @@ class Mcts:
             found = self.play.children(node.trace, 1)
             if not found:
                 break
-            child = Node(found[0], node)
+            child = SearchNode(found[0], node)
             node.children.append(child)
             node.visits += 1  # others look elsewhere until this one is known
             self.asked.append(child)
@@ -71,7 +71,7 @@ class Mcts:
             elif node.parent is not None:
                 node.parent.children.remove(node)
 
-    def _chosen(self) -> Node:
+    def _chosen(self) -> SearchNode:
         """The node that gets a child."""
         node = self.root.children[0] if not self.root.visits else self.root
         while node.children:
@@ -81,7 +81,7 @@ class Mcts:
             node = max(node.children, key=self._score)
         return node
 
-    def _score(self, node: Node) -> float:
+    def _score(self, node: SearchNode) -> float:
         parent = node.parent
         assert parent is not None
         best = max(self.root.value, 1e-9)

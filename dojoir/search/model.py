@@ -52,7 +52,7 @@ class ModelFailed(Exception):
     """A model of the user's raised, or gave what is no speed for each row; the words say which."""
 
 
-class Model:
+class SpeedModel:
     """Ranks traces by the speed that a model expects of them."""
 
     at_random = AT_RANDOM
@@ -148,7 +148,7 @@ def _of_the_model(what: str) -> Iterator[None]:
         raise ModelFailed(f"the cost model failed in {what}: {type(error).__name__}: {error}") from error
 
 
-class Estimated(Model):
+class Estimated(SpeedModel):
     """Ranks by the estimate from the text, from the first state on, and by what it was off by at states that were
     measured: a ridge regression on their features (Hoerl and Kennard, 1970), in less than a millisecond."""
 
@@ -212,7 +212,7 @@ class Estimated(Model):
         return f"{super().told()}; {words}"
 
 
-def model_of(given: object, sizes: Sequence[dict[str, int]], target: str, threads: int) -> Model | None:
+def model_of(given: object, sizes: Sequence[dict[str, int]], target: str, threads: int) -> SpeedModel | None:
     """The model that `cost_model=` means: `estimate` (none on a GPU), `module:class` or `file.py:class`, an object
     with `fit` and `predict`, or none. Raises ArgumentError for anything else."""
     if given is None:
@@ -234,4 +234,4 @@ def model_of(given: object, sizes: Sequence[dict[str, int]], target: str, thread
         what = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
         message = f"cost_model is 'estimate', module:class or an object with fit and predict, not {what}"
         raise dojoir.ArgumentError(message, "bad-arguments")
-    return Model(sizes, found)
+    return SpeedModel(sizes, found)

@@ -10,7 +10,7 @@ import dojoir
 from dojoir import runtime
 from dojoir.search.actions import drawn
 from dojoir.search.budget import Ledger
-from dojoir.search.model import AHEAD, Model
+from dojoir.search.model import AHEAD, SpeedModel
 from dojoir.search.variation import crossed, mutated, replayed
 
 WEIGHTS: Mapping[str, float] = {
@@ -62,7 +62,7 @@ class Play:
         self.hints = True  # whether the answer is at least as fast as what `optimize` gives
         self.timer = "measure"  # or static; cluster: what is timed here says nothing of its workers
         self.actions = ACTIONS
-        self.model: Model | None = None
+        self.model: SpeedModel | None = None
         self.busy = ""  # who else timed on this machine, where nothing could be timed for that
         self.speeds: dict[str, float] = {}
         self.best: dojoir.Trace = dojoir.Trace(kernel)

@@ -27,7 +27,7 @@ does not come to its end."""
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedSchedule:
     """How a schedule was timed."""
 
     timer: str
@@ -35,7 +35,7 @@ class Timed:
     threads: int
 
     @classmethod
-    def of(cls, schedule: dojoir.schedules.Schedule) -> Timed | None:
+    def of(cls, schedule: dojoir.schedules.Schedule) -> TimedSchedule | None:
         """The timing in its file; None where that has none, or a wrong one."""
         line = next((one for one in schedule.moves.splitlines() if one.startswith(HEAD)), HEAD)
         try:
@@ -68,7 +68,7 @@ def stored(play: Play, answer: dojoir.Trace, folder: str | os.PathLike[str], tim
     if not answer.moves:
         return "not stored: the text as it is was not made faster"
     target = play.target.partition("@")[0]
-    now = Timed(timer, tuple(play.sizes), play.threads)
+    now = TimedSchedule(timer, tuple(play.sizes), play.threads)
     replaced = ""
     try:
         known = dojoir.schedules.stored(play.kernel, target, folder)
@@ -89,7 +89,7 @@ def stored(play: Play, answer: dojoir.Trace, folder: str | os.PathLike[str], tim
 
 
 def _kept(
-    play: Play, answer: dojoir.Trace, known: dojoir.schedules.Schedule, now: Timed, race: Racing
+    play: Play, answer: dojoir.Trace, known: dojoir.schedules.Schedule, now: TimedSchedule, race: Racing
 ) -> str | None:
     """Why the schedule that is there stays, as a phrase; None where the answer may replace it."""
     try:
@@ -98,7 +98,7 @@ def _kept(
         return None
     if other.kernel == answer.kernel:
         return "the same already"
-    was = Timed.of(known)
+    was = TimedSchedule.of(known)
     if now.timer == "static" and (was is None or was.timer != "static"):
         return "no estimate: it stays, as nothing was timed"
     if now.timer != "static" and was is not None and was.timer == "static":

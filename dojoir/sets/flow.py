@@ -15,7 +15,7 @@ from functools import reduce
 import islpy as isl
 
 from dojoir.ir.nodes import Buffer, Commuting, Guard, Kernel, Path, Scope, Site
-from dojoir.sets.flow_check import Accesses, compute_flow, without_equal_dims
+from dojoir.sets.flow_check import FlowInput, compute_flow, without_equal_dims
 from dojoir.sets.flow_maps import Flow
 from dojoir.sets.kernel_sets import KernelSets, Read
 from dojoir.support.frozen import dataclass
@@ -160,7 +160,7 @@ def _compute(sets: KernelSets, buffer: str, ordered: frozenset[int]) -> Flow:
     key = (sets.sizes, given.texts)
     found = _flows.get(key)
     if found is None:
-        accesses = Accesses(*(sets.map(*texts) for texts in given.texts))
+        accesses = FlowInput(*(sets.map(*texts) for texts in given.texts))
         sites = (sets.kernel.sites[k] for k in users.numbers)
         found = _flows.put(key, Flow(*compute_flow(accesses, sites)))
     return Flow(users.back(found.sources), users.back(found.initial))

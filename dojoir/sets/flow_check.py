@@ -35,7 +35,7 @@ GUESS_STEPS = 60_000
 
 
 @dataclass(frozen=True)
-class Accesses:
+class FlowInput:
     """The input of a computation of flow: which elements each instance surely writes (`must`), adds to (`may`)
     and reads, and when it runs (`schedule`)."""
 
@@ -45,7 +45,7 @@ class Accesses:
     schedule: isl.UnionMap
 
 
-def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, isl.UnionMap]:
+def compute_flow(given: FlowInput, users: Iterable[Site]) -> tuple[isl.UnionMap, isl.UnionMap]:
     """The flow of some accesses, as two maps. From each write to the reads that get a value from it (the last sure
     write of the element, and every `may` write since), and from each read that no sure write precedes to its
     element.
@@ -89,13 +89,13 @@ def without_equal_dims(schedule: isl.UnionMap) -> isl.UnionMap:
     return reduce(isl.UnionMap.union, map(isl.UnionMap.from_map, maps), isl.UnionMap.empty(schedule.get_space()))
 
 
-def _by_isl(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
+def _by_isl(given: FlowInput) -> tuple[isl.UnionMap, isl.UnionMap]:
     info = isl.UnionAccessInfo.from_sink(given.reads).set_must_source(given.must).set_may_source(given.may)
     flow = info.set_schedule_map(given.schedule).compute_flow()
     return flow.get_may_dependence(), flow.get_may_no_source()
 
 
-def _guessed(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap] | None:
+def _guessed(given: FlowInput) -> tuple[isl.UnionMap, isl.UnionMap] | None:
     """The flow, where it is seen within few steps to be what `_of_one_iteration` guesses. It is charged what it
     took to hold it against the definition. A flow that is computed is held against that as well, so no question is
     charged more than without the guess, but for what isl takes for the one form of a flow or the other."""
@@ -113,7 +113,7 @@ def _guessed(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap] | None:
     return found[0]
 
 
-def _of_one_iteration(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap] | None:
+def _of_one_iteration(given: FlowInput) -> tuple[isl.UnionMap, isl.UnionMap] | None:
     """A guess: each read gets what the same iteration of the scopes around all of the accesses writes before it.
     None where no scopes are seen in which the text alone says what is before, or where a read would have two last
     writes. As a rule that is so of a copy of a tile, whose flow isl may take seconds to find otherwise."""
@@ -160,7 +160,7 @@ def _dims(schedule: isl.UnionMap, some: slice) -> isl.UnionMap:
     return reduce(isl.UnionMap.union, found)
 
 
-def _from_definition(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
+def _from_definition(given: FlowInput) -> tuple[isl.UnionMap, isl.UnionMap]:
     """The flow by its definition: the writes before a read, less those that a later sure write hides."""
     order = _order(given)
     sure, other = (_same(writes, given.reads).intersect(order) for writes in (given.must, given.may))
@@ -170,7 +170,7 @@ def _from_definition(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
 
 
 def is_flow(
-    given: Accesses,
+    given: FlowInput,
     sources: isl.UnionMap,
     initial: isl.UnionMap,
     domain: Callable[[isl.UnionMap], isl.UnionSet] | None = None,
@@ -212,7 +212,7 @@ def _domain(last: isl.UnionMap) -> isl.UnionSet:
     return formulas.domain() if formulas.is_subset(last) else last.domain()
 
 
-def _order(given: Accesses) -> isl.UnionMap:
+def _order(given: FlowInput) -> isl.UnionMap:
     """Pairs of instances, the first a write and before the second. Bounds of iterators and facts about sizes are
     left out, which would take most of the time: intersect it with accesses, which have them."""
     schedule = given.schedule.gist_params(given.schedule.params())
@@ -248,7 +248,7 @@ def _divides(affine: Affine, of_sizes: bool) -> bool:
     )
 
 
-def _has_quotients(given: Accesses) -> bool:
+def _has_quotients(given: FlowInput) -> bool:
     """Whether the sizes are bound by a quotient, as by a fact `M % 16 == 0`."""
     found: list[isl.BasicSet] = []
     for part in (given.must, given.may, given.reads):

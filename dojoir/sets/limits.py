@@ -54,7 +54,7 @@ def integer(value: isl.Val) -> int:
 
 
 @dataclass(frozen=True)
-class Budget:
+class StepBudget:
     """How many steps a question may take, over all its stages."""
 
     steps: int

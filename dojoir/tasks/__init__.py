@@ -11,18 +11,20 @@ from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.tasks.desk import Desk
-    from dojoir.tasks.judging import Case, Judgement, judge
+    from dojoir.tasks.judging import JudgedAnswer, Judgement, judge
     from dojoir.tasks.naming import agent_named
     from dojoir.tasks.playing import rollout
     from dojoir.tasks.readiness import readiness
     from dojoir.tasks.reading import find_tasks, own_tasks, read_task, task_of
-    from dojoir.tasks.report import Cost, Rollout, Row, summary, table
+    from dojoir.tasks.report import Rollout, Row, TaskCost, summary, table
     from dojoir.tasks.settings import Playing, read_playing
-    from dojoir.tasks.task import Answer, Given, Goal, Limits, Task, question
+    from dojoir.tasks.task import Answer, Given, Goal, Task, TaskLimits, question
 
 __all__ = [
-    "Answer", "Case", "Cost", "Desk", "Given", "Goal", "Judgement", "Limits", "Playing", "Rollout", "Row", "Task",
-    "agent_named", "find_tasks", "judge", "own_tasks", "question", "read_playing", "read_task", "readiness",
-    "rollout", "summary", "table", "task_of",
+    "Answer", "Desk", "Given", "Goal", "JudgedAnswer", "Judgement", "Playing", "Rollout", "Row", "Task",
+    "TaskCost", "TaskLimits", "agent_named", "find_tasks", "judge", "own_tasks", "question", "read_playing",
+    "read_task", "readiness", "rollout", "summary", "table", "task_of",
 ]  # fmt: skip
-__getattr__, __dir__ = lazily(__name__)
+__getattr__, __dir__ = lazily(
+    __name__, Case="dojoir.tasks.JudgedAnswer", Cost="dojoir.tasks.TaskCost", Limits="dojoir.tasks.TaskLimits",
+)  # fmt: skip

@@ -57,7 +57,7 @@ KEPT = (
 """The variables of the environment that an agent gets, beside those of the locale."""
 
 
-class Apart:
+class IsolatedAgent:
     """The agent of a file, played in processes of its own. Raises ArgumentError, `bad-agent`, where the file has no
     agent, or is not loaded within LOADING seconds."""
 

@@ -16,7 +16,7 @@ from dojoir.search import Play
 from dojoir.search.budget import Ledger
 from dojoir.search.registry import made, strategy_named, takes_traces
 from dojoir.tasks.desk import Asking
-from dojoir.tasks.serving import Begun, Draw, Reply, State, Tell, is_named
+from dojoir.tasks.serving import DeskReply, DeskState, Draw, FirstMessage, Tell, is_named
 from dojoir.tasks.task import replayed
 
 
@@ -24,7 +24,7 @@ class FarDesk(Asking):
     """The desk of an agent of a file: as `Desk`, but all that costs anything is asked of the rollout, and counted
     there. `ledger` is a copy of what it counted."""
 
-    def __init__(self, begun: Begun, connection: Connection) -> None:
+    def __init__(self, begun: FirstMessage, connection: Connection) -> None:
         self.task, self.timer, self.seed = begun.task, begun.timer, begun.seed
         self.folder = Path(begun.folder) if begun.folder else None
         self.rng = Random(f"{begun.seed} {begun.task.name}")
@@ -79,7 +79,7 @@ class FarDesk(Asking):
     def _asked(self, name: str, playing: _Playing | None = None, **given: object) -> Any:
         """The reply of the rollout. Raises what it raised."""
         send(self._connection, {"ask": name, **given})
-        while not isinstance(heard := self._connection.recv(), Reply):
+        while not isinstance(heard := self._connection.recv(), DeskReply):
             assert playing is not None
             try:
                 said = playing.said(heard)
@@ -93,7 +93,7 @@ class FarDesk(Asking):
             raise error_class(message, code)
         return heard.value
 
-    def take(self, state: State) -> None:
+    def take(self, state: DeskState) -> None:
         """Takes over what was counted."""
         count(self.ledger, state)
         self.statuses, self._spent = dict(state.statuses), state.spent
@@ -154,7 +154,7 @@ def _texts(trace: dojoir.Trace) -> list[str]:
     return [str(move) for move in trace.moves]
 
 
-def count(ledger: Ledger, state: State) -> None:
+def count(ledger: Ledger, state: DeskState) -> None:
     """Makes a ledger say what the rollout counted."""
     for name, value in state.used.items():
         setattr(ledger, name, value)

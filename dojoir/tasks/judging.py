@@ -56,7 +56,7 @@ class Judgement:
 
 
 @dataclass
-class Case:
+class JudgedAnswer:
     """An answer before the gates; `seed` is one that nobody could know, where it matters."""
 
     task: Task
@@ -81,7 +81,7 @@ class Case:
 
 
 @public
-def judge(case: Case) -> Judgement:
+def judge(case: JudgedAnswer) -> Judgement:
     """The verdict of each gate of a task on an answer. Raises nothing for an answer that is wrong: the gate says
     so."""
     asked = [name for name in case.task.goal.gates if case.timer == "measure" or name not in TIMED]
@@ -92,7 +92,7 @@ def judge(case: Case) -> Judgement:
     return Judgement(gates, tuple(case.gained), *case.share, left_out, moves, result)
 
 
-def _gates(case: Case, asked: Sequence[str]) -> Iterator[Gate]:
+def _gates(case: JudgedAnswer, asked: Sequence[str]) -> Iterator[Gate]:
     if case.task.kind in ("optimise", "reformulate"):
         refused = _made(case)
         if refused:
@@ -109,7 +109,7 @@ def _gates(case: Case, asked: Sequence[str]) -> Iterator[Gate]:
     yield from (replace(one, file="") for one in in_turn(own, failed))
 
 
-def _made(case: Case) -> str:
+def _made(case: JudgedAnswer) -> str:
     """Makes the trace of an answer; gives why that cannot be done, "" where it was."""
     answer = case.answer
     try:
@@ -148,7 +148,7 @@ def bytes_of(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> int:
     return sum(math.prod(dim.extent.offset for dim in one.dims) * one.dtype.itemsize for one in arrays)
 
 
-def _of_evidence(case: Case, names: Sequence[str]) -> list[Gate]:
+def _of_evidence(case: JudgedAnswer, names: Sequence[str]) -> list[Gate]:
     assert case.trace is not None
     asked = Asked(
         case.trace, case.target, [case.sizes], case.task.given.threads, case.task.goal.beside, case.seed,
@@ -163,7 +163,7 @@ def _of_evidence(case: Case, names: Sequence[str]) -> list[Gate]:
     return [replace(one, file="") for one in found.gates]
 
 
-def _take(case: Case, bench: Bench | None) -> None:
+def _take(case: JudgedAnswer, bench: Bench | None) -> None:
     """Takes what a bench says of an answer."""
     ceiling = None if bench is None else bench.shapes[0].ceiling
     if ceiling is not None:
@@ -172,7 +172,7 @@ def _take(case: Case, bench: Bench | None) -> None:
 
 
 # -- the gates of tasks alone --------------------------------------------------------------------------------
-def equal(case: Case) -> Said:
+def equal(case: JudgedAnswer) -> Said:
     """The text that was answered computes what the given one does, on every distribution, at small sizes of the
     given one, at those of the task and at some beyond; one that is reached by moves alone is that text, proved."""
     assert case.trace is not None
@@ -202,7 +202,7 @@ def equal(case: Case) -> Said:
     return "pass", ""
 
 
-def repaired(case: Case) -> Said:
+def repaired(case: JudgedAnswer) -> Said:
     """The moves that were answered are legal, one fewer than the given ones."""
     trace, refused = replayed(case.task.kernel, case.answer.moves)
     if refused is not None:
@@ -217,7 +217,7 @@ def repaired(case: Case) -> Said:
     return "pass", ""
 
 
-def named(case: Case) -> Said:
+def named(case: JudgedAnswer) -> Said:
     """The move that is named is the one: the first that the checker refuses. Or, where all are legal, the one
     without which the trace is fastest, and, for `diagnose`, at least `least` times as fast."""
     number, moves = case.answer.move, case.task.given.moves
@@ -269,7 +269,7 @@ def speeds_without(task: Task, timer: str, seed: int = 0) -> dict[int, Gained]:
     return gained
 
 
-def bound(case: Case) -> Said:
+def bound(case: JudgedAnswer) -> Said:
     """The word that was answered is that of a profile of the given trace, on this machine."""
     full, _ = replayed(case.task.kernel, case.task.given.moves)
     card = dojoir.profile(
@@ -282,7 +282,7 @@ def bound(case: Case) -> Said:
     return ("pass", "") if said == card.kind else ("fail", f"it is bound by {card.kind}, and {said} was answered")
 
 
-def gain(case: Case) -> Said:
+def gain(case: JudgedAnswer) -> Said:
     """It is at least `least` times as fast as each of what the goal names, in the worst case of the interval."""
     assert case.trace is not None
     goal = case.task.goal
@@ -309,7 +309,7 @@ def rivals(task: Task) -> Mapping[str, dojoir.Kernel]:
     return found
 
 
-def _time(case: Case) -> None:
+def _time(case: JudgedAnswer) -> None:
     """Times an answer beside what the goal names, or estimates it under the timer `static`."""
     assert case.trace is not None
     others, own, threads = rivals(case.task), case.trace.kernel, case.task.given.threads
@@ -329,7 +329,7 @@ def _time(case: Case) -> None:
     _take(case, case.bench)
 
 
-_OWN: Mapping[str, Callable[[Case], Said]] = {
+_OWN: Mapping[str, Callable[[JudgedAnswer], Said]] = {
     "equal": equal, "repaired": repaired, "named": named, "bound": bound, "gain": gain,
 }  # fmt: skip
 """The function of each gate that only tasks have."""

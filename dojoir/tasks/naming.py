@@ -12,7 +12,7 @@ from dojoir.search.named import named
 from dojoir.search.registry import strategy_named
 from dojoir.support.public import public
 from dojoir.tasks.agents import Agent, Searching, digest_of_file
-from dojoir.tasks.apart import Apart
+from dojoir.tasks.apart import IsolatedAgent
 
 NO_OPTIONS: Mapping[str, object] = MappingProxyType({})
 
@@ -39,4 +39,4 @@ def agent_named(name: str, seed: int = 0, options: Mapping[str, object] = NO_OPT
     file = Path(f"{path}.py")
     if not file.is_file():
         raise dojoir.ArgumentError(f"there is no file {file}: write the path of a Python file", "bad-agent")
-    return Apart(str(file), member.removeprefix(":"), seed)
+    return IsolatedAgent(str(file), member.removeprefix(":"), seed)

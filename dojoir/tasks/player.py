@@ -22,7 +22,7 @@ from dojoir.runtime.process.worker import die_with
 from dojoir.tasks.agents import Agent, answer_of, in_file
 from dojoir.tasks.desk import Desk
 from dojoir.tasks.far import FarDesk, send
-from dojoir.tasks.serving import Begun
+from dojoir.tasks.serving import FirstMessage
 
 LOOK_SECONDS = 0.05
 
@@ -75,13 +75,13 @@ def _play(connection: Connection) -> None:
     send(connection, {"loaded": True})
     while True:
         try:
-            begun: Begun = connection.recv()
+            begun: FirstMessage = connection.recv()
         except EOFError:
             return
         send(connection, _played(agent, begun, connection))
 
 
-def _played(agent: Agent, begun: Begun, connection: Connection) -> dict[str, object]:
+def _played(agent: Agent, begun: FirstMessage, connection: Connection) -> dict[str, object]:
     """The answer to a task, or why there is none."""
     try:
         desk = FarDesk(begun, connection)

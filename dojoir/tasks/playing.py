@@ -27,8 +27,8 @@ from dojoir.support.files import write_file
 from dojoir.support.public import public
 from dojoir.tasks.agents import Agent, answer_of
 from dojoir.tasks.desk import NO_LIMIT, Desk
-from dojoir.tasks.judging import SECONDS, Case, Judgement, judge
-from dojoir.tasks.report import VERSION, Cost, Rollout, Row, table
+from dojoir.tasks.judging import SECONDS, JudgedAnswer, Judgement, judge
+from dojoir.tasks.report import VERSION, Rollout, Row, TaskCost, table
 from dojoir.tasks.task import EVIDENCE_GATES, Answer, Task
 
 REPORT, TABLE, STORES = "rollout.json", "rollout.md", "stores"
@@ -158,11 +158,11 @@ def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Write
         desk.close()
     played = time.monotonic() - begin
     found = Judgement(())
-    case = Case(task, answer, settings["timer"], secrets.randbelow(1 << 31), settings["seconds"])
+    case = JudgedAnswer(task, answer, settings["timer"], secrets.randbelow(1 << 31), settings["seconds"])
     if not reason:
         found = judge(case)
     judged = time.monotonic() - begin - played
-    cost = Cost(played, judged, statuses=dict(desk.statuses), outside=desk.outside, **desk.ledger.used())
+    cost = TaskCost(played, judged, statuses=dict(desk.statuses), outside=desk.outside, **desk.ledger.used())
     status: Any = "failed" if reason else "solved" if found.solved else "not-solved"
     _left(writer, case, found, status, reason)
     return Row(
@@ -171,7 +171,7 @@ def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Write
     )  # fmt: skip
 
 
-def _left(writer: Writer, case: Case, found: Judgement, status: str, reason: str) -> None:
+def _left(writer: Writer, case: JudgedAnswer, found: Judgement, status: str, reason: str) -> None:
     """Writes the bundle of a task: the trace, where it is one of the given kernel, the gates, what was
     gained."""
     trace = case.trace

@@ -17,7 +17,7 @@ RowStatus = Literal["solved", "not-solved", "failed"]
 
 
 @dataclass(frozen=True)
-class Cost:
+class TaskCost:
     """The cost of a task. Seconds by the clock that the agent played and that the gates took, states that were
     evaluated, moves that were drawn, builds and measurements. Then how many states ended with each status, and
     questions to a language model, tokens that it read and wrote, and their price. `outside` are the seconds of
@@ -50,7 +50,7 @@ class Row(Judgement):
     status: RowStatus
     reason: str
     answer: Mapping[str, Any]
-    cost: Cost
+    cost: TaskCost
     run: str
 
     @property

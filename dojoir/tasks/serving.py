@@ -36,7 +36,7 @@ class Gone(BaseException):
     """The process of an agent has ended, or was too slow; the message says which. No search goes on then."""
 
 
-class Line(Protocol):
+class AgentPipe(Protocol):
     """The pipe to the process of an agent."""
 
     def send(self, value: object) -> None:
@@ -47,7 +47,7 @@ class Line(Protocol):
 
 
 @dataclass(frozen=True)
-class Begun:
+class FirstMessage:
     """The first message about a task. `seed` is that of all that is random."""
 
     task: Task
@@ -57,7 +57,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class State:
+class DeskState:
     """The state of the desk, sent with each reply: what was used up, how many states ended with each status, the
     part of the budget that is spent, and the moves of the fastest that was right."""
 
@@ -69,16 +69,16 @@ class State:
 
 
 @dataclass(frozen=True)
-class Reply:
+class DeskReply:
     """A reply to an agent: a value, or the error of ours that it met, by its class, message and code."""
 
-    state: State
+    state: DeskState
     value: object = None
     raised: tuple[str, str, str] | None = None
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchView:
     """The view that a strategy has of a search: the speed of each state, and the noise of a time."""
 
     speeds: Mapping[str, float]
@@ -90,8 +90,8 @@ class Draw:
     """Asks the strategy of an agent for `count` traces; `search` is what it is told of its search."""
 
     count: int
-    search: Search
-    state: State
+    search: SearchView
+    state: DeskState
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class Tell:
 
     evaluations: Sequence[runtime.Evaluation]
     traces: Sequence[Sequence[str]]
-    search: Search
-    state: State
+    search: SearchView
+    state: DeskState
 
 
 @dataclass
@@ -109,13 +109,13 @@ class Served:
     """A desk that an agent asks by a line, until `end`."""
 
     desk: Desk
-    line: Line
+    line: AgentPipe
     end: float
     known: dict[tuple[str, ...], dojoir.Trace] = field(default_factory=dict)
 
     def answer(self) -> Answer:
         """The answer of the agent. Raises ArgumentError, `bad-agent`, where it has none, and Gone."""
-        self.line.send(Begun(self.desk.task, self.desk.timer, self.desk.seed, str(self.desk.folder or "")))
+        self.line.send(FirstMessage(self.desk.task, self.desk.timer, self.desk.seed, str(self.desk.folder or "")))
         while True:
             match self.line.heard(self.end):
                 case {"answer": dict(data)}:
@@ -127,26 +127,26 @@ class Served:
                 case _:
                     raise dojoir.ArgumentError("the agent sent what is no question and no answer", "bad-agent")
 
-    def reply(self, name: str, given: Mapping[str, Any]) -> Reply:
+    def reply(self, name: str, given: Mapping[str, Any]) -> DeskReply:
         """The reply to a question. Nothing is done after the end."""
         in_time = time.monotonic() < self.end
         try:
             if not in_time:
                 raise dojoir.ArgumentError("the time for this task is over: answer", "bad-arguments")
             value = self._done(name, given)
-            return Reply(self.state(), value)
+            return DeskReply(self.state(), value)
         except dojoir.DojoError as error:
             code = error.diagnostic.code
-            return Reply(self.state(), raised=(type(error).__name__, error.diagnostic.message, code))
+            return DeskReply(self.state(), raised=(type(error).__name__, error.diagnostic.message, code))
         finally:
             if in_time:
                 self.end = max(self.end, time.monotonic() + LAST)
 
-    def state(self) -> State:
+    def state(self) -> DeskState:
         """The state of the desk now."""
         desk = self.desk
         best = tuple(str(move) for move in desk.best.moves)
-        return State(desk.ledger.used(), dict(desk.statuses), desk.ledger.seconds, desk.spent(), best)
+        return DeskState(desk.ledger.used(), dict(desk.statuses), desk.ledger.seconds, desk.spent(), best)
 
     def _done(self, name: str, given: Mapping[str, Any]) -> object:
         desk = self.desk
@@ -217,12 +217,12 @@ class _Far:
         moves = [[str(move) for move in trace.moves] for trace in traces]
         self._asked(lambda search, state: Tell([*evaluations], moves, search, state))
 
-    def _asked(self, message: Callable[[Search, State], object]) -> object:
+    def _asked(self, message: Callable[[SearchView, DeskState], object]) -> object:
         """Raises what it says that it raised, as RuntimeError, and Gone."""
         play, state = self.play, self.served.state()
         best = tuple(str(move) for move in play.best.moves)
         state = replace(state, seconds=play.ledger.seconds, spent=play.ledger.spent(), best=best)
-        self.served.line.send(message(Search(dict(play.speeds), play.noise), state))
+        self.served.line.send(message(SearchView(dict(play.speeds), play.noise), state))
         found = self.served.line.heard(self.served.end)
         if isinstance(found, dict) and isinstance(found.get("failed"), str):
             raise RuntimeError(found["failed"][:1000])

@@ -71,7 +71,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Limits:
+class TaskLimits:
     """The budget of a task: states that are evaluated, and seconds by the clock."""
 
     states: Count | None = None
@@ -91,7 +91,7 @@ class Task:
     source: Literal["library", "own"]
     given: Given
     goal: Goal
-    budget: Limits = field(default_factory=Limits)
+    budget: TaskLimits = field(default_factory=TaskLimits)
 
     @cached_property
     def kernel(self) -> dojoir.Kernel:
@@ -116,7 +116,7 @@ class Task:
         ArgumentError."""
         if states is None and seconds is None:
             return self
-        return replace(self, budget=Limits(states, seconds))
+        return replace(self, budget=TaskLimits(states, seconds))
 
 
 @dataclass(frozen=True)

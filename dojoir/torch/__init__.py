@@ -135,9 +135,9 @@ def backend(
     `whole` refuses what would be left, by ArgumentError, `no-operator`; `optimize` and `budget` are those of
     `from_module`. All four are `options=` of `torch.compile`, too."""
     _need("backend")
-    from dojoir.torch.compiler import Backend
+    from dojoir.torch.compiler import CompileBackend
 
-    return Backend(whole=whole, threads=threads, optimize=optimize, budget=budget)
+    return CompileBackend(whole=whole, threads=threads, optimize=optimize, budget=budget)
 
 
 def _need(name: str) -> None:

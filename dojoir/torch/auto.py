@@ -11,14 +11,14 @@ from typing import Any
 import torch
 
 import dojoir
-from dojoir.torch.derivatives import Rules, no_rules
+from dojoir.torch.derivatives import DerivativeRules, no_rules
 from dojoir.torch.device import last
-from dojoir.torch.form import Form
+from dojoir.torch.form import OperatorForm
 from dojoir.torch.kept import with_results, worth_keeping
 from dojoir.torch.threads import threads_now
 from dojoir.torch.variants import NAMES, WIDE, Variants
 
-Register = Callable[[Form, Rules], Any]
+Register = Callable[[OperatorForm, DerivativeRules], Any]
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class _Keeping:
 
     names: tuple[str, ...]
     call: Any
-    form: Form
+    form: OperatorForm
     backward: Any
 
 
 class Auto:
     """The gradients of one operator. `register` makes an operator of a form and its rules."""
 
-    def __init__(self, form: Form, threads: int | None, register: Register, level: int = 1) -> None:
+    def __init__(self, form: OperatorForm, threads: int | None, register: Register, level: int = 1) -> None:
         self._form, self._threads, self._register, self._level = form, threads, register, level
         self._prefix = "d" * level + "_"
         self._given = {b.name: i for i, b in enumerate(form.inputs)}
@@ -68,7 +68,7 @@ class Auto:
         return with_arrays(self._prefix, made)
 
     @cached_property
-    def gradients(self) -> tuple[Form, Any]:
+    def gradients(self) -> tuple[OperatorForm, Any]:
         """The operator of the gradients: it has derivatives of its own, found when they are asked for."""
         form = self._made(f"{self._form.name}_backward", self.kernel)
         deeper = Auto(form, self._threads, self._register, self._level + 1)
@@ -97,7 +97,7 @@ class Auto:
         except dojoir.DojoError:  # no results, or not as they were needed
             return None
         variants = Variants(lambda: text, None, self._threads)
-        form = Form(f"{self._form.name}_kept", last(text), variants, self._form.dtypes)
+        form = OperatorForm(f"{self._form.name}_kept", last(text), variants, self._form.dtypes)
         own = self._made(f"{self._form.name}_kept_backward", found)
         if {*own.sizes} - {*self.gradients[0].sizes} or form.sizes != self._form.sizes:
             return None
@@ -105,7 +105,7 @@ class Auto:
         return _Keeping(names, calls[0], own, calls[1])
 
     @cached_property
-    def tangents(self) -> tuple[Form, Any]:
+    def tangents(self) -> tuple[OperatorForm, Any]:
         """The operator of the tangents: the gradient of the gradients, which are linear in what they are given."""
         seeds = tuple(b.name for b in self.plain.arguments if b.name in self._seeds and b.role != "out")
         kernel = with_arrays("t_", dojoir.gradient(self.plain, of=seeds, prefix="t_"))
@@ -118,15 +118,15 @@ class Auto:
         """The gradients of results by name, and which result each is of."""
         return {f"{self._prefix}{b.name}": r for r, b in enumerate(self._form.results)}
 
-    def _made(self, name: str, kernel: dojoir.Kernel) -> Form:
+    def _made(self, name: str, kernel: dojoir.Kernel) -> OperatorForm:
         variants = Variants(
             lambda: dojoir.optimize(kernel, threads=threads_now(self._threads)()), None, self._threads
         )
-        return Form(name, kernel, variants, self._form.dtypes)
+        return OperatorForm(name, kernel, variants, self._form.dtypes)
 
-    def rules(self) -> Rules:
+    def rules(self) -> DerivativeRules:
         """The autograd rules of the operator."""
-        return Rules(self._remember, self._backward, self._forward, self._call)
+        return DerivativeRules(self._remember, self._backward, self._forward, self._call)
 
     # -- reverse -----------------------------------------------------------------------------------------
     def _call(self, given: tuple[Any, ...]) -> Any:
@@ -166,7 +166,7 @@ class Auto:
         shape, dtype, device = given.shape, given.dtype, given.device
         return lambda: torch.zeros(shape, dtype=dtype, device=device)
 
-    def _sizes(self, own: Form, inputs: tuple[Any, ...], sizes: dict[str, Any]) -> dict[str, Any]:
+    def _sizes(self, own: OperatorForm, inputs: tuple[Any, ...], sizes: dict[str, Any]) -> dict[str, Any]:
         """The sizes that an operator takes by name."""
         found: dict[str, Any] = {}
         for name in own.sizes:

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.form import Form
+from dojoir.torch.form import OperatorForm
 
 
-def over_batch(form: Form) -> Callable[..., Any]:
+def over_batch(form: OperatorForm) -> Callable[..., Any]:
     """The rule of a batch: its inputs, with the dimension of each that is the batch, to results with theirs."""
 
     def rule(info: Any, dims: tuple[Any, ...], *given: Any, **sizes: Any) -> Any:

@@ -12,7 +12,7 @@ import dojoir
 from dojoir.torch.attention import with_attention
 from dojoir.torch.cutting import Left, cut
 from dojoir.torch.importer.graph import lower
-from dojoir.torch.importer.running import Runner
+from dojoir.torch.importer.running import ProgramRunner
 from dojoir.torch.importer.table import decompositions
 from dojoir.torch.scheduling import Spending
 
@@ -27,11 +27,11 @@ def plain_attention() -> Iterator[None]:
 
 
 @dataclass
-class Report:
+class CompileReport:
     """The output of a backend: the kernels of all graphs, and what was left to PyTorch."""
 
     graphs: int = 0
-    runners: list[Runner] = field(default_factory=list)
+    runners: list[ProgramRunner] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
 
     @property
@@ -45,7 +45,7 @@ class Report:
         return "\n".join([*lines, *(f"  {one}" for one in self.left)])
 
 
-class Backend:
+class CompileBackend:
     """A backend of `torch.compile`. `whole` refuses what would be left to PyTorch; `report` says what was compiled.
 
     `torch.compile(module, backend=Backend())` is as `backend="dojoir"`, with a report of its own."""
@@ -56,7 +56,7 @@ class Backend:
         """Raises ArgumentError for a budget that is no number of seconds."""
         self.whole, self.threads, self.optimize = whole, threads, optimize
         self._spending = Spending.of(budget)
-        self.report = Report()
+        self.report = CompileReport()
 
     def __call__(self, module: Any, example_inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
         """Compiles a graph of Dynamo. Raises ArgumentError, `no-operator`, where `whole` and something is left."""
@@ -79,9 +79,11 @@ class Backend:
         report, first = self.report, len(self.report.runners)
         report.graphs += 1
 
-        def runner(graph: Any, number: int) -> Runner:
+        def runner(graph: Any, number: int) -> ProgramRunner:
             name = f"graph_{first + number}"
-            return Runner(lower(graph), name, threads=self.threads, optimize=self.optimize, spending=self._spending)
+            return ProgramRunner(
+                lower(graph), name, threads=self.threads, optimize=self.optimize, spending=self._spending
+            )
 
         made = cut(module, runner, self.whole)
         report.runners += made.runners
@@ -107,11 +109,11 @@ def dojoir_backend(module: Any, example_inputs: Sequence[Any], **given: Any) -> 
     """The backend `dojoir` of `torch.compile`, whose `options=` are those of Backend. Raises ArgumentError for one
     that there is not."""
     options = dict(given.get("options") or {})
-    known = tuple(inspect.signature(Backend).parameters)
+    known = tuple(inspect.signature(CompileBackend).parameters)
     for name in options:
         if name not in known:
             raise dojoir.ArgumentError(
                 f"the backend dojoir has no option {str(name)[:80]!r}; it has: {', '.join(known)}",
                 "bad-arguments",
             )
-    return Backend(**options)(module, example_inputs)
+    return CompileBackend(**options)(module, example_inputs)

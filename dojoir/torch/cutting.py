@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.graph import Refused, user_line, why_missing
-from dojoir.torch.importer.running import Runner
+from dojoir.torch.importer.graph import NoOperator, user_line, why_missing
+from dojoir.torch.importer.running import ProgramRunner
 from dojoir.torch.importer.table import operators
 
 log = logging.getLogger("dojoir.torch")
@@ -30,11 +30,11 @@ class Left:
 
 
 @dataclass(frozen=True)
-class Cut:
+class CutGraph:
     """A graph as kernels and operators of PyTorch: `call` takes its inputs, and gives its results."""
 
     call: Callable[[Sequence[Any]], Sequence[Any]]
-    runners: tuple[Runner, ...]
+    runners: tuple[ProgramRunner, ...]
     left: tuple[Left, ...] = ()
 
     def told(self, name: str) -> None:
@@ -56,29 +56,29 @@ class Cut:
             )
 
 
-def cut(module: Any, runner: Callable[[Any, int], Runner], whole: bool) -> Cut:
+def cut(module: Any, runner: Callable[[Any, int], ProgramRunner], whole: bool) -> CutGraph:
     """A graph as kernels; `runner` makes one of a graph, by its number. Raises ArgumentError, `no-operator`, where
     it is to be `whole` and something would be left."""
     try:
         made = runner(module.graph, 0)
-        return Cut(made, (made,))
-    except Refused as error:
+        return CutGraph(made, (made,))
+    except NoOperator as error:
         if whole:
             raise error.error() from None
     refused = {n: why_missing(n.target) for n in module.graph.nodes if n.op == "call_function" and not _is_known(n)}
     while True:
-        parts, runners = _partitioned(module, set(refused)), dict[str, Runner]()
+        parts, runners = _partitioned(module, set(refused)), dict[str, ProgramRunner]()
         try:
             for name, part in parts.named_children():
                 runners[name] = runner(part.graph, len(runners))
             break
-        except Refused as error:
+        except NoOperator as error:
             refused |= dict.fromkeys(_original(module, error.node, set(refused)), error.reason)
     for name, made in runners.items():
-        setattr(parts, name, _Part(made))
+        setattr(parts, name, _GraphPart(made))
     parts.recompile()
     left = tuple(Left(str(node.target), user_line(node), reason) for node, reason in refused.items())
-    return Cut(Whole(parts), tuple(runners.values()), left)
+    return CutGraph(Whole(parts), tuple(runners.values()), left)
 
 
 class Whole:
@@ -92,10 +92,10 @@ class Whole:
         return made
 
 
-class _Part(torch.nn.Module):
+class _GraphPart(torch.nn.Module):
     """A part of a graph that runs as kernels."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: ProgramRunner) -> None:
         super().__init__()
         self._runner = runner
 

@@ -10,10 +10,10 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
 import dojoir
-from dojoir.torch.form import Form
+from dojoir.torch.form import OperatorForm
 
 
-class Rules(NamedTuple):
+class DerivativeRules(NamedTuple):
     """The derivatives of an operator. `remember` keeps inputs, results and `extra` of a call in its context,
     `backward` makes gradients of gradients, `forward` tangents of tangents, where there is one. `call` gives the
     operator whose results have `extra` ones behind them; None for the operator itself."""
@@ -24,7 +24,7 @@ class Rules(NamedTuple):
     call: Callable[[tuple[Any, ...]], Any] | None = None
 
 
-def no_rules(name: str) -> Rules:
+def no_rules(name: str) -> DerivativeRules:
     """For an operator without a backward: the error that says so, when one is asked for."""
 
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -33,10 +33,10 @@ def no_rules(name: str) -> Rules:
             "no-backward",
         )
 
-    return Rules(lambda ctx, inputs, output, sizes, extra: None, backward)
+    return DerivativeRules(lambda ctx, inputs, output, sizes, extra: None, backward)
 
 
-def register(library: Any, below: str, form: Form, rules: Rules) -> None:
+def register(library: Any, below: str, form: OperatorForm, rules: DerivativeRules) -> None:
     """Tells PyTorch how to differentiate the operator. Tensors are brought into the form that the kernel declares
     by operators of PyTorch, which know their own derivatives; what the rules see is of that form."""
     namespace = form.name.partition("::")[0]

@@ -24,7 +24,7 @@ class Arranged:
         self.tensors, self.name, self.lead = tensors, name, lead
 
 
-class Form:
+class OperatorForm:
     """The signature of an operator, and the functions that run it."""
 
     def __init__(self, name: str, kernel: dojoir.Kernel, variants: Variants, dtypes: tuple[str, ...]) -> None:

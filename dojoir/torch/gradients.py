@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import dojoir
-from dojoir.torch.derivatives import Rules
+from dojoir.torch.derivatives import DerivativeRules
 
 if TYPE_CHECKING:
-    from dojoir.torch.form import Form
+    from dojoir.torch.form import OperatorForm
 
 
-def gradients_of(form: Form, name: str, function: Callable[..., Any], own: Form | None = None) -> Rules:
+def gradients_of(
+    form: OperatorForm, name: str, function: Callable[..., Any], own: OperatorForm | None = None
+) -> DerivativeRules:
     """The rules of an operator whose gradients `function` computes; `own` is its form where it is an operator made
     of a kernel."""
     taken = {b.name: i for i, b in enumerate(form.inputs)}
@@ -63,7 +65,7 @@ def gradients_of(form: Form, name: str, function: Callable[..., Any], own: Form 
                 )
         return made[0] if len(made) == 1 else tuple(made)
 
-    return Rules(remember, backward)
+    return DerivativeRules(remember, backward)
 
 
 def _parameters(function: Callable[..., Any], name: str) -> list[str]:
@@ -79,7 +81,7 @@ def _parameters(function: Callable[..., Any], name: str) -> list[str]:
     return list(parameters)
 
 
-def _check_results(form: Form, own: Form, name: str, wanted: list[str]) -> None:
+def _check_results(form: OperatorForm, own: OperatorForm, name: str, wanted: list[str]) -> None:
     """That a kernel returns gradients, each of the type and rank of what it is for."""
     by_name = {f"grad_{b.name}": b for b in form.inputs if b.name in wanted}
     for result in own.results:

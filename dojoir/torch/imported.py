@@ -17,11 +17,11 @@ from torch.utils import _pytree as pytree
 import dojoir
 import dojoir.torch.operator  # by which operators of PyTorch are pickled
 from dojoir.torch.attention import WHOLE
-from dojoir.torch.compiler import Backend, plain_attention
-from dojoir.torch.cutting import Cut, cut
+from dojoir.torch.compiler import CompileBackend, plain_attention
+from dojoir.torch.cutting import CutGraph, cut
 from dojoir.torch.importer.graph import lower
 from dojoir.torch.importer.recurrent import KEPT_WHOLE, shapes_alone, steps_written_out
-from dojoir.torch.importer.running import Runner
+from dojoir.torch.importer.running import ProgramRunner
 from dojoir.torch.importer.table import decompositions
 from dojoir.torch.scheduling import Spending
 
@@ -33,7 +33,7 @@ eight that share a `forward`."""
 
 
 @dataclass(frozen=True)
-class Options:
+class ImportOptions:
     """The settings that a module was imported with."""
 
     optimize: bool
@@ -64,7 +64,13 @@ class Imported(torch.nn.Module):
     module: torch.nn.Module
 
     def __init__(
-        self, module: torch.nn.Module, exported: Any, made: Cut, sources: list[Any], is_open: bool, options: Options
+        self,
+        module: torch.nn.Module,
+        exported: Any,
+        made: CutGraph,
+        sources: list[Any],
+        is_open: bool,
+        options: ImportOptions,
     ) -> None:
         super().__init__()
         vars(self).update({"module": module, **{name: vars(module)[name] for name in _SHARED}})
@@ -156,7 +162,7 @@ class Imported(torch.nn.Module):
 
     def _trained(self) -> Any:
         if self._with_gradients is None:
-            backend = Backend(
+            backend = CompileBackend(
                 whole=self._options.whole, threads=self._options.threads, optimize=self._options.optimize,
                 budget=self._options.spending.rest,
             )  # fmt: skip
@@ -348,14 +354,14 @@ def import_module(
     }
     name = re.sub(r"\W", "_", type(module).__name__).lower() or "module"
     symbols, changed = _size_names(module, exported, dynamic), _changed(exported.graph_signature)
-    options = Options(optimize, threads, Spending.of(budget), whole)
+    options = ImportOptions(optimize, threads, Spending.of(budget), whole)
     opened: list[str] = []
 
-    def runner(graph: Any, number: int) -> Runner:
+    def runner(graph: Any, number: int) -> ProgramRunner:
         is_whole = graph is exported.graph
         lowered = lower(graph, names, symbols, changed if is_whole else {})
         opened.extend(lowered.sizes)
-        return Runner(
+        return ProgramRunner(
             lowered, name if is_whole else f"{name}_{number}", facts=_facts(exported, lowered.size_names),
             optimize=optimize, threads=threads, spending=options.spending,
         )  # fmt: skip

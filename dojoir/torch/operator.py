@@ -13,9 +13,9 @@ from dojoir.passes import Versions
 from dojoir.torch import derivatives
 from dojoir.torch.auto import Auto
 from dojoir.torch.batches import over_batch
-from dojoir.torch.derivatives import Rules, no_rules
+from dojoir.torch.derivatives import DerivativeRules, no_rules
 from dojoir.torch.device import Given
-from dojoir.torch.form import Form
+from dojoir.torch.form import OperatorForm
 from dojoir.torch.gradients import gradients_of
 from dojoir.torch.running import fake, on_cpu, on_device
 from dojoir.torch.threads import threads_now
@@ -93,10 +93,10 @@ def _operator(name: str, overload: str = "default") -> Operator:
     return getattr(getattr(getattr(torch.ops, namespace), below), overload)
 
 
-def _form(name: str, given: Given, own: Given | None, threads: int | None, dtypes: tuple[str, ...]) -> Form:
+def _form(name: str, given: Given, own: Given | None, threads: int | None, dtypes: tuple[str, ...]) -> OperatorForm:
     variants = Variants(lambda: given, own, threads)
     variants.on_device(None)  # what is wrong with `own` is said now
-    return Form(name, variants.compiled().kernel, variants, dtypes)
+    return OperatorForm(name, variants.compiled().kernel, variants, dtypes)
 
 
 def _scheduled(given: Given, threads: int | None, schedule: object) -> Given:
@@ -108,7 +108,7 @@ def _scheduled(given: Given, threads: int | None, schedule: object) -> Given:
     return dojoir.optimize(given, threads=threads_now(threads)())
 
 
-def _rules(form: Form, backward: object, threads: int | None, schedule: object) -> Rules:
+def _rules(form: OperatorForm, backward: object, threads: int | None, schedule: object) -> DerivativeRules:
     """The derivatives: of the text, of a function of the user's, or of an operator made of a kernel."""
     if backward == "auto":
         found = Auto(form, threads, register)
@@ -136,7 +136,7 @@ def _given(given: object, what: str) -> Given:
     )
 
 
-def _autocast(form: Form, given: object) -> str | None:
+def _autocast(form: OperatorForm, given: object) -> str | None:
     """The type that inputs are cast to under autocast: the one that is said, else the only one there is."""
     if given is None:
         return None if form.dtypes else form.base
@@ -147,7 +147,7 @@ def _autocast(form: Form, given: object) -> str | None:
     return name
 
 
-def register(form: Form, rules: Rules, cast: str | None = None) -> Operator:
+def register(form: OperatorForm, rules: DerivativeRules, cast: str | None = None) -> Operator:
     """The operator of a form, in place of one that was called so before."""
     name = form.name
     namespace, _, below = name.partition("::")

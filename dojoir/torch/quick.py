@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.form import Form
+from dojoir.torch.form import OperatorForm
 from dojoir.torch.places import places
 
 MOST_CALLS = 64
@@ -22,9 +22,9 @@ class Quick:
     """The calls of one operator that were seen. Only calls whose tensors are of the declared types and ranks and
     dense are remembered, and no kernel that reads indices from data: that waits for what it found."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: OperatorForm) -> None:
         self._form = form
-        self._calls: dict[Key, _Call | None] = {}
+        self._calls: dict[Key, _QuickCall | None] = {}
         self._seen: set[Key] = set()
         self._checked = form.checked_as(None)
 
@@ -67,11 +67,11 @@ class Quick:
         like = getattr(compiled, "prepared_like", None)
         prepared = None if like is None else like(*arguments, **sizes)
         is_quick = prepared is not None and not prepared.reports
-        self._calls[key] = _Call(self._form, prepared, made) if is_quick else None
+        self._calls[key] = _QuickCall(self._form, prepared, made) if is_quick else None
 
 
-class _Call:
-    def __init__(self, form: Form, prepared: Any, made: list[Any]) -> None:
+class _QuickCall:
+    def __init__(self, form: OperatorForm, prepared: Any, made: list[Any]) -> None:
         self._prepared, self._copied = prepared, form.copied
         self._layouts = [(tuple(one.shape), one.stride(), one.dtype) for one in made]
         self._order = [i for i in form.order if i < 0 or i in form.tensors]

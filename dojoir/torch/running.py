@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 import dojoir
-from dojoir.torch.form import Arranged, Form
+from dojoir.torch.form import Arranged, OperatorForm
 from dojoir.torch.quick import Quick
 from dojoir.torch.variants import NAMES, TYPES
 
 _NONE: dict[str, int] = {}
 
 
-def on_cpu(form: Form) -> Callable[..., Any]:
+def on_cpu(form: OperatorForm) -> Callable[..., Any]:
     """The function that runs the kernel in the memory of the CPU. The checks of types, ranks and layouts come
     first, and are few: whatever does not fit them takes the longer way."""
     runners: dict[Any, Callable[..., Any]] = {}
@@ -35,7 +35,9 @@ def on_cpu(form: Form) -> Callable[..., Any]:
     return _runner(form, None, otherwise)
 
 
-def _runner(form: Form, name: str | None, otherwise: Callable[[tuple[Any, ...], Any], Any]) -> Callable[..., Any]:
+def _runner(
+    form: OperatorForm, name: str | None, otherwise: Callable[[tuple[Any, ...], Any], Any]
+) -> Callable[..., Any]:
     """The function that runs the kernel on tensors of one type, and leaves the others to `otherwise`."""
     alone, order, copied, positions = len(form.results) == 1, form.order, form.copied, form.tensors
     checked, types, empty_strided = form.checked_as(name), form.types_of(name), torch.empty_strided
@@ -88,7 +90,7 @@ def _runner(form: Form, name: str | None, otherwise: Callable[[tuple[Any, ...], 
     return run_plain if plain else run
 
 
-def at_length(form: Form, given: tuple[Any, ...], sizes: dict[str, Any]) -> Any:
+def at_length(form: OperatorForm, given: tuple[Any, ...], sizes: dict[str, Any]) -> Any:
     """The same for tensors of any type, rank and layout that the operator takes. Raises ArgumentError for
     others."""
     found = form.arranged(given)
@@ -102,7 +104,7 @@ def at_length(form: Form, given: tuple[Any, ...], sizes: dict[str, Any]) -> Any:
     return restored[0] if len(restored) == 1 else tuple(restored)
 
 
-def _compiled(form: Form, found: Arranged) -> tuple[dojoir.Compiled, list[Any]]:
+def _compiled(form: OperatorForm, found: Arranged) -> tuple[dojoir.Compiled, list[Any]]:
     """The compiled kernel for the layout of some tensors, and these with copies of those that fit none."""
     tensors = list(found.tensors)
     apart = [i for i, _, _, plain in form.checked if plain and not tensors[i].is_contiguous()]
@@ -128,7 +130,7 @@ def _has_rows_apart(tensor: Any) -> bool:
     return True
 
 
-def on_device(form: Form) -> Callable[..., Any]:
+def on_device(form: OperatorForm) -> Callable[..., Any]:
     """The function that runs the kernel on tensors of a GPU, in PyTorch's current stream."""
     quick = Quick(form)
 
@@ -157,7 +159,7 @@ def on_device(form: Form) -> Callable[..., Any]:
     return run
 
 
-def fake(form: Form) -> Callable[..., Any]:
+def fake(form: OperatorForm) -> Callable[..., Any]:
     """The function that gives results without contents, when a graph is made."""
 
     def run(*given: Any, **sizes: Any) -> Any:

@@ -11,11 +11,11 @@ from functools import cached_property
 from itertools import pairwise
 
 import dojoir
-from dojoir.torch.importer.graph import Refused
+from dojoir.torch.importer.graph import NoOperator
 from dojoir.torch.importer.index import of_atom
-from dojoir.torch.importer.nests import Buffer, Node, Program, change, kernel_text, read, written
+from dojoir.torch.importer.nests import ImportedProgram, Node, ProgramBuffer, change, kernel_text, read, written
 from dojoir.torch.importer.results import Lowered, buffers_of
-from dojoir.torch.importer.values import Load
+from dojoir.torch.importer.values import ElementValue
 
 MOST_NESTS = 24
 """How many nests a kernel has at most: what takes longer to plan is shared out to several."""
@@ -31,7 +31,7 @@ AN_OPEN_SIZE = 64
 
 
 @dataclass(frozen=True)
-class Part:
+class ProgramKernel:
     """One kernel of a program: its text, and the buffers of the program that it takes, each with its role, in
     declared order. Parts of one text are the same kernel with other buffers."""
 
@@ -45,7 +45,7 @@ class Part:
         dojoir.prove(made)
         return made
 
-    def of(self, arguments: tuple[tuple[str, str], ...]) -> Part:
+    def of(self, arguments: tuple[tuple[str, str], ...]) -> ProgramKernel:
         """The same kernel with other buffers."""
         other = replace(self, arguments=arguments)
         other.__dict__["kernel"] = self.kernel
@@ -53,7 +53,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Group:
+class NestGroup:
     """Nests that are one kernel: their numbers. `repeats` says that others like them follow, or came before."""
 
     start: int
@@ -61,14 +61,14 @@ class Group:
     repeats: bool = False
 
 
-def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | None]]) -> list[Part]:
+def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | None]]) -> list[ProgramKernel]:
     """The kernels of a program, in the order in which they run. Raises Refused, with the operator that it was made
     for, where a text is not what a kernel may be."""
     program = lowered.program
     groups = groups_of(program)
     results = buffers_of(lowered.results)
-    made: list[Part] = []
-    there: dict[str, Part] = {}
+    made: list[ProgramKernel] = []
+    there: dict[str, ProgramKernel] = {}
     before = {one.buffer for one in lowered.inputs if one.buffer is not None} | set(lowered.constants)
     for number, group in enumerate(groups):
         nests = program.nests[group.start : group.stop]
@@ -82,7 +82,7 @@ def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | Non
             made.append(there[text].of(arguments))
             continue
         named = name if len(groups) == 1 else f"{name}_{number + 1}"
-        part = there[text] = Part(text.replace(_NAMELESS, f"kernel {named}(", 1), arguments)
+        part = there[text] = ProgramKernel(text.replace(_NAMELESS, f"kernel {named}(", 1), arguments)
         try:
             _ = part.kernel
         except dojoir.KernelError as error:
@@ -95,7 +95,7 @@ _NAMELESS = "kernel nameless("
 
 
 def _nameless(
-    program: Program,
+    program: ImportedProgram,
     nests: Sequence[Node],
     roles: dict[str, str],
     names: dict[str, str],
@@ -104,11 +104,13 @@ def _nameless(
     """The kernel of some nests, whose buffers have other names."""
     buffers = {names[b]: replace(program.buffers[b], name=names[b]) for b in roles}
 
-    def named(load: Load) -> Load:
-        return Load(names[load.buffer], load.index, load.dtype)
+    def named(load: ElementValue) -> ElementValue:
+        return ElementValue(names[load.buffer], load.index, load.dtype)
 
     nests = [change(nest, of_atom, named) for nest in nests]
-    return kernel_text("nameless", Program(buffers), nests, {names[b]: role for b, role in roles.items()}, facts)
+    return kernel_text(
+        "nameless", ImportedProgram(buffers), nests, {names[b]: role for b, role in roles.items()}, facts
+    )
 
 
 def _names(nests: Sequence[Node], sizes: Container[str]) -> dict[str, str]:
@@ -137,19 +139,19 @@ _ROLES = ("in", "inout", "out")
 
 def _refused(
     lowered: Lowered, group: Sequence[Node], facts: dict[str, tuple[int, int | None]], error: dojoir.KernelError
-) -> Refused:
+) -> NoOperator:
     """The error for a kernel that is refused. It names the operator that the first nest was made for which is
     refused by itself, or that of the last nest."""
     nest = group[-1]
     for one in group:
         text = kernel_text("one", lowered.program, [one], _roles([one], read(one), written(one)), facts)
         try:
-            _ = Part(text, ()).kernel
+            _ = ProgramKernel(text, ()).kernel
         except dojoir.KernelError as found:
             nest, error = one, found
             break
     node = lowered.origins[min(written(nest))]
-    return Refused(node, f"the text that was made of it is refused: {error.diagnostic.message}")
+    return NoOperator(node, f"the text that was made of it is refused: {error.diagnostic.message}")
 
 
 def _roles(group: Sequence[Node], before: set[str], after: set[str]) -> dict[str, str]:
@@ -165,7 +167,7 @@ def _roles(group: Sequence[Node], before: set[str], after: set[str]) -> dict[str
 
 
 # -- where to cut ----------------------------------------------------------------------------------------------
-def groups_of(program: Program) -> list[Group]:
+def groups_of(program: ImportedProgram) -> list[NestGroup]:
     """The nests of each kernel, in order. What writes one buffer stays together."""
     cuts = _Cuts.of(program)
     return [*_shared(cuts, 0, len(program.nests))]
@@ -185,7 +187,7 @@ class _Cuts:
     """Whether a program may be cut before a nest: no buffer is written on both sides."""
 
     @classmethod
-    def of(cls, program: Program) -> _Cuts:
+    def of(cls, program: ImportedProgram) -> _Cuts:
         count = len(program.nests)
         numbers: dict[str, int] = {}
         kinds = tuple(numbers.setdefault(_kind(program, nest), len(numbers)) for nest in program.nests)
@@ -208,19 +210,19 @@ class _Cuts:
         return cls(kinds, tuple(crossing), tuple(not one for one in parted))
 
 
-def _kind(program: Program, nest: Node) -> str:
+def _kind(program: ImportedProgram, nest: Node) -> str:
     names = {b: f"b{n}" for n, b in enumerate(dict.fromkeys(load.buffer for load in nest.loads))}
     return _nameless(program, [nest], dict.fromkeys(names, "in"), names, {})
 
 
-def _elements(buffer: Buffer) -> int:
+def _elements(buffer: ProgramBuffer) -> int:
     count = 1
     for extent in buffer.shape:
         count *= AN_OPEN_SIZE if extent.constant is None else extent.constant
     return count
 
 
-def _shared(cuts: _Cuts, start: int, stop: int) -> Iterator[Group]:
+def _shared(cuts: _Cuts, start: int, stop: int) -> Iterator[NestGroup]:
     """Kernels of the nests from `start` to `stop`: those of what repeats, and of what stands before and behind."""
     found = _repetition(cuts, start, stop)
     bounds = [] if found is None else _pieces(cuts, *found)
@@ -231,7 +233,7 @@ def _shared(cuts: _Cuts, start: int, stop: int) -> Iterator[Group]:
     yield from _shared(cuts, start, begin)
     for number in range(times):
         for a, b in pairwise(bounds):
-            yield Group(a + number * period, b + number * period, repeats=True)
+            yield NestGroup(a + number * period, b + number * period, repeats=True)
     yield from _shared(cuts, begin + times * period, stop)
 
 
@@ -279,11 +281,11 @@ def _pieces(cuts: _Cuts, start: int, period: int, times: int) -> list[int]:
     return [*bounds, stop]
 
 
-def _longest(cuts: _Cuts, start: int, stop: int) -> Iterator[Group]:
+def _longest(cuts: _Cuts, start: int, stop: int) -> Iterator[NestGroup]:
     """Runs of nests, each as long as it may be."""
     while start < stop:
         end = next((n for n in range(min(start + MOST_NESTS, stop), start, -1) if n == stop or cuts.may[n]), None)
         if end is None:
             end = next(n for n in range(start + MOST_NESTS, stop + 1) if n == stop or cuts.may[n])
-        yield Group(start, end)
+        yield NestGroup(start, end)
         start = end

@@ -33,7 +33,7 @@ def in_bytes(kernel: Kernel) -> Kernel:
     if not (has_packed(kernel) or _has_nibbles(kernel)):
         return kernel
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
-    body = _Writer(kernel, buffers).block(kernel.body, 0)
+    body = _ByteWriter(kernel, buffers).block(kernel.body, 0)
     made = kernel.evolve(buffers=tuple(map(byte_buffer, kernel.buffers)), body=body)
     return replace(made, source=kernel.source)
 
@@ -62,7 +62,7 @@ def _has_nibbles(kernel: Kernel) -> bool:
 
 
 @dataclass(frozen=True)
-class _Writer:
+class _ByteWriter:
     kernel: Kernel
     buffers: Mapping[str, Buffer]
 

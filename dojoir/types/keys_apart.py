@@ -35,7 +35,7 @@ def keys_apart(kernel: Kernel) -> Kernel:
         kinds = kept
     if not kinds:
         return kernel
-    writer = _Apart(kernel, kinds)
+    writer = _KeysApart(kernel, kinds)
     body = writer.block(kernel.body)
     others = tuple(buffer for buffer in kernel.buffers if buffer.name not in kinds)
     halves = tuple(half for name in kinds for half in writer.halves[name])
@@ -47,28 +47,28 @@ _SIGNS = {"argmax_key": ("gt", "max="), "argmin_key": ("lt", "min=")}
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _KeyKind:
     """The kind of the keys in a buffer: their operation, and the type of their values."""
 
     name: str
     dtype: DType
 
 
-def _kind(kernel: Kernel, buffer: Buffer, buffers: Mapping[str, Buffer]) -> _Kind | None:
+def _kind(kernel: Kernel, buffer: Buffer, buffers: Mapping[str, Buffer]) -> _KeyKind | None:
     """The kind of the keys in a buffer, where it holds keys of one kind."""
     if buffer.role != "tmp" or buffer.dtype != I64:
         return None
-    found: set[_Kind] = set()
+    found: set[_KeyKind] = set()
     for value in (_bare(s.statement.value) for s in kernel.sites if s.statement.target.buffer == buffer.name):
         match value:
             case Op("argmax_key" | "argmin_key" as name, (first, _)):
                 dtype = natural_type(first, buffers)
                 if dtype is not None:
-                    found.add(_Kind(name, dtype.compute))
+                    found.add(_KeyKind(name, dtype.compute))
     return found.pop() if len(found) == 1 else None
 
 
-def _goes(kernel: Kernel, name: str, kinds: Mapping[str, _Kind]) -> bool:
+def _goes(kernel: Kernel, name: str, kinds: Mapping[str, _KeyKind]) -> bool:
     """Whether all that is done with a buffer of keys is what pair reductions do."""
     kind = kinds[name]
     place_of = f"{kind.name[:6]}_of"
@@ -109,9 +109,9 @@ def _bare(value: Expr) -> Expr:
 
 
 @dataclass
-class _Apart:
+class _KeysApart:
     kernel: Kernel
-    kinds: Mapping[str, _Kind]
+    kinds: Mapping[str, _KeyKind]
     temporaries: list[Buffer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -175,7 +175,7 @@ class _Apart:
         yield Statement(second, "=", under(Op("select", (better, at, kept))))
         yield Statement(first, op, under(new))
 
-    def _of(self, kind: _Kind, value: Expr) -> tuple[Expr, Expr]:
+    def _of(self, kind: _KeyKind, value: Expr) -> tuple[Expr, Expr]:
         """The value and the place of a key."""
         match value:
             case Op(_, (first, place)):

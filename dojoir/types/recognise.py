@@ -29,7 +29,7 @@ FREE = frozenset({"v", "u"})
 
 
 @dataclass(frozen=True)
-class Operand:
+class InstructionOperand:
     """The element of `buffer` that an operand begins with: `ahead` elements before that of `access`, in the
     iterators around the scope. `group` are the dimensions of the buffer whose indices say which thread of a
     group has an element, the last counting by one, `stride` how many elements apart the rows of a strided operand
@@ -42,10 +42,10 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Fit:
+class InstructionFit:
     """The operands of an instruction, by name."""
 
-    operands: Mapping[str, Operand]
+    operands: Mapping[str, InstructionOperand]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class _No(Exception):
     """Raised where a text does not match."""
 
 
-def recognise(kernel: Kernel, path: Path, instruction: Instruction) -> Fit | Misfit:
+def recognise(kernel: Kernel, path: Path, instruction: Instruction) -> InstructionFit | Misfit:
     """The operands of the scope at `path` as an instruction, or why it is none."""
     try:
         return _Recognition(kernel, path, instruction).fit()
@@ -78,17 +78,17 @@ class _Recognition:
         self.depth = kernel.depth_of(path)
         self.buffers = {buffer.name: buffer for buffer in kernel.buffers}
 
-    def fit(self) -> Fit:
+    def fit(self) -> InstructionFit:
         scope = self.kernel.at(self.path)
         assert isinstance(scope, Scope)
         self._allowed(scope)
         statements = list(self._pairs((scope,), (self.instruction.scope,)))
-        bound: dict[str, Operand] = {}
+        bound: dict[str, InstructionOperand] = {}
         for own, typed in zip(statements, _typed(self.instruction), strict=True):
             bound = self._matched_statement(own, typed, bound)
         self._distinct(bound)
         self._aligned(bound)
-        return Fit(bound)
+        return InstructionFit(bound)
 
     # -- the scope -------------------------------------------------------------------------------------------
     def _allowed(self, scope: Scope) -> None:
@@ -133,8 +133,8 @@ class _Recognition:
 
     # -- statements ------------------------------------------------------------------------------------------
     def _matched_statement(
-        self, own: Statement, other: TypedStatement, bound: dict[str, Operand]
-    ) -> dict[str, Operand]:
+        self, own: Statement, other: TypedStatement, bound: dict[str, InstructionOperand]
+    ) -> dict[str, InstructionOperand]:
         typed = elaborate(own, self.buffers)
         if (typed.op, typed.fused) != (other.op, other.fused):
             raise _No(f"`{format_statement(own)}` is another operation than that of the instruction")
@@ -146,7 +146,9 @@ class _Recognition:
                 first = first or reason
         raise first or _No(f"`{format_statement(own)}` computes something else")
 
-    def _value(self, own: Typed, other: Typed, bound: dict[str, Operand]) -> dict[str, Operand]:
+    def _value(
+        self, own: Typed, other: Typed, bound: dict[str, InstructionOperand]
+    ) -> dict[str, InstructionOperand]:
         match own, other:
             case Load(dtype, access), Load(wanted, place):
                 if dtype != wanted:
@@ -170,7 +172,9 @@ class _Recognition:
         raise _No("its statements compute something else than the instruction")
 
     # -- elements --------------------------------------------------------------------------------------------
-    def _access(self, own: Access, other: Access, bound: dict[str, Operand]) -> dict[str, Operand]:
+    def _access(
+        self, own: Access, other: Access, bound: dict[str, InstructionOperand]
+    ) -> dict[str, InstructionOperand]:
         """The operands, with that of the instruction's access bound to the element here."""
         operand, buffer = self.instruction.operands[other.buffer], self.buffers[own.buffer]
         text = format_access(own)
@@ -187,7 +191,7 @@ class _Recognition:
             if mine != theirs:
                 steps = f"`{text}` moves {_many(mine, 'element')} with {{{depth}}}"
                 raise _No(f"{steps}, and `{operand.name}` of the instruction {theirs}")
-        found = Operand(here.base, there.ahead(stride), group, stride)
+        found = InstructionOperand(here.base, there.ahead(stride), group, stride)
         earlier = bound.get(operand.name)
         if earlier is None:
             return {**bound, operand.name: found}
@@ -276,14 +280,14 @@ class _Recognition:
         return frozenset(depth for depth, scope in enumerate(around) if scope.extent.constant == 1)
 
     # -- operands --------------------------------------------------------------------------------------------
-    def _distinct(self, bound: dict[str, Operand]) -> None:
+    def _distinct(self, bound: dict[str, InstructionOperand]) -> None:
         for written, other in permutations(bound, 2):
             if self.instruction.operands[written].role != "in":
                 name = bound[written].access.buffer
                 if bound[other].access.buffer == name:
                     raise _No(f"`{name}` would be both {written} and {other}, and the instruction writes {written}")
 
-    def _aligned(self, bound: dict[str, Operand]) -> None:
+    def _aligned(self, bound: dict[str, InstructionOperand]) -> None:
         for name, operand in bound.items():
             align, buffer = self.instruction.operands[name].align, self.buffers[operand.access.buffer]
             row, wanted = buffer.swizzle, 128 if name in self.instruction.swizzled else 0
@@ -366,7 +370,7 @@ def _stride(buffer: Buffer, dim: int) -> Affine:
     return total
 
 
-def _apart(one: Operand, other: Operand, buffer: Buffer) -> int | None:
+def _apart(one: InstructionOperand, other: InstructionOperand, buffer: Buffer) -> int | None:
     """How many elements are between what two operands name, if that is a number."""
     total = 0
     for d, (a, b) in enumerate(zip(one.access.indices, other.access.indices, strict=True)):
@@ -381,7 +385,7 @@ def _apart(one: Operand, other: Operand, buffer: Buffer) -> int | None:
     return total
 
 
-def _multiple(operand: Operand, buffer: Buffer, align: int, still: Collection[int]) -> bool:
+def _multiple(operand: InstructionOperand, buffer: Buffer, align: int, still: Collection[int]) -> bool:
     """Whether an operand is a multiple of `align` bytes from the beginning of its buffer, by its form. Iterators
     at the depths `still` are 0."""
     size, elements = buffer.dtype.itemsize, [operand.ahead]

@@ -16,7 +16,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Format:
+class FloatFormat:
     """A binary float format of `bits` bits. `precision` significant bits (the hidden one counts), `lowest` the
     exponent of the smallest normal number, `largest` the largest finite number, `overflow` what lies beyond it:
     inf, nan (there is no infinity) or max (neither is there a NaN). One that `is_scale` has powers of two alone, by
@@ -59,20 +59,20 @@ class Format:
         return self.overflow_bits if self.is_scale else self.overflow_bits | 1 << (self.precision - 2)
 
 
-def _ieee(bits: int, precision: int) -> Format:
+def _ieee(bits: int, precision: int) -> FloatFormat:
     highest = 2 ** (bits - precision - 1) - 1
-    return Format(bits, precision, 1 - highest, math.ldexp(2 - 2.0 ** (1 - precision), highest), "inf")
+    return FloatFormat(bits, precision, 1 - highest, math.ldexp(2 - 2.0 ** (1 - precision), highest), "inf")
 
 
-FORMATS: dict[str, Format] = {
+FORMATS: dict[str, FloatFormat] = {
     "f64": _ieee(64, 53),
     "f32": _ieee(32, 24),
     "f16": _ieee(16, 11),
     "bf16": _ieee(16, 8),
     "f8e5m2": _ieee(8, 3),
-    "f8e4m3": Format(8, 4, -6, 448.0, "nan"),  # OCP e4m3fn
-    "f4e2m1": Format(4, 2, 0, 6.0, "max"),  # OCP e2m1
-    "f8e8m0": Format(8, 1, -127, 2.0**127, "nan", is_scale=True),  # OCP e8m0
+    "f8e4m3": FloatFormat(8, 4, -6, 448.0, "nan"),  # OCP e4m3fn
+    "f4e2m1": FloatFormat(4, 2, 0, 6.0, "max"),  # OCP e2m1
+    "f8e8m0": FloatFormat(8, 1, -127, 2.0**127, "nan", is_scale=True),  # OCP e8m0
 }
 
 
@@ -103,7 +103,7 @@ def rounder(dtype: DType, way: str = "cast") -> Callable[[float], float]:
     return rounded
 
 
-def _rounded_by(way: str, format_: Format, value: float) -> float:
+def _rounded_by(way: str, format_: FloatFormat, value: float) -> float:
     """`value` rounded by one of the ways that have a name."""
     size, largest = abs(value), format_.largest
     if value != value:
@@ -127,7 +127,7 @@ def _rounded_by(way: str, format_: Format, value: float) -> float:
     return math.copysign(size, value)
 
 
-def _power_of_two(way: str, format_: Format, value: int | float) -> float:
+def _power_of_two(way: str, format_: FloatFormat, value: int | float) -> float:
     """A non-negative number as a power of two: an f64, or an integer of any length."""
     if value != value or value < 0:
         return math.nan
@@ -192,7 +192,7 @@ def _shift(value: int, places: int) -> int:
     return (value + half - 1 + odd) >> places
 
 
-def _beyond(format_: Format, value: int | float) -> float:
+def _beyond(format_: FloatFormat, value: int | float) -> float:
     """The result for a number larger than all finite ones, by its sign; and the result for NaN."""
     if value != value:
         return -0.0 if format_.overflow == "max" else math.nan

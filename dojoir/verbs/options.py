@@ -118,7 +118,7 @@ VERBS = (
 """Name, what it is for, what does it as `module:function`, its arguments."""
 
 
-class _Parser(argparse.ArgumentParser):
+class _VerbParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         wrong = re.fullmatch(r"argument (\w+): invalid choice: '(.*)' \(choose from (.*)\)", message)
         if wrong is not None:
@@ -142,7 +142,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    made = _Parser(
+    made = _VerbParser(
         prog="dojoir",
         usage="dojoir [-h] [--version] VERB ...",
         description="Tunes kernels, and what goes with it. dojoir-opt reads, rewrites and checks them.",

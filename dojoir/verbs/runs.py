@@ -17,7 +17,7 @@ from dojoir.verbs.given import answered, check_writable
 from dojoir.verbs.subject import run_folder, trace_of
 
 if TYPE_CHECKING:
-    from dojoir.evidence.claims import Proof
+    from dojoir.evidence.claims import BundleProof
     from dojoir.evidence.reading import Bundle
 
 
@@ -127,6 +127,6 @@ def check(options: argparse.Namespace) -> int:
     return _told(options, "check", checked(Path(options.file)))
 
 
-def _told(options: argparse.Namespace, name: str, proof: Proof) -> int:
+def _told(options: argparse.Namespace, name: str, proof: BundleProof) -> int:
     data = {name: {**to_data(proof), "ok": proof.ok}}
     return answered(options, data, f"{proof}\n", FINE if proof.ok else DIFFERS)

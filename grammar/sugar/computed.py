@@ -18,7 +18,7 @@ from dataclasses import field, replace
 
 from dojoir.errors import Source, Span
 from dojoir.grammar import syntax
-from dojoir.grammar.names import Names, short
+from dojoir.grammar.names import NamesInScope, short
 from dojoir.grammar.syntax import (
     Binary,
     Call,
@@ -204,7 +204,7 @@ class _Computed:
             dtype = self.types[name]
             if dtype in DTYPES and not DTYPES[dtype].is_integer:
                 message = f"an index is made of integers, and {short(name)} is {dtype}: cast it, as in i64({name}…)"
-                raise Names(self.source, {}, {}).error("type-operand", message, expr.span)
+                raise NamesInScope(self.source, {}, {}).error("type-operand", message, expr.span)
             return expr if dtype == I64.name else Call(Word(I64.name, expr.span), (expr,), expr.span)
         match expr:
             case Call(Word(text)) if text in DTYPES:

@@ -50,7 +50,7 @@ def with_pairs(kernel: Kernel) -> Kernel:
     found = [PairStatement.of(kernel, site) for site in kernel.sites if read_pair(site.statement) is not None]
     if not found:
         return kernel
-    writer = _Writer(kernel, found)
+    writer = _PairWriter(kernel, found)
     body = writer.block(kernel.body, ())
     facts = dict.fromkeys((*kernel.facts, *(fact for pair in found for fact in pair.facts)))
     made = kernel.evolve(buffers=(*kernel.buffers, *writer.keys), body=body, facts=tuple(facts))
@@ -85,7 +85,7 @@ class _Ends:
         return body
 
 
-class _Writer:
+class _PairWriter:
     def __init__(self, kernel: Kernel, pairs: list[PairStatement]) -> None:
         self.kernel, self.buffers = kernel, {buffer.name: buffer for buffer in kernel.buffers}
         self.pairs = {pair.site.path: pair for pair in pairs}

@@ -28,7 +28,7 @@ MOST_TERMS = 64
 
 
 @dataclass(frozen=True)
-class Around:
+class WrittenScope:
     """A scope as it was written: its label, and its iterator in those of the scopes that it becomes."""
 
     label: str | None
@@ -44,7 +44,7 @@ def apart(written: syntax.Kernel, source: Source) -> syntax.Kernel:
     """The text without products of sizes as dimensions and extents, as far as that can be; the very text where it
     has none. Raises KernelError for an index that cannot be taken apart."""
     sizes = {size.name.text: size.value for size in written.sizes}
-    found = _Apart(source, sizes)
+    found = _TextFacts(source, sizes)
     if not any(map(found.is_product, syntax.extents(written))):
         return written
     buffers = [line for line in written.header if isinstance(line, syntax.Buffer)]
@@ -62,7 +62,7 @@ def apart(written: syntax.Kernel, source: Source) -> syntax.Kernel:
 
 
 @dataclass
-class _Apart:
+class _TextFacts:
     """The facts about one text: its sizes, and the factors of each dimension of the arrays that have products."""
 
     source: Source
@@ -135,10 +135,10 @@ class _Apart:
         return replace(buffer, dims=dims, attributes=attributes)
 
     # -- the body ----------------------------------------------------------------------------------------
-    def nodes(self, nodes: tuple[syntax.Node, ...], around: tuple[Around, ...]) -> tuple[syntax.Node, ...]:
+    def nodes(self, nodes: tuple[syntax.Node, ...], around: tuple[WrittenScope, ...]) -> tuple[syntax.Node, ...]:
         return tuple(self.node(node, around) for node in nodes)
 
-    def node(self, node: syntax.Node, around: tuple[Around, ...]) -> syntax.Node:
+    def node(self, node: syntax.Node, around: tuple[WrittenScope, ...]) -> syntax.Node:
         match node:
             case syntax.Statement(target, _, value, condition):
                 asked = None if condition is None else self.plain(condition, around)
@@ -149,7 +149,7 @@ class _Apart:
             case syntax.Scope():
                 return self.scope(node, around)
 
-    def scope(self, scope: syntax.Scope, around: tuple[Around, ...]) -> syntax.Scope:
+    def scope(self, scope: syntax.Scope, around: tuple[WrittenScope, ...]) -> syntax.Scope:
         """A scope, or one for each factor of its extent."""
         inside = self.inside(scope, around)
         body = self.nodes(scope.body, (*around, inside))
@@ -160,7 +160,7 @@ class _Apart:
             body = (syntax.Scope(size, (), None, body, scope.span),)
         return replace(scope, extent=self.plain(first, around), body=body)
 
-    def inside(self, scope: syntax.Scope, around: tuple[Around, ...]) -> Around:
+    def inside(self, scope: syntax.Scope, around: tuple[WrittenScope, ...]) -> WrittenScope:
         """The facts about the iterator of a scope in its body."""
         depth = around[-1].depth + 1 if around else 0
         label = scope.label.text if scope.label is not None else None
@@ -175,9 +175,9 @@ class _Apart:
             if n:
                 assert isinstance(factor, syntax.Name)
                 iterator = _sum(_product(iterator, {(factor.text,): 1}), {(own,): 1})
-        return Around(label, iterator, depth + len(factors) - 1)
+        return WrittenScope(label, iterator, depth + len(factors) - 1)
 
-    def plain(self, expr: syntax.Expr, around: tuple[Around, ...]) -> syntax.Expr:
+    def plain(self, expr: syntax.Expr, around: tuple[WrittenScope, ...]) -> syntax.Expr:
         """An expression with the iterators of the scopes that there are now, and each index in the dimensions."""
         match expr:
             case syntax.Iterator(_, span):
@@ -200,7 +200,7 @@ class _Apart:
         return expr
 
     def indices(
-        self, name: syntax.Word, args: tuple[syntax.Expr, ...], around: tuple[Around, ...]
+        self, name: syntax.Word, args: tuple[syntax.Expr, ...], around: tuple[WrittenScope, ...]
     ) -> Iterator[syntax.Expr]:
         groups = self.dims.get(name.text, [])
         for n, arg in enumerate(args):
@@ -216,7 +216,7 @@ class _Apart:
             else:
                 yield self.plain(arg, around)
 
-    def is_of_product(self, expr: syntax.Expr, around: tuple[Around, ...]) -> bool:
+    def is_of_product(self, expr: syntax.Expr, around: tuple[WrittenScope, ...]) -> bool:
         """Whether an iterator of a scope that is taken apart is in an expression."""
         if isinstance(expr, syntax.Iterator):
             own = _scope_of(expr, around)
@@ -224,7 +224,7 @@ class _Apart:
         return any(self.is_of_product(part, around) for part in syntax.inner(expr))
 
     # -- polynomials -------------------------------------------------------------------------------------
-    def polynomial(self, expr: syntax.Expr, around: tuple[Around, ...]) -> Polynomial | None:
+    def polynomial(self, expr: syntax.Expr, around: tuple[WrittenScope, ...]) -> Polynomial | None:
         """An expression as a polynomial in sizes, iterators, and what is divided by a number or chosen from; None
         for one that is none."""
         match expr:
@@ -322,8 +322,8 @@ class _Apart:
 
 
 def _accesses(
-    nodes: tuple[syntax.Node, ...], around: tuple[Around, ...], name: str, found: _Apart
-) -> Iterator[tuple[tuple[syntax.Expr, ...], tuple[Around, ...]]]:
+    nodes: tuple[syntax.Node, ...], around: tuple[WrittenScope, ...], name: str, found: _TextFacts
+) -> Iterator[tuple[tuple[syntax.Expr, ...], tuple[WrittenScope, ...]]]:
     """The indices of every access to a buffer, with what is around it."""
     for node in nodes:
         match node:
@@ -338,7 +338,7 @@ def _accesses(
                 yield from _accesses(body, (*around, found.inside(node, around)), name, found)
 
 
-def _scope_of(iterator: syntax.Iterator, around: tuple[Around, ...]) -> Around | None:
+def _scope_of(iterator: syntax.Iterator, around: tuple[WrittenScope, ...]) -> WrittenScope | None:
     """The scope that an iterator is of; None where there is none, of which more is said later."""
     if iterator.text.isdigit():
         return around[int(iterator.text)] if int(iterator.text[:9]) < len(around) else None

@@ -4,7 +4,7 @@ Whether a move is legal follows from a part of the kernel. A list of moves asks 
 and again after each move, when most of these parts are what they were. So an answer is kept under the part that
 it follows from, and the same question about the same part is not asked twice: the move need not even be made.
 (When it is made, it is proved, or held against its slice.) That needs two promises. The family says by its
-`reach` at which part its rewrite looks, and the checker says with each answer (`Answer.kept`) from what it
+`reach` at which part its rewrite looks, and the checker says with each answer (`CheckerAnswer.kept`) from what it
 follows. An answer is kept under a key where both hold. The keys of a move, the smallest part first:
 
 - `counted`: a range. All scopes with one range have one answer to the moves that only count its iterations in
@@ -46,7 +46,7 @@ from dojoir.passes.base.move import BufferName, Move, Place
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.engine.counting import counted
 from dojoir.passes.storage.sharing import ShareBuffer
-from dojoir.proof.check import Answer, Kept
+from dojoir.proof.check import AnswerReach, CheckerAnswer
 from dojoir.proof.node_in_context import NodeInContext, node_in_context
 from dojoir.proof.patterns.sharing import are_apart
 from dojoir.support.frozen import dataclass, hash_once
@@ -54,11 +54,11 @@ from dojoir.support.kept import once_for_each
 from dojoir.support.memo import Memo, ObjectMemo
 
 _NEEDED = {
-    "counted": (Kept.ORDER, True),
-    "node": (Kept.NODE, False),
-    "apart": (Kept.PANE, True),
-    "pane": (Kept.PANE, False),
-    "like": (Kept.NODE, True),
+    "counted": (AnswerReach.ORDER, True),
+    "node": (AnswerReach.NODE, False),
+    "apart": (AnswerReach.PANE, True),
+    "pane": (AnswerReach.PANE, False),
+    "like": (AnswerReach.NODE, True),
 }
 """By the kind of a key, from what an answer under it must follow, and whether it must be that a move is legal."""
 
@@ -70,7 +70,7 @@ class AnswerKey(NamedTuple):
     kind: str
     asked: Hashable
 
-    def carries(self, answer: Answer) -> bool:
+    def carries(self, answer: CheckerAnswer) -> bool:
         """Whether an answer may be kept under this key."""
         needed, only_legal = _NEEDED[self.kind]
         return needed in answer.kept and (answer.legal or not only_legal)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import get_args, get_origin
 
 from dojoir.errors import ArgumentError, Diagnostic, ParseError, did_you_mean
-from dojoir.grammar.pipeline import Call, parse_calls
+from dojoir.grammar.pipeline import PipelineStep, parse_calls
 from dojoir.grammar.query import parse_query
 from dojoir.passes.base.move import BufferName, Formula, Move, Place, Quoted, Word
 from dojoir.passes.engine.other_names import meant_by, no_move
@@ -54,12 +54,13 @@ MOVES: tuple[type[Move], ...] = (
     layout.ReuseDims, layout.MaterializeDims, layout.PlaceBuffer, layout.ReorderDims, layout.PadDims,
     layout.Swizzle, dims.SplitDim, dims.JoinDims, dims.DropDim, dims.AddDim, staging.Stage, staging.Unstage,
     recomputing.Recompute, recomputing.Unrecompute, reductions.SplitReduction, reductions.MergeReduction,
-    inlining.Inline, inlining.Extract, subexpressions.ExtractSubexpression, subexpressions.InlineSubexpression,
-    hoisting.Hoist, hoisting.Unhoist, fma.ToFma, fma.FromFma, indexing.SetIndex, last_writers.KeepLastWriter,
-    last_writers.DropLastWriter, rule.UseRule, rule.UndoRule, dead.DeleteTemporary, dead.RestoreTemporary,
-    sharing.ShareBuffer, sharing.UnshareBuffer, marks.Unroll, marks.Vectorize, marks.Parallelize, marks.Bind,
-    marks.Unmark, prefetch.Prefetch, prefetch.Unprefetch, stream.Stream, stream.StreamLarge, stream.Unstream,
-    instructions.UseInstr, instructions.UnuseInstr, extents.Label, extents.Unlabel,
+    inlining.Inline, inlining.ExtractTemporary, subexpressions.ExtractSubexpression,
+    subexpressions.InlineSubexpression, hoisting.Hoist, hoisting.Unhoist, fma.ToFma, fma.FromFma,
+    indexing.SetIndex, last_writers.KeepLastWriter, last_writers.DropLastWriter, rule.UseRule, rule.UndoRule,
+    dead.DeleteTemporary, dead.RestoreTemporary, sharing.ShareBuffer, sharing.UnshareBuffer, marks.Unroll,
+    marks.Vectorize, marks.Parallelize, marks.Bind, marks.Unmark, prefetch.Prefetch, prefetch.Unprefetch,
+    stream.Stream, stream.StreamLarge, stream.Unstream, instructions.UseInstr, instructions.UnuseInstr,
+    extents.Label, extents.Unlabel,
 )  # fmt: skip
 """The families of moves, in the order in which they are listed."""
 
@@ -86,7 +87,7 @@ def parse_moves(text: str) -> list[Move]:
     return [build_move(call) for call in parse_calls(text)] or [parse_move(text)]
 
 
-def build_move(call: Call, moves: Sequence[type[Move]] = ()) -> Move:
+def build_move(call: PipelineStep, moves: Sequence[type[Move]] = ()) -> Move:
     """The move that a call of a pipeline writes; arguments may be given by name, `split(@i, factor=8)`. `moves` are
     classes besides those of the catalogue. Raises ArgumentError with the place in the pipeline."""
     kind = next((own for own in moves if own.name == call.name), _NAMES.get(call.name))
@@ -120,7 +121,7 @@ def build_move(call: Call, moves: Sequence[type[Move]] = ()) -> Move:
 _NAMED = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)\s*(.+)", re.DOTALL)
 
 
-def _arguments_in_order(call: Call, parameters: Mapping[str, type], usage: str) -> list[str]:
+def _arguments_in_order(call: PipelineStep, parameters: Mapping[str, type], usage: str) -> list[str]:
     """The arguments of a call in the order of the parameters: those by name, `factor=8`, come after the others.
     Raises ArgumentError for a name that there is not, or that is given twice."""
     words = list(call.arguments)
@@ -148,7 +149,7 @@ def _arguments_in_order(call: Call, parameters: Mapping[str, type], usage: str) 
     return plain + [given[name] for name in left if name in given]
 
 
-def _convert(call: Call, word: str, kind: object, usage: str) -> object:
+def _convert(call: PipelineStep, word: str, kind: object, usage: str) -> object:
     if kind is int:
         digits = word.removeprefix("-")
         if not (digits.isascii() and digits.isdigit()):
@@ -174,7 +175,7 @@ def _convert(call: Call, word: str, kind: object, usage: str) -> object:
     return word
 
 
-def _query(call: Call, word: str) -> str:
+def _query(call: PipelineStep, word: str) -> str:
     try:
         parse_query(word)
     except ParseError as error:
@@ -182,5 +183,5 @@ def _query(call: Call, word: str) -> str:
     return word
 
 
-def _error(call: Call, code: str, message: str) -> ArgumentError:
+def _error(call: PipelineStep, code: str, message: str) -> ArgumentError:
     return ArgumentError(Diagnostic(code, message, call.span, call.source))

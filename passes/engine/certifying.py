@@ -14,7 +14,7 @@ from dojoir.proof.claim import Claim
 from dojoir.proof.core.wellformed import complaint
 from dojoir.proof.explain.verdicts import check, verdict_of
 from dojoir.proof.verdict import LEGAL, Verdict
-from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
+from dojoir.sets.limits import StepBudget, StepLimitReached, limited_in_part
 from dojoir.support.memo import fresh_tables
 from dojoir.support.public import public
 
@@ -33,7 +33,9 @@ def certify(trace: Trace, step_limit: int | None = None) -> Verdict:
     """
     try:
         with fresh_tables():
-            return _certified(trace) if step_limit is None else Budget(step_limit).ask(lambda: _certified(trace))
+            return (
+                _certified(trace) if step_limit is None else StepBudget(step_limit).ask(lambda: _certified(trace))
+            )
     except StepLimitReached:
         within = "" if step_limit is None else f" within {step_limit} steps"
         return Verdict("unknown", Diagnostic("undecided", f"the checker did not come to an answer{within}"))

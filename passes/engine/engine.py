@@ -19,14 +19,14 @@ from dojoir.passes.engine.catalogue import MOVES, parse_move, parse_moves
 from dojoir.passes.engine.located import located
 from dojoir.passes.engine.refusals import compared, refused
 from dojoir.proof.certificate import identity
-from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Kept, Verdict, answer, prove_rewrite
+from dojoir.proof.check import LEGAL, STEP_LIMIT, AnswerReach, CheckerAnswer, Verdict, answer, prove_rewrite
 from dojoir.proof.checker_mode import uses_core
 from dojoir.proof.difference import same_but_marks
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.verdict import IllegalMove
 from dojoir.proof.wellformed import is_proved, keep_proved, keeps_marks, prove
 from dojoir.sets.data_writes import without_data_writes
-from dojoir.sets.limits import TRIES, Budget, StepLimitReached
+from dojoir.sets.limits import TRIES, StepBudget, StepLimitReached
 from dojoir.support.gc_pause import uncollected
 from dojoir.support.memo import Memo, tables
 from dojoir.support.public import public
@@ -35,7 +35,7 @@ _made: Memo[tuple[Kernel, Move, int], tuple[Kernel, Rewrite]] = Memo(1024)
 """Legal moves on kernels, each with the kernel object (an equal one may have other labels) and what came of it."""
 
 
-class _Kept(NamedTuple):
+class _KeptAnswer(NamedTuple):
     """Whether a move is legal. `reach` is the largest kernel, in statements, for which the answer fits the first
     budget, if cost grows with the square."""
 
@@ -43,7 +43,7 @@ class _Kept(NamedTuple):
     reach: float
 
 
-_answers: Memo[tuple[AnswerKey, int], _Kept] = Memo(32768)
+_answers: Memo[tuple[AnswerKey, int], _KeptAnswer] = Memo(32768)
 """Whether moves are legal, by what that follows from and the step limit."""
 
 
@@ -211,7 +211,7 @@ def _seems_legal(kernel: Kernel, done: Rewrite) -> bool:
     if not same_but_marks(kernel.body, marked.body) or without_data_writes(marked) is not marked:
         return answer(kernel, marked, done.instances).legal
     try:
-        return Budget(STEP_LIMIT).ask(lambda: keeps_marks(marked, kernel, right=kernel))
+        return StepBudget(STEP_LIMIT).ask(lambda: keeps_marks(marked, kernel, right=kernel))
     except StepLimitReached:
         return False
 
@@ -290,7 +290,7 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
     try:
         done = made(kernel, move)
     except (Refusal, ArgumentError):
-        found = Answer(False, Kept.NODE | Kept.PANE)
+        found = CheckerAnswer(False, AnswerReach.NODE | AnswerReach.PANE)
     else:
         found = answer(kernel, done.kernel, done.instances, step_limit)
         if found.legal:
@@ -298,7 +298,7 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
     for key in missing:
         if key.carries(found):
             reach = len(kernel.sites) * (step_limit / TRIES / max(found.steps, 1)) ** 0.5
-            _answers.put((key, step_limit), _Kept(found.legal, reach))
+            _answers.put((key, step_limit), _KeptAnswer(found.legal, reach))
     return found.legal
 
 

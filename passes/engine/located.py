@@ -16,7 +16,7 @@ from dojoir.support.public import public
 _M = TypeVar("_M", bound=Move)
 
 
-class Conditions(TypedDict, total=False):
+class QueryKeywords(TypedDict, total=False):
     """Conditions of a query as keywords; all that are given must hold. In `label`, `path` and the names of buffers
     `*` stands for anything, in `text` `...` does."""
 
@@ -34,7 +34,9 @@ class Conditions(TypedDict, total=False):
 
 
 @public
-def find(kernel: Kernel, query: Query | str | None = None, **conditions: Unpack[Conditions]) -> tuple[Match, ...]:
+def find(
+    kernel: Kernel, query: Query | str | None = None, **conditions: Unpack[QueryKeywords]
+) -> tuple[Match, ...]:
     """Every node that a query matches, in the order of the text.
 
     The query is a text, such as `"innermost writes y in @i"`, or a Query; keywords are further conditions, each
@@ -55,7 +57,7 @@ def find(kernel: Kernel, query: Query | str | None = None, **conditions: Unpack[
 
 
 @public
-def one(kernel: Kernel, query: Query | str | None = None, **conditions: Unpack[Conditions]) -> Match:
+def one(kernel: Kernel, query: Query | str | None = None, **conditions: Unpack[QueryKeywords]) -> Match:
     """As `find`, where exactly one node must match. Raises QueryError, `no-match` or `several-matches`.
 
     >>> import dojoir
@@ -66,7 +68,7 @@ def one(kernel: Kernel, query: Query | str | None = None, **conditions: Unpack[C
     return search_one(given_kernel(kernel), _query(query, conditions))
 
 
-def _query(query: Query | str | None, conditions: Conditions) -> Query:
+def _query(query: Query | str | None, conditions: QueryKeywords) -> Query:
     terms: list[Query] = []
     if query is not None:
         terms.append(_parsed(query))
@@ -101,7 +103,7 @@ def _condition(name: str, value: object) -> Query:
             return Spelled(value)
         case "writes" | "accumulates" | "reads" | "uses":
             return Touches(name, value)
-    known = ", ".join(Conditions.__annotations__)
+    known = ", ".join(QueryKeywords.__annotations__)
     raise ArgumentError(f"there is no condition '{name}'; the conditions are {known}", "bad-query")
 
 

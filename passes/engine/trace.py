@@ -57,7 +57,7 @@ class Trace:
     def _begin(self, kernel: Kernel) -> None:
         self.start = kernel
         self._steps: tuple[Step, ...] = ()
-        self._kept: _Kept | None = None
+        self._kept: _StoredTrace | None = None
         """The result of an earlier process, in place of steps, until they are asked for."""
         self.machine: Machine | None = None
         """The machine for which a schedule chose the moves, if one did; it is not saved."""
@@ -79,13 +79,13 @@ class Trace:
         read_from = () if source is None else (source.name, source.text)
         key = shelf_key("trace", made_for, whole_text(kernel), *read_from)
         data = taken(key)
-        found = None if data is None else _Kept.read(data)
+        found = None if data is None else _StoredTrace.read(data)
         if found is None:
             trace = make()
             if not isinstance(trace, Trace):
                 raise ArgumentError(f"make gives a Trace, not {repr_of(trace)}", "not-a-trace")
             if trace.start == kernel and trace.is_safe:
-                keep(key, _Kept(trace._texts, trace.kernel).data)
+                keep(key, _StoredTrace(trace._texts, trace.kernel).data)
                 keep_as_proved(trace.kernel)
             return trace
         trace = Trace.__new__(Trace)
@@ -373,7 +373,7 @@ def with_steps(trace: Trace, steps: tuple[Step, ...]) -> Trace:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _StoredTrace:
     """The stored part of a trace: its moves, all of them proved, and the kernel after them."""
 
     moves: tuple[str, ...]
@@ -385,11 +385,11 @@ class _Kept:
         return b"".join(f"{move}\n".encode() for move in self.moves) + b"\n" + to_bytes(self.kernel)
 
     @staticmethod
-    def read(data: bytes) -> _Kept | None:
+    def read(data: bytes) -> _StoredTrace | None:
         """The trace parsed from `data`; None where `data` is not one."""
         moves, _, rest = data.partition(b"\n\n") if data[:1] != b"\n" else (b"", b"", data[1:])
         kernel = from_bytes(rest)
-        return None if kernel is None else _Kept(tuple(moves.decode().split("\n")) if moves else (), kernel)
+        return None if kernel is None else _StoredTrace(tuple(moves.decode().split("\n")) if moves else (), kernel)
 
 
 @dataclass(frozen=True)

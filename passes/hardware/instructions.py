@@ -15,7 +15,7 @@ from dojoir.passes.base.move import Move, Rewrite, Word, place_of, scopes
 from dojoir.passes.hardware.marks import hint_of, hinted, without_hint
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
-from dojoir.types.recognise import Fit, recognise
+from dojoir.types.recognise import InstructionFit, recognise
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,9 @@ class UseInstr(AboutScope, name="use_instr"):
         library = list(_library()) if closed else []
         for path, scope in closed:
             for instruction in library:
-                if _looks_like(scope, instruction) and isinstance(recognise(kernel, path, instruction), Fit):
+                if _looks_like(scope, instruction) and isinstance(
+                    recognise(kernel, path, instruction), InstructionFit
+                ):
                     yield cls(place_of(path), Word(instruction.name))
 
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError, Diagnostic, DojoError
-from dojoir.grammar.pipeline import Call, parse_calls
+from dojoir.grammar.pipeline import PipelineStep, parse_calls
 from dojoir.passes.base.move import Move
 from dojoir.passes.engine.catalogue import MOVES, build_move
 from dojoir.passes.engine.located import is_query
@@ -71,7 +71,7 @@ def parse_pipeline(
     return [_element(call, known) for call in parse_calls(text, name)]
 
 
-def _element(call: Call, passes: Mapping[str, Pass]) -> Move | Pass:
+def _element(call: PipelineStep, passes: Mapping[str, Pass]) -> Move | Pass:
     if call.name in COMBINATORS:
         return _combined(call, passes)
     found = passes.get(call.name)
@@ -89,7 +89,7 @@ def _element(call: Call, passes: Mapping[str, Pass]) -> Move | Pass:
 
 
 # -- combinators -------------------------------------------------------------------------------------------
-def _combined(call: Call, passes: Mapping[str, Pass]) -> Pass:
+def _combined(call: PipelineStep, passes: Mapping[str, Pass]) -> Pass:
     """The pass that `try`, `repeat` or `each` makes of other elements."""
     query, steps = None, call.arguments
     if call.name == "each":
@@ -122,7 +122,7 @@ def _with_place(text: str, place: str) -> str:
     return re.sub(r'<(?:[^"<>]|"[^"]*")*>|"[^"]*"|\bit\b', lambda m: place if m[0] == "it" else m[0], text)
 
 
-def _inner(call: Call, text: str, passes: Mapping[str, Pass]) -> Move | Pass:
+def _inner(call: PipelineStep, text: str, passes: Mapping[str, Pass]) -> Move | Pass:
     try:
         found = parse_pipeline(text, call.source.name, passes)
     except DojoError as error:
@@ -132,5 +132,5 @@ def _inner(call: Call, text: str, passes: Mapping[str, Pass]) -> Move | Pass:
     return found[0]
 
 
-def _error(call: Call, code: str, message: str) -> ArgumentError:
+def _error(call: PipelineStep, code: str, message: str) -> ArgumentError:
     return ArgumentError(Diagnostic(code, message, call.span, call.source))

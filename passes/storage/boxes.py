@@ -38,7 +38,7 @@ ONE = Affine.constant(1)
 
 
 @dataclass(frozen=True)
-class Part:
+class BoxPart:
     """A part of a box, in the iterators of a nest with a scope for each dimension: the extent of each, None where
     it is not seen, and conditions that hold of all elements."""
 
@@ -48,7 +48,7 @@ class Part:
 
 def used_part(
     kernel: Kernel, path: Path, name: str, bases: Sequence[Affine], steps: Sequence[int], written: bool = False
-) -> Part:
+) -> BoxPart:
     """The part that the node at a path uses, or writes, of the box of a buffer: as far as all accesses agree."""
     parts = [
         _used_by(access, site, path, bases, steps)
@@ -59,13 +59,13 @@ def used_part(
     ]
     extents = ({part.extents[d] for part in parts} for d in range(len(bases)))
     conditions = parts[0].conditions if parts else ()
-    return Part(
+    return BoxPart(
         tuple(found.pop() if len(found) == 1 else None for found in extents),
         tuple(c for c in conditions if all(c in part.conditions for part in parts)),
     )
 
 
-def _used_by(access: Access, site: Site, path: Path, bases: Sequence[Affine], steps: Sequence[int]) -> Part:
+def _used_by(access: Access, site: Site, path: Path, bases: Sequence[Affine], steps: Sequence[int]) -> BoxPart:
     inside = site.ancestors[len(path) - 1 :]
     depth = len(site.scopes) - sum(isinstance(node, Scope) for node in inside)
     dims, ahead = _counted(access, bases, steps, depth)
@@ -83,7 +83,7 @@ def _used_by(access: Access, site: Site, path: Path, bases: Sequence[Affine], st
             conditions += [Condition(itself, "<", bound) for bound in bounds]
     told = (c for c in conditions if all(i < depth or i in dims for i in c.left.iterators | c.right.iterators))
     begin = (Condition(Affine.iterator(depth + dims[d]), ">=", Affine.constant(n)) for d, n in ahead.items() if n)
-    return Part(tuple(extents), tuple(dict.fromkeys((*begin, *(substitute_condition(c, new) for c in told)))))
+    return BoxPart(tuple(extents), tuple(dict.fromkeys((*begin, *(substitute_condition(c, new) for c in told)))))
 
 
 def _counted(
@@ -284,8 +284,8 @@ def inside_of_array(kernel: Kernel, path: Path, bases: list[Affine], steps: list
 
 
 def narrowed(
-    kernel: Kernel, path: Path, box: Part, used: Part, whole: Sequence[tuple[Extent, Affine]], exactly: bool
-) -> Part:
+    kernel: Kernel, path: Path, box: BoxPart, used: BoxPart, whole: Sequence[tuple[Extent, Affine]], exactly: bool
+) -> BoxPart:
     """The part of a box that is used, as far as its extents are the same in each iteration; or `exactly`."""
     depth, extents = kernel.depth_of(path), list(box.extents)
     for dim, (mine, (part, most)) in enumerate(zip(used.extents, whole, strict=True)):
@@ -293,7 +293,7 @@ def narrowed(
             extents[dim] = within(kernel, path, mine, most) if mine != part else extents[dim]
         elif mine is not None and exactly:
             extents[dim] = mine
-    return Part(tuple(extents), (*box.conditions, *(used.conditions if exactly else ())))
+    return BoxPart(tuple(extents), (*box.conditions, *(used.conditions if exactly else ())))
 
 
 def copy_nest(
@@ -301,7 +301,7 @@ def copy_nest(
     staged: Buffer,
     bases: list[Affine],
     steps: list[int],
-    part: Part,
+    part: BoxPart,
     depth: int,
     back: bool,
 ) -> Node:

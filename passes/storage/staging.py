@@ -30,7 +30,7 @@ from dojoir.passes.base.move import (
 )
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.boxes import (
-    Part,
+    BoxPart,
     accesses_to,
     base_of,
     common_step,
@@ -114,15 +114,15 @@ class Stage(AboutNode, name="stage", reach=Reach.CHILDREN):
         renamed = self._redirected(node, bases, steps)
         boxes = list(copied(buffer, staged, bases, steps))
         extents = [within(kernel, path, part, whole) for part, whole in boxes]
-        box = Part(tuple(extents), tuple(inside_of_array(kernel, path, bases, steps)))
+        box = BoxPart(tuple(extents), tuple(inside_of_array(kernel, path, bases, steps)))
 
         kept = buffer.role == "inout" or (buffer.role == "out" and self.direction == "inout")
 
-        def used(written: bool = False) -> Part:
+        def used(written: bool = False) -> BoxPart:
             part = used_part(kernel, path, buffer.name, bases, steps, written)
             return narrowed(kernel, path, box, part, boxes, kept)
 
-        def copied_by(filled: Part, drained: Part) -> Kernel:
+        def copied_by(filled: BoxPart, drained: BoxPart) -> Kernel:
             fill = copy_nest(buffer, staged, bases, steps, filled, depth, back=False)
             drain = copy_nest(buffer, staged, bases, steps, drained, depth, back=True)
             first, last = [fill] if self.direction != "out" else [], [drain] if self.direction != "in" else []

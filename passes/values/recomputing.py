@@ -167,7 +167,7 @@ class Unrecompute(Undoing, AboutNode, name="unrecompute"):
 
 
 @dataclass(frozen=True)
-class _Part:
+class _ReadPart:
     """The part of a buffer that a node reads: where it begins in each dimension, its copy, and how far that is
     filled."""
 
@@ -176,7 +176,7 @@ class _Part:
     extents: list[Extent]
 
 
-def _part(at: Here[Node], buffer: Buffer, name: str) -> _Part:
+def _part(at: Here[Node], buffer: Buffer, name: str) -> _ReadPart:
     """Raises Refusal where the part is not plain, or the node writes to the buffer too."""
     depth, numbers = at.depth, range(len(buffer.dims))
     inside = sites_inside(at.kernel, at.path)
@@ -195,10 +195,12 @@ def _part(at: Here[Node], buffer: Buffer, name: str) -> _Part:
     ]
     copy = Buffer("tmp", name, buffer.dtype, tuple(map(Dim, most)))
     filled = zip(reach, copied(buffer, copy, bases), strict=True)
-    return _Part(bases, copy, [within(at.kernel, at.path, Extent((mine,)), whole) for mine, (_, whole) in filled])
+    return _ReadPart(
+        bases, copy, [within(at.kernel, at.path, Extent((mine,)), whole) for mine, (_, whole) in filled]
+    )
 
 
-def _again(at: Here[Node], buffer: Buffer, name: str) -> tuple[_Part, Node, list[Origin]]:
+def _again(at: Here[Node], buffer: Buffer, name: str) -> tuple[_ReadPart, Node, list[Origin]]:
     """The part of a buffer that a node reads, what computes it again, and what the statements of that stand for."""
     part, kernel = _part(at, buffer, name), at.kernel
     own = [Affine.iterator(at.depth + d) for d in range(len(buffer.dims))]

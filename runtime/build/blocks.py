@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from string import Template
 
-from dojoir.runtime.build.llvm_engine import Library, build
+from dojoir.runtime.build.llvm_engine import LoadedCode, build
 from dojoir.runtime.build.pool import parallel_for
 from dojoir.support.cache import Cache
 
@@ -44,12 +44,12 @@ def symbols_of(text: str, threads: int) -> Mapping[str, int]:
 
 
 @cache
-def _shared() -> Library:
+def _shared() -> LoadedCode:
     """What all kernels of this process share."""
     return memory()
 
 
-def memory() -> Library:
+def memory() -> LoadedCode:
     """Another pair of functions ALLOCATE and FREE, which keep blocks in slots of their own."""
     source = files(__package__).joinpath("blocks.ll").read_text(encoding="utf-8")
     text = Template(source).substitute(SLOTS=SLOTS, LEAST=LEAST, MOST=MOST)

@@ -44,7 +44,7 @@ VLEN = "DOJOIR_VLEN"
 
 
 @dataclass(frozen=True)
-class Machine:
+class CrossMachine:
     """A cross compiler and what runs its programs: the emulator's command before that of the program."""
 
     toolchain: Toolchain
@@ -54,7 +54,7 @@ class Machine:
         """Compiles C sources, of which one has `main`, into a program. Raises ToolchainError."""
         build_program(sources, out, toolchain=self.toolchain, limit=BUILD_LIMIT)
 
-    def run(self, program: Path, calls: Sequence[Call], limit: float = TIME_LIMIT) -> list[Done]:
+    def run(self, program: Path, calls: Sequence[EmulatedCall], limit: float = TIME_LIMIT) -> list[Done]:
         """Runs the calls, one after the other. Raises RunError where the program does not come to its end."""
         with temporary_folder() as folder:
             data = Path(folder, "calls")
@@ -72,7 +72,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Call:
+class EmulatedCall:
     """A call of a kernel of the program by its number, every argument and size as bytes."""
 
     kernel: int
@@ -87,12 +87,12 @@ class Done:
     arguments: tuple[bytes, ...]
 
 
-def _packed(call: Call) -> bytes:
+def _packed(call: EmulatedCall) -> bytes:
     head = struct.pack("<qq", call.kernel, len(call.arguments))
     return head + b"".join(struct.pack("<q", len(data)) + data for data in call.arguments)
 
 
-def _unpacked(data: bytes, calls: Sequence[Call]) -> list[Done]:
+def _unpacked(data: bytes, calls: Sequence[EmulatedCall]) -> list[Done]:
     found, at = [], 8
     for call in calls:
         (status,) = struct.unpack_from("<q", data, at)
@@ -127,11 +127,11 @@ def program_sources(kernels: Sequence[tuple[Program, str]]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Function:
+class EmulatedFunction:
     """A kernel as the compiled function is called, with addresses as numbers; it runs on a machine."""
 
     kernel: Kernel
-    machine: Machine
+    machine: CrossMachine
     binary: bytes
 
     def __call__(self, *values: Number) -> int:
@@ -154,7 +154,7 @@ class Function:
             program = Path(folder, "program")
             program.write_bytes(self.binary)
             program.chmod(0o700)
-            (done,) = self.machine.run(program, [Call(0, tuple(given))])
+            (done,) = self.machine.run(program, [EmulatedCall(0, tuple(given))])
         for buffer, data in zip(arguments, done.arguments, strict=False):
             if buffer.role != "in":  # its elements alone: what is between them may be another's
                 array = arrays[buffer.name]
@@ -171,12 +171,12 @@ def scalar_bytes(stored: str, value: Number) -> bytes:
 
 
 # -- finding them ------------------------------------------------------------------------------------------
-def find(isa: Isa) -> Machine:
+def find(isa: Isa) -> CrossMachine:
     """The cross compiler and the emulator for an instruction set that is not this machine's.
 
     Raises ToolchainError, with the cure, where one of them is missing.
     """
-    return Machine(cross_compiler(isa), emulator(isa))
+    return CrossMachine(cross_compiler(isa), emulator(isa))
 
 
 def cross_compiler(isa: Isa) -> Toolchain:

@@ -39,7 +39,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Library:
+class LoadedCode:
     """Machine code in this process. It stays as long as this object does."""
 
     addresses: Mapping[str, int]
@@ -62,7 +62,7 @@ def host(cpu: str | None = None) -> Host:
 
 def build(
     text: str, names: Iterable[str], symbols: Mapping[str, int], store: Cache, cpu: str | None = None
-) -> Library:
+) -> LoadedCode:
     """The functions `names` of an LLVM module, compiled, or loaded from the cache. `symbols` gives the
     addresses of functions that the module declares, beside those of the process (libc, libm). `cpu` is the
     processor to compile for, whose code this one runs: this one by default."""
@@ -88,7 +88,7 @@ def compile_object(text: str, cpu: str | None = None) -> bytes:
     return object_of(text, Processor(here.triple, here.cpu, here.features))
 
 
-def load_object(code: bytes, names: Iterable[str], symbols: Mapping[str, int]) -> Library:
+def load_object(code: bytes, names: Iterable[str], symbols: Mapping[str, int]) -> LoadedCode:
     """An object file's functions, in this process. Raises ToolchainError where one of them, or a symbol that
     they need, does not exist."""
     link = binding().JITLibraryBuilder().add_object_img(code).add_current_process()
@@ -103,7 +103,7 @@ def load_object(code: bytes, names: Iterable[str], symbols: Mapping[str, int]) -
         tracker = link.link(session, f"dojoir-{number}")
     except RuntimeError as error:
         raise ToolchainError(f"the compiled code cannot be loaded: {error}", "load-failed") from None
-    return Library({name: int(tracker[name]) for name in wanted}, (tracker, session))
+    return LoadedCode({name: int(tracker[name]) for name in wanted}, (tracker, session))
 
 
 LIBRARIES = 64

@@ -20,7 +20,7 @@ from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.build import c_toolchain, emulation, host, llvm_engine
 from dojoir.runtime.build.c_toolchain import Toolchain
-from dojoir.runtime.build.printed import Printed, printed
+from dojoir.runtime.build.printed import PrintedSource, printed
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.support.cache import Cache, content_key
 from dojoir.support.temporary import temporary_folder
@@ -53,7 +53,7 @@ def through_intrinsics(kernel: Kernel, target: str, threads: int, cpu: str | Non
     program, source = _program_and_source(kernel, isa)
     sources = emulation.program_sources([(program, source)])
     binary = _built(machine.toolchain.identity, "\n".join(sources), partial(_build_program, machine, sources))
-    function = emulation.Function(kernel, machine, binary)
+    function = emulation.EmulatedFunction(kernel, machine, binary)
     return Compiled(kernel, isa.name, 1, source, function, binary, program.checks)
 
 
@@ -79,11 +79,11 @@ def way_of_intrinsics(name: str) -> str:
     return "native"
 
 
-def _build_program(machine: emulation.Machine, sources: list[str], _: str, out: Path) -> None:
+def _build_program(machine: emulation.CrossMachine, sources: list[str], _: str, out: Path) -> None:
     machine.build(sources, out)
 
 
-def _native(kernel: Kernel, target: str, threads: int, source: Printed, toolchain: Toolchain) -> Compiled:
+def _native(kernel: Kernel, target: str, threads: int, source: PrintedSource, toolchain: Toolchain) -> Compiled:
     """The callable of a C source that a compiler makes for this machine."""
     library = _load_shared(_build_shared(source.text, toolchain), kernel.name)
     address = ctypes.cast(getattr(library, symbol(source.name)), ctypes.c_void_p).value

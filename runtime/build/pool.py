@@ -29,7 +29,7 @@ from importlib.resources import files
 from string import Template
 
 from dojoir.errors import ArgumentError, repr_of
-from dojoir.runtime.build.llvm_engine import Library, build, host
+from dojoir.runtime.build.llvm_engine import LoadedCode, build, host
 from dojoir.support.cache import Cache
 
 SPINS = 2000
@@ -104,12 +104,12 @@ def _has(functions: tuple[str, ...]) -> bool:
 
 
 @cache
-def _sequential() -> Library:
+def _sequential() -> LoadedCode:
     return build(_source("pool_sequential"), ["dojo_parallel_for"], {}, Cache.default())
 
 
 @cache
-def _limited(threads: int) -> Library:
+def _limited(threads: int) -> LoadedCode:
     text = Template(_source("pool_limited")).substitute(THREADS=threads)
     return build(
         text, ["dojo_parallel_for"], {"dojo_pool_run": _pool().addresses["dojo_pool_run"]}, Cache.default()
@@ -117,7 +117,7 @@ def _limited(threads: int) -> Library:
 
 
 @cache
-def _pool() -> Library:
+def _pool() -> LoadedCode:
     """The pool of this process. Its code stays to the end: threads are in it."""
     library = build(_pool_text(), ["dojo_pool_run", "dojo_pool_reset"], {}, Cache.default())
     reset = ctypes.CFUNCTYPE(None)(library.addresses["dojo_pool_reset"])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedSource:
     """The source of a kernel, the name of the program in it, and what runtime checks look at, by their numbers."""
 
     text: str
@@ -28,7 +28,7 @@ class Printed:
 
 def printed(
     kernel: Kernel, target: str, machine: tuple[str, ...], make: Callable[[], tuple[Program, str]]
-) -> Printed:
+) -> PrintedSource:
     """The output of `make` for a kernel that is proved: the program, and its source for `target`. `machine` says
     all that it depends on besides these two. Raises what `make` raises."""
     key = shelf_key("source", target, *machine, "of", whole_text(kernel))
@@ -36,17 +36,17 @@ def printed(
     found = None if data is None else _printed_in(data)
     if found is None:
         program, text = make()
-        found = Printed(text, program.name, program.checks)
+        found = PrintedSource(text, program.name, program.checks)
         checks = [[check.text, check.path, check.fault] for check in found.checks]
         keep(key, json.dumps([found.text, found.name, checks]).encode())
     return found
 
 
-def _printed_in(data: bytes) -> Printed | None:
+def _printed_in(data: bytes) -> PrintedSource | None:
     try:
         held: Any = json.loads(data)
         text, name, checks = held
         looked_at = (Check(str(what), tuple(path), FAULTS[FAULTS.index(fault)]) for what, path, fault in checks)
-        return Printed(str(text), str(name), tuple(looked_at))
+        return PrintedSource(str(text), str(name), tuple(looked_at))
     except (ValueError, TypeError):
         return None

@@ -13,7 +13,7 @@ from dojoir.ir.format import format_buffer
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.flat import has_flat
 from dojoir.meaning.sizes import solve
-from dojoir.runtime.call.bound import Bound, Fit
+from dojoir.runtime.call.bound import ArgumentFit, BoundArguments
 from dojoir.runtime.call.fitting import Fitting, fitting
 from dojoir.runtime.call.layout import steps_of, strides_of
 from dojoir.runtime.call.overlap import share_elements
@@ -63,7 +63,9 @@ class Signature:
         sizes = {name: value for name, value in named.items() if name not in self.names}
         return (*arguments, *(named[buffer.name] for buffer in rest)), sizes
 
-    def bind(self, arguments: Sequence[object], given: Mapping[str, object], known: Mapping[object, Fit]) -> Bound:
+    def bind(
+        self, arguments: Sequence[object], given: Mapping[str, object], known: Mapping[object, ArgumentFit]
+    ) -> BoundArguments:
         """The call that these arguments and sizes make. `known` is what earlier calls came to, by their layouts.
 
         Raises ArgumentError, naming the argument, what was given and the cure."""
@@ -90,7 +92,9 @@ class Signature:
         """The checks of calls that give no sizes by name."""
         return fitting(self.kernel, frozenset(), self.view)
 
-    def _bind(self, arguments: Sequence[object], given: Mapping[str, object], known: Mapping[object, Fit]) -> Bound:
+    def _bind(
+        self, arguments: Sequence[object], given: Mapping[str, object], known: Mapping[object, ArgumentFit]
+    ) -> BoundArguments:
         """The result of `bind` for the right number of arguments, one check after the other."""
         values: list[Number] = []
         views: list[View] = []
@@ -107,10 +111,10 @@ class Signature:
         self._check_memory(views, fit.spans)
         values += map(fit.sizes.__getitem__, self.kernel.runtime_sizes)
         values += fit.steps
-        return Bound(tuple(values), fit, tuple(views), fit.layouts in known)
+        return BoundArguments(tuple(values), fit, tuple(views), fit.layouts in known)
 
     # -- types, shapes, strides --------------------------------------------------------------------------
-    def _fit(self, views: Sequence[View], given: Mapping[str, object]) -> Fit:
+    def _fit(self, views: Sequence[View], given: Mapping[str, object]) -> ArgumentFit:
         for buffer, view in zip(self.arrays, views, strict=True):
             check_type(buffer, view)
         shapes = {buffer.name: view.shape for buffer, view in zip(self.arrays, views, strict=True)}
@@ -120,7 +124,7 @@ class Signature:
             steps += _strides(buffer, view, sizes)
         spans = tuple(_span(view, buffer.dtype.itemsize) for buffer, view in zip(self.arrays, views, strict=True))
         layouts = (*((name, sizes[name]) for name in given), *(view[1:4] for view in views))
-        return Fit(layouts, sizes, spans, tuple(steps))
+        return ArgumentFit(layouts, sizes, spans, tuple(steps))
 
     # -- memory ------------------------------------------------------------------------------------------
     def _check_memory(self, views: Sequence[View], spans: Sequence[int]) -> None:

@@ -8,7 +8,7 @@ from dojoir.runtime.call.scalars import Number
 from dojoir.runtime.call.views import View
 
 
-class Fit(NamedTuple):
+class ArgumentFit(NamedTuple):
     """The result of fitting layouts (type, shape and strides of every array) and given sizes to a kernel: the
     sizes of the call, the bytes that each array spans, and the strides. Arrays that may be strided have theirs in
     elements, one array after the other. Of two calls alike in these, the second needs no more checks of them."""
@@ -19,11 +19,11 @@ class Fit(NamedTuple):
     steps: tuple[int, ...] = ()
 
 
-class Bound(NamedTuple):
+class BoundArguments(NamedTuple):
     """Arguments that fit: the `values` that the compiled function takes (addresses, scalars, sizes, strides), and
     the `views` of the arrays, which own the memory behind them. `is_known` says that their layouts were known."""
 
     values: tuple[Number, ...]
-    fit: Fit
+    fit: ArgumentFit
     views: tuple[View, ...]
     is_known: bool

@@ -16,7 +16,7 @@ from dojoir.meaning.data_facts import check_data
 from dojoir.meaning.flat import flattened, has_flat
 from dojoir.meaning.sizes import given_inputs, solve
 from dojoir.runtime.call.arguments import Signature, check_type
-from dojoir.runtime.call.bound import Bound, Fit
+from dojoir.runtime.call.bound import ArgumentFit, BoundArguments
 from dojoir.runtime.call.layout import allocate
 from dojoir.runtime.call.results import Results, results_of
 from dojoir.runtime.call.scalars import Number, takes_value
@@ -25,7 +25,7 @@ from dojoir.runtime.call.views import View, as_numpy, split_views, view_of
 from dojoir.support.public import public
 
 if TYPE_CHECKING:
-    from dojoir.runtime.call.entry import Entry, Load
+    from dojoir.runtime.call.entry import Load, QuickEntry
 
     CType = type[ctypes._SimpleCData[int]] | type[ctypes._SimpleCData[float]] | type[ctypes.c_void_p]
 
@@ -99,10 +99,10 @@ class Compiled:
         self._signature = Signature(kernel)
         self._data_facts = kernel.data_facts
         self.unproved: tuple[str, ...] = ()
-        self._known: dict[object, Fit] = {}
+        self._known: dict[object, ArgumentFit] = {}
         self._load = load if isinstance(address, int) and not has_flat(kernel) else None
         self._calls = 0
-        self._entry: Entry | None = None
+        self._entry: QuickEntry | None = None
         self._quick: Callable[..., object] | None = None
         parameters = [_C_TYPES[b.dtype.stored] if takes_value(b) else ctypes.c_void_p for b in kernel.arguments]
         steps = sum(len(b.steps) for b in kernel.arguments)
@@ -182,7 +182,7 @@ class Compiled:
         unproved = f", unproved: {', '.join(self.unproved)}" if self.unproved else ""
         return f"<compiled kernel {self.kernel.name} for {self.target}, {self.threads} thread(s){unproved}>"
 
-    def _bound(self, arguments: tuple[object, ...], sizes: Mapping[str, object]) -> Bound:
+    def _bound(self, arguments: tuple[object, ...], sizes: Mapping[str, object]) -> BoundArguments:
         """The call that these arguments make, which are remembered when they are like earlier ones."""
         if not self._signature.names.isdisjoint(sizes):
             arguments, sizes = self._signature.by_name(arguments, sizes)
@@ -217,12 +217,12 @@ class Compiled:
         self.unproved = tuple(f"{buffer.name} {fact}" for buffer, fact in self.kernel.data_facts)
         self._data_facts = ()
 
-    def _check_data(self, bound: Bound) -> None:
+    def _check_data(self, bound: BoundArguments) -> None:
         """Raises ArgumentError where the contents of an argument are not as is declared."""
         if self._data_facts:
             self._check_facts(self._data_facts, bound)
 
-    def _check_facts(self, facts: Iterable[tuple[Buffer, DataFact]], bound: Bound) -> None:
+    def _check_facts(self, facts: Iterable[tuple[Buffer, DataFact]], bound: BoundArguments) -> None:
         views = {b.name: view for b, view in zip(self._signature.arrays, bound.views, strict=True)}
         numbers = dict(zip((b.name for b in self._signature.arguments), bound.values, strict=False))
         check_data(
@@ -294,7 +294,7 @@ class _BoundCall:
 
     __slots__ = ("_bound", "_compiled")
 
-    def __init__(self, compiled: Compiled, bound: Bound) -> None:
+    def __init__(self, compiled: Compiled, bound: BoundArguments) -> None:
         self._compiled = compiled
         self._bound = bound
 

@@ -50,7 +50,7 @@ def has_dlpack(value: object) -> TypeGuard[HasDLPack]:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class SharedTensor:
     """Memory behind a capsule; `strides` are in elements. It is there as long as `owner` is."""
 
     address: int
@@ -98,7 +98,7 @@ def borrow(
     devices: Mapping[int, str] = CPU_DEVICES,
     runs: str = "on the CPU",
     stream: int | None = None,
-) -> Tensor:
+) -> SharedTensor:
     """The tensor of the argument `name`. The capsule stays unconsumed: its producer frees it when `owner` goes.
     With `stream` -1 the producer does not wait for what it is still to do: the caller's work comes behind it.
     Raises ArgumentError where the memory is of none of `devices`, or its library will not hand it over."""
@@ -130,7 +130,7 @@ def _refused(name: str, value: object, error: Exception) -> ArgumentError:
     return ArgumentError(f"argument {name} ({type(value).__name__}) cannot be shared: {error}", "no-dlpack")
 
 
-def _tensor_of(name: str, capsule: object) -> Tensor:
+def _tensor_of(name: str, capsule: object) -> SharedTensor:
     writable = True
     try:
         tensor = _DLTensor.from_address(_pointer(capsule, b"dltensor"))
@@ -149,7 +149,7 @@ def _tensor_of(name: str, capsule: object) -> Tensor:
         strides = tuple(tensor.strides[: tensor.ndim])
     else:
         strides = contiguous(shape)
-    return Tensor((tensor.data or 0) + tensor.byte_offset, dtype_name, shape, strides, writable, capsule)
+    return SharedTensor((tensor.data or 0) + tensor.byte_offset, dtype_name, shape, strides, writable, capsule)
 
 
 def _versioned(name: str, capsule: object) -> _Versioned:

@@ -1,7 +1,7 @@
 """Quick calls: what was checked once for a signature is compared, in machine code, the next time.
 
-A kernel's `Entry` remembers signatures: for every array its type, element type, shape, strides and the bytes it
-spans. A call whose arguments fit one of them, whose arrays are aligned and do not overlap now, runs at once. All
+A kernel's `QuickEntry` remembers signatures: for every array its type, element type, shape, strides and the bytes
+it spans. A call whose arguments fit one of them, whose arrays are aligned and do not overlap now, runs at once. All
 others go through `arguments.Signature`, which says what is wrong.
 """
 
@@ -19,9 +19,9 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 
 from dojoir.ir.nodes import Kernel
-from dojoir.runtime.call.bound import Fit
+from dojoir.runtime.call.bound import ArgumentFit
 from dojoir.runtime.call.dlpack import CODES
-from dojoir.runtime.call.entry_text import NUMPY, STATE, TENSOR, WORD, Form, entry_text
+from dojoir.runtime.call.entry_text import NUMPY, STATE, TENSOR, WORD, QuickCallKey, entry_text
 from dojoir.runtime.call.overlap import rows_of
 from dojoir.runtime.call.scalars import Number, takes_value
 from dojoir.runtime.call.tensors import torch_now
@@ -48,7 +48,7 @@ class _Method(ctypes.Structure):
     )
 
 
-class Entry:
+class QuickEntry:
     """The quick call of one kernel. `call(*arguments)` gives None where the kernel ran, its status where it
     failed, and False where the arguments fit no signature that is remembered: then nothing was done. Sizes by name
     follow the arguments, None for one that is not given, and `token` after them."""
@@ -57,7 +57,7 @@ class Entry:
 
     def __init__(self, kernel: Kernel, function: int, load: Load) -> None:
         self.names = kernel.runtime_sizes
-        self._form = Form.of(kernel.arguments, len(self.names))
+        self._form = QuickCallKey.of(kernel.arguments, len(self.names))
         self._arrays = tuple(buffer for buffer in kernel.arguments if not takes_value(buffer))
         self.token = np.zeros(len(STATE) + 3 * len(self._form.cells), np.int64)
         for name, word in _words_of_python().items():
@@ -71,7 +71,12 @@ class Entry:
         self.call: Callable[..., object] = _new_method(ctypes.addressof(definition), self.token, None)
 
     def remember(
-        self, values: Sequence[Number], arguments: Sequence[object], views: Sequence[View], given: object, fit: Fit
+        self,
+        values: Sequence[Number],
+        arguments: Sequence[object],
+        views: Sequence[View],
+        given: object,
+        fit: ArgumentFit,
     ) -> None:
         """Keeps the signature of arguments that were found to fit, unless one of them is of a kind that only the
         checks in Python know."""
@@ -130,13 +135,13 @@ class Entry:
         self.token[WORD["head"]] = address_of(words)
 
 
-def entry_for(kernel: Kernel, function: object, load: Load | None) -> Entry | None:
+def entry_for(kernel: Kernel, function: object, load: Load | None) -> QuickEntry | None:
     """The quick call of a kernel whose compiled function has an address, where this Python is one that it
     knows."""
     if load is None or not _known_python():
         return None
     address = ctypes.cast(cast("Any", function), ctypes.c_void_p).value
-    return None if address is None else Entry(kernel, address, load)
+    return None if address is None else QuickEntry(kernel, address, load)
 
 
 def _dlpack_type(dtype: str) -> int:
@@ -146,7 +151,7 @@ def _dlpack_type(dtype: str) -> int:
 
 
 @cache
-def _loaded(form: Form, load: Load) -> tuple[int, object]:
+def _loaded(form: QuickCallKey, load: Load) -> tuple[int, object]:
     """The machine code for every kernel of one form."""
     return load(entry_text(form))
 

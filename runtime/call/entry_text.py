@@ -59,7 +59,7 @@ def _helpers() -> str:
 
 
 @dataclass(frozen=True)
-class Form:
+class QuickCallKey:
     """The key of the text of a quick call: of each argument its role, type and rank; how many sizes."""
 
     arguments: tuple[tuple[bool, DType, int, int, bool, int], ...]
@@ -67,8 +67,8 @@ class Form:
     sizes: int
 
     @staticmethod
-    def of(arguments: tuple[Buffer, ...], sizes: int) -> Form:
-        return Form(
+    def of(arguments: tuple[Buffer, ...], sizes: int) -> QuickCallKey:
+        return QuickCallKey(
             tuple(
                 (takes_value(b), b.dtype, len(b.dims), b.align or b.dtype.itemsize, b.role != "in", len(b.steps))
                 for b in arguments
@@ -102,8 +102,8 @@ class Form:
         return any(self.strided[n] for n in pair)
 
 
-class _Writer:
-    def __init__(self, form: Form) -> None:
+class _EntryWriter:
+    def __init__(self, form: QuickCallKey) -> None:
         self.form = form
         self.lines: list[str] = []
         self.number = 0
@@ -352,6 +352,6 @@ class _Writer:
         self.block(done)
 
 
-def entry_text(form: Form) -> str:
+def entry_text(form: QuickCallKey) -> str:
     """The module: its function `entry` is the quick call of every kernel of this form."""
-    return _Writer(form).text()
+    return _EntryWriter(form).text()

@@ -17,12 +17,12 @@ from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.bearable import bears
 from dojoir.meaning.sizes import undivided
-from dojoir.runtime.call.bound import Bound, Fit
+from dojoir.runtime.call.bound import ArgumentFit, BoundArguments
 from dojoir.runtime.call.overlap import are_beside, rows_of
 from dojoir.runtime.call.scalars import scalar_argument, takes_value
 from dojoir.runtime.call.views import DIRECT, POINTER, View, view_of
 
-Fitting = Callable[[Sequence[object], Mapping[str, int], Mapping[object, Fit]], Bound | None]
+Fitting = Callable[[Sequence[object], Mapping[str, int], Mapping[object, ArgumentFit]], BoundArguments | None]
 """From arguments in declared order (as many as there are), sizes by name, and what is known of earlier calls."""
 
 LARGEST = (1 << 31) - 1
@@ -38,10 +38,10 @@ def fitting(kernel: Kernel, given: frozenset[str], view: Callable[[str, object],
 
     It raises what `view` and `scalar_argument` raise of an argument, in declared order."""
     names: dict[str, object] = {
-        "Bound": Bound, "Fit": Fit, "View": View, "ndarray": np.ndarray, "new": tuple.__new__,
-        "pointer": ctypes.c_void_p.from_address, "scalar": scalar_argument, "view": view,
+        "BoundArguments": BoundArguments, "ArgumentFit": ArgumentFit, "View": View, "ndarray": np.ndarray,
+        "new": tuple.__new__, "pointer": ctypes.c_void_p.from_address, "scalar": scalar_argument, "view": view,
     }  # fmt: skip
-    exec(_Writer(kernel, given, direct=DIRECT and view is view_of).text(names), names)
+    exec(_FittingWriter(kernel, given, direct=DIRECT and view is view_of).text(names), names)
     return cast("Fitting", names["fit"])
 
 
@@ -66,7 +66,7 @@ def python_of(value: Affine, number: Mapping[str, int]) -> str:
     return " + ".join(parts)
 
 
-class _Writer:
+class _FittingWriter:
     def __init__(self, kernel: Kernel, given: frozenset[str], *, direct: bool) -> None:
         self.kernel = kernel
         self.given = given
@@ -106,9 +106,10 @@ class _Writer:
         self.lines += [
             f"layouts = {_tuple(layouts + [f'v{v}[1:4]' for v in arrays])}",
             "fit = known.get(layouts)",
-            f"found = fit or new(Fit, (layouts, {{{sizes}}}, {_tuple(f'span{v}' for v in arrays)}, "
+            f"found = fit or new(ArgumentFit, (layouts, {{{sizes}}}, {_tuple(f'span{v}' for v in arrays)}, "
             f"{_tuple(steps)}))",
-            f"return new(Bound, ({_tuple(values)}, found, {_tuple(f'v{v}' for v in arrays)}, fit is not None))",
+            f"return new(BoundArguments, ({_tuple(values)}, found, {_tuple(f'v{v}' for v in arrays)}, "
+            "fit is not None))",
         ]
         return "def fit(arguments, given, known):\n" + "".join(f"    {line}\n" for line in self.lines)
 

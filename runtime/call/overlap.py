@@ -15,23 +15,23 @@ HARDEST = 100_000
 """How many cases the exact answer may look at: past that two arrays are taken to share."""
 
 
-class Rows(NamedTuple):
+class ByteRuns(NamedTuple):
     """Bytes that an array is within: runs of `run` bytes, a multiple of `pitch` bytes apart (0: there is one)."""
 
     run: int
     pitch: int
 
 
-def rows_of(shape: Sequence[int], strides: Sequence[int], item: int, steps: Sequence[int]) -> Rows:
+def rows_of(shape: Sequence[int], strides: Sequence[int], item: int, steps: Sequence[int]) -> ByteRuns:
     """The rows of an array without negative strides, where those of the dimensions `steps` may leave gaps. Strides
     are in bytes."""
     if 0 in shape:
-        return Rows(0, 0)
+        return ByteRuns(0, 0)
     within = [(n - 1) * strides[d] for d, n in enumerate(shape) if d not in steps and n > 1]
-    return Rows(item + sum(within), math.gcd(*(strides[d] for d in steps if shape[d] > 1)))
+    return ByteRuns(item + sum(within), math.gcd(*(strides[d] for d in steps if shape[d] > 1)))
 
 
-def are_beside(first: int, one: Rows, second: int, other: Rows) -> bool:
+def are_beside(first: int, one: ByteRuns, second: int, other: ByteRuns) -> bool:
     """Whether the rows of two arrays, which start at `first` and `second`, are seen to be beside each other. With
     g the greatest common divisor of their pitches, all bytes of the first are within [0, run) mod g, and those of
     the second within [d, d + run), where d = (second - first) mod g."""

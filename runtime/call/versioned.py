@@ -15,7 +15,7 @@ from dojoir.errors import RunError
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.ir.size_condition import SizeCondition
 from dojoir.meaning.bearable import bears, check_bearable
-from dojoir.runtime.call.bound import Bound
+from dojoir.runtime.call.bound import BoundArguments
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.call.entry import Load
 from dojoir.runtime.call.scalars import Number, takes_value
@@ -90,7 +90,7 @@ class VersionedCall(Compiled):
             start, made[0].target, made[0].threads, source, address, (made, owner), before=before, load=load
         )
 
-    def _bound(self, arguments: tuple[object, ...], sizes: Mapping[str, object]) -> Bound:
+    def _bound(self, arguments: tuple[object, ...], sizes: Mapping[str, object]) -> BoundArguments:
         bound = super()._bound(arguments, sizes)
         if max(bound.fit.sizes.values(), default=0) > self._bears:
             for compiled in self._versions:

@@ -19,18 +19,18 @@ from typing import Literal
 from dojoir.backends.registry import is_device
 from dojoir.errors import DojoError, RunError
 from dojoir.ir.nodes import Kernel
-from dojoir.runtime.evaluation.build import CODE_LIMIT, Built, Source, build, check_length, printed
+from dojoir.runtime.evaluation.build import CODE_LIMIT, Built, CandidateSource, build, check_length, printed
 from dojoir.runtime.evaluation.device import DeviceRunner
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.inspection import Watch, complaint, draw_spots, remembers
-from dojoir.runtime.evaluation.paired_timing import LONG, RACE_SECONDS, Lap, Runner, alone, time_in_turn
-from dojoir.runtime.evaluation.pool import Case, Known, Pool, elements_of
+from dojoir.runtime.evaluation.paired_timing import LONG, RACE_SECONDS, BoundKernel, Lap, alone, time_in_turn
+from dojoir.runtime.evaluation.pool import InputCase, KnownCase, Pool, elements_of
 from dojoir.runtime.gpu import devices
 from dojoir.runtime.gpu.targets import on_host
 from dojoir.runtime.measurement.lease import timing_lease
 from dojoir.runtime.measurement.spread import geometric
 from dojoir.runtime.process.float_mode import Mode, float_mode, was_changed
-from dojoir.runtime.verification.compare import Counted
+from dojoir.runtime.verification.compare import CodeCounts
 from dojoir.runtime.verification.report import too_many_left_out
 from dojoir.runtime.verification.slack import slack_of
 from dojoir.runtime.verification.trial import LEFT_MODE, POISONS, attempt
@@ -56,8 +56,8 @@ class Job:
     Which calls are looked at follows from `seed`."""
 
     kernel: Kernel
-    checks: tuple[Case, ...]
-    timed: tuple[tuple[Case, Case, Case], ...]
+    checks: tuple[InputCase, ...]
+    timed: tuple[tuple[InputCase, InputCase, InputCase], ...]
     best: Kernel | None = None
     against: Against = "best"
     """The rival of a candidate in a timing: the best, itself (to see the noise), or itself built in full."""
@@ -66,7 +66,7 @@ class Job:
 
 
 @dataclass
-class Bench:
+class CandidateBench:
     """A place to evaluate candidates. `cut` is how many times longer than the best one may take, `code_limit` how
     many characters the code of one may have. `emulated` runs the code of a GPU on the CPU, `cold` times with
     nothing of the arrays in the caches of a GPU, `race_seconds` is how long a comparison lasts that is not
@@ -80,17 +80,17 @@ class Bench:
     cold: bool = False
     race_seconds: float = RACE_SECONDS
     builds: dict[str, Built] = field(default_factory=dict)
-    known: dict[Case, Known] = field(default_factory=dict)
+    known: dict[InputCase, KnownCase] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     """From a source to the machine code that it gave."""
 
     seen: dict[str, Evaluation] = field(default_factory=dict)
     """From machine code to what became of it."""
 
-    runners: dict[int, Runner] = field(default_factory=dict)
+    runners: dict[int, BoundKernel] = field(default_factory=dict)
     took: dict[tuple[str, int], float] = field(default_factory=dict)
-    counts: dict[Case, tuple[Counted, ...]] = field(default_factory=dict)
-    counted: list[Counted] = field(default_factory=list)
+    counts: dict[InputCase, tuple[CodeCounts, ...]] = field(default_factory=dict)
+    counted: list[CodeCounts] = field(default_factory=list)
     """How the codes were compared of the candidate that is under way."""
 
     @cached_property
@@ -158,7 +158,7 @@ class Bench:
         return is_device(self.pool.target) and not self.emulated
 
     # -- build and check -----------------------------------------------------------------------------------
-    def build(self, kernel: Kernel, source: Source | None = None) -> Built:
+    def build(self, kernel: Kernel, source: CandidateSource | None = None) -> Built:
         """The kernel as a callable, which is kept for a while."""
         found = self.builds.pop(kernel.hash, None) or self._built(kernel, source)
         self.builds[kernel.hash] = found
@@ -166,11 +166,11 @@ class Bench:
             del self.builds[next(iter(self.builds))]
         return found
 
-    def _built(self, kernel: Kernel, source: Source | None = None, full: bool = False) -> Built:
+    def _built(self, kernel: Kernel, source: CandidateSource | None = None, full: bool = False) -> Built:
         target = self.pool.target
         return build(kernel, target, self.threads, source or printed(kernel, target), full, self.emulated)
 
-    def case(self, case: Case) -> Known:
+    def case(self, case: InputCase) -> KnownCase:
         if case not in self.known:
             self.known[case] = self.pool.known(case)
         return self.known[case]
@@ -189,7 +189,7 @@ class Bench:
             self._count(case)
         return len(job.checks), None
 
-    def _count(self, case: Case) -> None:
+    def _count(self, case: InputCase) -> None:
         if case not in self.counts:
             self.counts[case] = self.case(case).counted(self.slack)
         self.counted += self.counts[case]
@@ -200,7 +200,7 @@ class Bench:
         return found if any(found.values()) else {}
 
     # -- time ----------------------------------------------------------------------------------------------
-    def runner(self, number: int) -> Runner:
+    def runner(self, number: int) -> BoundKernel:
         """The arrays of a timed size: the same for all candidates."""
         if number not in self.runners:
             reference, sizes = self.pool.reference, self.pool.size(number)
@@ -208,7 +208,7 @@ class Bench:
                 driver = devices.find(self.pool.target)
                 self.runners[number] = DeviceRunner(reference, sizes, driver, self.cold)
             else:
-                self.runners[number] = Runner(reference, sizes)
+                self.runners[number] = BoundKernel(reference, sizes)
         return self.runners[number]
 
     def timed(self, built: Built, job: Job, clock: _Stages, cases: int) -> Evaluation:
@@ -245,7 +245,7 @@ class Bench:
             return None
         return None if best.digest == built.digest else best
 
-    def _lap(self, built: Built, best: Built | None, job: Job, trio: tuple[Case, Case, Case]) -> Lap:
+    def _lap(self, built: Built, best: Built | None, job: Job, trio: tuple[InputCase, InputCase, InputCase]) -> Lap:
         """The comparison at one size."""
         first, timed, last = trio
         number, random, mode = first.size, Random(job.seed), float_mode()
@@ -256,7 +256,7 @@ class Bench:
             return Lap("wrong", reason=f"{wrong} ({self._where(first)}, its first call)")
         calls = [took]
         bar = math.inf
-        rival: Runner | None = None
+        rival: BoundKernel | None = None
         if best is not None and job.best is not None:
             key = (job.best.hash if job.against != "full" else best.digest, number)
             rival = runner.beside(best.compiled)
@@ -289,7 +289,9 @@ class Bench:
         self.took[(job.kernel.hash, number)] = lap.seconds
         return lap
 
-    def _checked(self, runner: Runner, case: Case, random: Random, mode: Mode | None) -> tuple[float, str | None]:
+    def _checked(
+        self, runner: BoundKernel, case: InputCase, random: Random, mode: Mode | None
+    ) -> tuple[float, str | None]:
         """The seconds of a call on fresh inputs, and what was wrong with it, by all of its results and by spots
         as it returned; `mode` is that of the processor before all calls."""
         known = self.case(case)
@@ -303,7 +305,7 @@ class Bench:
             self._count(case)
         return took, wrong
 
-    def _where(self, case: Case) -> str:
+    def _where(self, case: InputCase) -> str:
         return describe(self.pool.size(case.size), case, self.pool)
 
 
@@ -332,7 +334,7 @@ class _Stages:
         return self.seconds
 
 
-def describe(sizes: Mapping[str, int], case: Case, pool: Pool) -> str:
+def describe(sizes: Mapping[str, int], case: InputCase, pool: Pool) -> str:
     """A case in words."""
     text = ", ".join(f"{name}={value}" for name, value in sizes.items()) or "no sizes"
     return f"{text}, {case.distribution} inputs, seed {pool.seeds[case.seed]}"

@@ -49,7 +49,7 @@ COMMENTS = (";", "//")
 
 
 @dataclass(frozen=True)
-class Source:
+class CandidateSource:
     """A candidate as text, with what its runtime checks look at (of LLVM; other backends find it themselves)."""
 
     text: str
@@ -73,19 +73,19 @@ class Built:
     digest: str
 
 
-def printed(kernel: Kernel, target: str) -> Source:
+def printed(kernel: Kernel, target: str) -> CandidateSource:
     """A kernel that is proved, as the text that it is built from: the same code gives the same machine code.
     Raises KernelError for types that the target does not have."""
     name, cpu = split_target(target)
     check_types(kernel, backend_named(name))
     if name != "llvm":
-        return Source(emit(kernel, target))
+        return CandidateSource(emit(kernel, target))
     machine = llvm_host(chosen_cpu(cpu))
     program = lower(kernel, machine)
-    return Source(print_llvm(program, machine), program.checks)
+    return CandidateSource(print_llvm(program, machine), program.checks)
 
 
-def check_length(source: Source, limit: int) -> None:
+def check_length(source: CandidateSource, limit: int) -> None:
     """Raises ToolchainError, `too-much-code`, for a candidate whose code has more than `limit` characters."""
     if len(source.code) > limit:
         message = (
@@ -96,7 +96,7 @@ def check_length(source: Source, limit: int) -> None:
 
 
 def build(
-    kernel: Kernel, target: str, threads: int, source: Source, full: bool = False, emulated: bool = False
+    kernel: Kernel, target: str, threads: int, source: CandidateSource, full: bool = False, emulated: bool = False
 ) -> Built:
     """A kernel with its source (`printed`), built in this process; with `full` as `compile` builds it, however
     long that takes; with `emulated` for a GPU that is none. Raises KernelError and ToolchainError as `compile`
@@ -140,7 +140,7 @@ def _is_remainder(extent: Affine) -> bool:
     )
 
 
-def _through_llvm(kernel: Kernel, threads: int, cpu: str | None, source: Source, full: bool) -> Built:
+def _through_llvm(kernel: Kernel, threads: int, cpu: str | None, source: CandidateSource, full: bool) -> Built:
     text = source.text
     here = llvm_engine.host(cpu)
     processor = Processor(here.triple, here.cpu, here.features)

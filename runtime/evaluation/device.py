@@ -13,21 +13,21 @@ import numpy as np
 from dojoir.ir.nodes import Kernel
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.scalars import takes_value
-from dojoir.runtime.evaluation.inspection import Spot
-from dojoir.runtime.evaluation.paired_timing import Runner
-from dojoir.runtime.evaluation.pool import Known, elements_of
+from dojoir.runtime.evaluation.inspection import ElementSample
+from dojoir.runtime.evaluation.paired_timing import BoundKernel
+from dojoir.runtime.evaluation.pool import KnownCase, elements_of
 from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 from dojoir.runtime.gpu.driver import Driver
 from dojoir.runtime.measurement.clocks import second_clock
-from dojoir.runtime.measurement.gpu_timing import Gpu
+from dojoir.runtime.measurement.gpu_timing import TimedGpu
 from dojoir.runtime.verification.trial import POISONS
 
 HOST_SECONDS = 2e-3
 """By how much the clock of the CPU may be ahead of the GPU's: it starts it, waits for it, and writes its cache."""
 
 
-class DeviceRunner(Runner):
+class DeviceRunner(BoundKernel):
     """A kernel bound to arrays of one size on a GPU."""
 
     slop = slop_of_call = HOST_SECONDS
@@ -37,7 +37,7 @@ class DeviceRunner(Runner):
 
     def __init__(self, reference: Kernel, sizes: Mapping[str, int], driver: Driver, cold: bool) -> None:
         self.driver, self.cold = driver, cold
-        self.gpu = Gpu(driver, hot=not cold)
+        self.gpu = TimedGpu(driver, hot=not cold)
         self.firsts: dict[str, DeviceArray] = {}
         super().__init__(reference, sizes)
 
@@ -49,14 +49,14 @@ class DeviceRunner(Runner):
                 if buffer.role == "inout":
                     self.firsts[buffer.name] = array_for(self.driver, buffer, self.sizes)
 
-    def fill(self, known: Known) -> None:
+    def fill(self, known: KnownCase) -> None:
         for buffer in self.reference.arguments:
             if buffer.role != "out" and buffer.name in self.arrays:
                 self.arrays[buffer.name].put(known.inputs[buffer.name])
         for name, first in self.firsts.items():
             first.put(known.inputs[name])
 
-    def bind_call(self, known: Known) -> None:
+    def bind_call(self, known: KnownCase) -> None:
         assert isinstance(self.compiled, DeviceCompiled)
         arguments = [
             scalar_value(buffer, known.inputs[buffer.name]) if takes_value(buffer) else self.arrays[buffer.name]
@@ -90,14 +90,14 @@ class DeviceRunner(Runner):
         seconds = self.gpu.seconds(self.call, calls)
         return seconds, (second_clock() - begin) * 1e-9 / calls
 
-    def spoil(self, spots: Sequence[Spot]) -> None:
+    def spoil(self, spots: Sequence[ElementSample]) -> None:
         self.poison()
 
-    def look(self, spots: Sequence[Spot]) -> list[np.ndarray]:
+    def look(self, spots: Sequence[ElementSample]) -> list[np.ndarray]:
         results = self.results()
         return [results[name][box] for name, box in spots]
 
-    def fault(self, known: Known) -> str | None:
+    def fault(self, known: KnownCase) -> str | None:
         """Nothing is known of the memory around arrays of a GPU."""
         return None
 

@@ -34,7 +34,7 @@ from dojoir.runtime.evaluation.build import CODE_LIMIT
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.fork_server import Setup
 from dojoir.runtime.evaluation.paired_timing import RACE_SECONDS
-from dojoir.runtime.evaluation.pool import FEWEST, SEEDS, Case, Pool, checks, fresh_folder
+from dojoir.runtime.evaluation.pool import FEWEST, SEEDS, InputCase, Pool, checks, fresh_folder
 from dojoir.runtime.measurement.lease import holder
 from dojoir.runtime.process.child import ERRORS, THREAD_VARIABLES, ending, search_path
 from dojoir.runtime.process.forked import run_forked
@@ -155,7 +155,7 @@ class Evaluator:
         self._idle: list[tuple[Connection, int]] = []
         self._busy: dict[Connection, _Worker] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._prepared: set[Case] = set()
+        self._prepared: set[InputCase] = set()
         self._lock, self._at_work = threading.Lock(), 0
 
     @property
@@ -327,7 +327,7 @@ class Evaluator:
         draw = random.Random(f"{self.seed} {kernel.hash} {self.count}")
         seeds = min(SEEDS, FIRST_SEEDS + self.count // EACH)
         small = tuple(
-            Case(size, distribution, draw.randrange(seeds))
+            InputCase(size, distribution, draw.randrange(seeds))
             for size, distribution in checks(self._pool, draw.randrange(1 << 16))
         )
         most = min(max(seeds, FEWEST), self._pool.timed_seeds)

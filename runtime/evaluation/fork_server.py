@@ -18,9 +18,9 @@ from multiprocessing.connection import Connection
 
 from dojoir.errors import DojoError
 from dojoir.runtime.build import llvm_engine
-from dojoir.runtime.evaluation.bench import Bench, Job
+from dojoir.runtime.evaluation.bench import CandidateBench, Job
 from dojoir.runtime.evaluation.evaluation import Evaluation
-from dojoir.runtime.evaluation.pool import Case, Pool
+from dojoir.runtime.evaluation.pool import InputCase, Pool
 from dojoir.runtime.process.offspring import held_bytes
 from dojoir.runtime.process.worker import die_with, die_with_all_of, limit_memory
 from dojoir.support.frozen import dataclass
@@ -60,7 +60,7 @@ def main() -> None:
             os._exit(0)
         match request:
             case {"prepare": cases}:
-                _send(control, _prepared(setup.pool, [Case(*case) for case in cases]))
+                _send(control, _prepared(setup.pool, [InputCase(*case) for case in cases]))
             case {"fork": _}:
                 _, (handle,), _, _ = socket.recv_fds(passing, 1, 1)
                 pid = os.fork()
@@ -80,7 +80,7 @@ def _send(connection: Connection, message: Mapping[str, object]) -> None:
     connection.send_bytes(json.dumps(message).encode())
 
 
-def _prepared(pool: Pool, cases: list[Case]) -> dict[str, object]:
+def _prepared(pool: Pool, cases: list[InputCase]) -> dict[str, object]:
     try:
         with told_of_room():
             for case in cases:
@@ -95,7 +95,7 @@ def _work(setup: Setup, connection: Connection) -> None:
     """Evaluates what comes until nothing more does. Never returns."""
     die_with(os.getppid())
     limit_memory(setup.memory_limit)
-    bench = Bench(
+    bench = CandidateBench(
         setup.pool, setup.threads, setup.cut, setup.code_limit, setup.emulated, setup.cold, setup.race_seconds
     )
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dojoir.runtime.evaluation.pool import Bounds, Known
+from dojoir.runtime.evaluation.pool import Bounds, KnownCase
 
 SPOTS = 3
 """How many spots of each output are looked at."""
@@ -42,17 +42,17 @@ WAKING = 200e-6
 """How much longer a call of several threads may take, which have to be woken."""
 
 
-class Spot(NamedTuple):
+class ElementSample(NamedTuple):
     """A few elements of an output, side by side."""
 
     name: str
     box: tuple[slice, ...]
 
 
-def draw_spots(random: Random, outputs: Mapping[str, Bounds]) -> list[Spot]:
+def draw_spots(random: Random, outputs: Mapping[str, Bounds]) -> list[ElementSample]:
     """Some spots of each output."""
     return [
-        Spot(name, tuple(_side(random, bounds, d, extent) for d, extent in shape))
+        ElementSample(name, tuple(_side(random, bounds, d, extent) for d, extent in shape))
         for name, bounds in outputs.items()
         for shape in [[*enumerate(bounds.low.shape)]]
         for _ in range(SPOTS if bounds.low.size > 1 else 1)
@@ -74,12 +74,14 @@ def _part(random: Random, extent: int, most: int) -> slice:
     return slice(start, start + length)
 
 
-def complaint(spots: Sequence[Spot], seen: Sequence[np.ndarray], known: Known, slack: float) -> str | None:
+def complaint(
+    spots: Sequence[ElementSample], seen: Sequence[np.ndarray], known: KnownCase, slack: float
+) -> str | None:
     """The error in the values `seen` at the spots; None if there is none."""
     for (name, box), actual in zip(spots, seen, strict=True):
         whole = known.outputs[name]
         part = Bounds(whole.dtype, whole.low[box], whole.high[box], whole.expected.part(box))
-        wrong = Known({}, {name: part}).complaint({name: actual}, slack)
+        wrong = KnownCase({}, {name: part}).complaint({name: actual}, slack)
         if wrong is not None:
             starts = ", ".join(str(part.start) for part in box)
             return f"{wrong}, from [{starts}] on" if starts else wrong
@@ -109,16 +111,16 @@ def remembers(runner: Watched, random: Random, seconds: float, took: float) -> s
 
 
 class Watched(Protocol):
-    """The interface that `Watch` needs: a `Runner`."""
+    """The interface that `Watch` needs: a `BoundKernel`."""
 
     call: Callable[[], object]
 
     @property
     def looks(self) -> int: ...
 
-    def spoil(self, spots: Sequence[Spot]) -> None: ...
+    def spoil(self, spots: Sequence[ElementSample]) -> None: ...
 
-    def look(self, spots: Sequence[Spot]) -> list[np.ndarray]: ...
+    def look(self, spots: Sequence[ElementSample]) -> list[np.ndarray]: ...
 
     def restore(self) -> None: ...
 
@@ -140,11 +142,11 @@ class Watch:
     """Looks at calls among those of a comparison, all on the inputs of `known`. `wrong` says what
     was wrong with one."""
 
-    def __init__(self, random: Random, known: Known, slack: float) -> None:
+    def __init__(self, random: Random, known: KnownCase, slack: float) -> None:
         self.random, self.known, self.slack = random, known, slack
         self.left = self.round = self.more = 0
         self.in_a_row = False
-        self.seen: list[tuple[list[Spot], list[np.ndarray]]] = []
+        self.seen: list[tuple[list[ElementSample], list[np.ndarray]]] = []
 
     def begin(self, runner: Watched, calls: int, raced: bool) -> None:
         """Chooses: where a sample is one call, one call in each of the first rounds, and in one of these an odd

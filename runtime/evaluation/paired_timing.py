@@ -16,8 +16,8 @@ from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
-from dojoir.runtime.evaluation.inspection import IN_A_ROW, Spot, Watch
-from dojoir.runtime.evaluation.pool import Known, elements_of
+from dojoir.runtime.evaluation.inspection import IN_A_ROW, ElementSample, Watch
+from dojoir.runtime.evaluation.pool import KnownCase, elements_of
 from dojoir.runtime.measurement.clocks import Clocks, second_clock
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.verification.guard import STAGGER, Guarded, fenced
@@ -64,7 +64,7 @@ class Lap:
     reason: str = ""
 
 
-class Runner:
+class BoundKernel:
     """A kernel bound to the arrays of one size. Candidates share them, as they take the same arguments."""
 
     slop, slop_of_call = 20e-6, 0.5e-6
@@ -78,7 +78,7 @@ class Runner:
 
     def __init__(self, reference: Kernel, sizes: Mapping[str, int]) -> None:
         self.reference, self.sizes = reference, sizes
-        self.known: Known | None = None
+        self.known: KnownCase | None = None
         self.compiled: Compiled | None = None
         self.call: Callable[[], object] = lambda: None
         self.make_arrays()
@@ -101,21 +101,21 @@ class Runner:
         self.compiled = compiled
         self._bind()
 
-    def beside(self, compiled: Compiled) -> Runner:
+    def beside(self, compiled: Compiled) -> BoundKernel:
         """Another kernel on the same arrays."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.bind(compiled)
         return other
 
-    def load(self, known: Known) -> None:
+    def load(self, known: KnownCase) -> None:
         """Fills the arrays with the inputs of a case, and the outputs with a pattern."""
         self.known = known
         self.fill(known)
         self.poison()
         self._bind()
 
-    def fill(self, known: Known) -> None:
+    def fill(self, known: KnownCase) -> None:
         """Puts the inputs of a case into the arrays."""
         for buffer in self.reference.arguments:
             if buffer.role != "out" and buffer.name in self.arrays:
@@ -125,7 +125,7 @@ class Runner:
         if self.compiled is not None and self.known is not None:
             self.bind_call(self.known)
 
-    def bind_call(self, known: Known) -> None:
+    def bind_call(self, known: KnownCase) -> None:
         """Makes the call: scalars are part of it."""
         assert self.compiled is not None
         arguments = [
@@ -134,7 +134,7 @@ class Runner:
         ]
         self.call = self.compiled.bind(*arguments, **self.sizes)
 
-    def follow(self, other: Runner) -> None:
+    def follow(self, other: BoundKernel) -> None:
         """Takes the case of another runner on the same arrays, whose scalars are part of a call."""
         self.known = other.known
         self._bind()
@@ -189,7 +189,7 @@ class Runner:
         return seconds, (second_clock() - begin) * 1e-9 / calls
 
     # -- looking at calls ----------------------------------------------------------------------------------
-    def spoil(self, spots: Sequence[Spot]) -> None:
+    def spoil(self, spots: Sequence[ElementSample]) -> None:
         """Puts a pattern into spots of the outputs."""
         for name, box in spots:
             if name in self.outputs:
@@ -198,7 +198,7 @@ class Runner:
                     array.dtype.itemsize, POISONS[0], np.uint8
                 ).view(array.dtype)[0]
 
-    def look(self, spots: Sequence[Spot]) -> list[np.ndarray]:
+    def look(self, spots: Sequence[ElementSample]) -> list[np.ndarray]:
         """Copies of the elements at spots, as `DType.stored`."""
         buffers = [self.reference.buffer(name) for name, _ in spots]
         found = [np.array(self.arrays[b.name][stored_box(b, s.box)]) for b, s in zip(buffers, spots, strict=True)]
@@ -229,7 +229,7 @@ class Runner:
         """How many threads run the kernel."""
         return 1 if self.compiled is None else self.compiled.threads
 
-    def fault(self, known: Known) -> str | None:
+    def fault(self, known: KnownCase) -> str | None:
         """The error in memory that calls must not change."""
         for buffer in self.reference.arguments:
             if buffer.name not in self.arrays:
@@ -241,7 +241,7 @@ class Runner:
                 return f"it changed its input {buffer.name}"
         return None
 
-    def complaint(self, known: Known, slack: float) -> str | None:
+    def complaint(self, known: KnownCase, slack: float) -> str | None:
         """The error in the arrays after a call on a case."""
         return known.complaint(self.results(), slack)
 
@@ -254,18 +254,20 @@ class Runner:
         }
 
 
-def alone(runner: Runner, took: float, watch: Watch, most: float = RACE_SECONDS) -> Lap:
+def alone(runner: BoundKernel, took: float, watch: Watch, most: float = RACE_SECONDS) -> Lap:
     """The times of a kernel that there is nothing to compare with, of `most` seconds."""
     return _rounds([runner], took, watch, most)
 
 
-def time_in_turn(runner: Runner, rival: Runner, took: float, watch: Watch, most: float = RACE_SECONDS) -> Lap:
+def time_in_turn(
+    runner: BoundKernel, rival: BoundKernel, took: float, watch: Watch, most: float = RACE_SECONDS
+) -> Lap:
     """The times of a candidate in turn with those of the best. Both use the same arrays."""
     rival.follow(runner)
     return _rounds([runner, rival], took, watch, most)
 
 
-def _rounds(runners: Sequence[Runner], took: float, watch: Watch, most: float) -> Lap:
+def _rounds(runners: Sequence[BoundKernel], took: float, watch: Watch, most: float) -> Lap:
     runner = runners[0]
     calls = max(1, min(MOST_CALLS, round(SAMPLE_SECONDS / max(took, 1e-9))))
     samples: list[float] = []
@@ -328,7 +330,7 @@ def _decided(samples: Sequence[float], others: Sequence[float], elapsed: float, 
     return between.low > 1 or between.high < 1 or (between.low > 1 - TIE and between.high < 1 + TIE)
 
 
-def _clock_is_wrong(samples: Sequence[float], sure: Sequence[float], calls: int, runner: Runner) -> str | None:
+def _clock_is_wrong(samples: Sequence[float], sure: Sequence[float], calls: int, runner: BoundKernel) -> str | None:
     """Why the clock is not to be believed: it hardly moved, or another one says something else of most samples."""
     clocks = Clocks()
     slop = runner.slop + (runner.slop_of_call * calls if runner.one_by_one else 0)

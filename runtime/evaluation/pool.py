@@ -25,7 +25,7 @@ from dojoir.ir.packing import packed_dim
 from dojoir.meaning.bits import to_floats
 from dojoir.meaning.packed import unpacked
 from dojoir.runtime.process.child import Run, run_child
-from dojoir.runtime.verification.compare import Counted, Expected, comparable, compare, counted_of
+from dojoir.runtime.verification.compare import CodeCounts, Expected, comparable, compare, counted_of
 from dojoir.runtime.verification.inputs import (
     PEAKS,
     WIDEST,
@@ -36,7 +36,7 @@ from dojoir.runtime.verification.inputs import (
     milder,
 )
 from dojoir.runtime.verification.oracle import Oracle
-from dojoir.runtime.verification.rules import Rule
+from dojoir.runtime.verification.rules import ComparisonRule
 from dojoir.runtime.verification.sample_sizes import sample_sizes
 from dojoir.runtime.verification.slack import slack_of
 from dojoir.runtime.verification.verify import can_compare
@@ -61,7 +61,7 @@ CHANGED = "changed"
 """The inputs of `uniform` with the same seed, some of whose elements are others."""
 
 
-class Case(NamedTuple):
+class InputCase(NamedTuple):
     """A size by its number (those that are timed come after the small ones), a distribution, and the number of a
     seed."""
 
@@ -83,7 +83,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownCase:
     """A case with everything that is known of it, by the name of the argument."""
 
     inputs: Mapping[str, np.ndarray]
@@ -100,7 +100,7 @@ class Known:
                     return f"wrong result: {comparison.worst}"
         return None
 
-    def counted(self, slack: float) -> tuple[Counted, ...]:
+    def counted(self, slack: float) -> tuple[CodeCounts, ...]:
         """How the codes of each output are compared."""
         found = (counted_of(name, one.dtype, one.expected, slack) for name, one in self.outputs.items())
         return tuple(one for one in found if one is not None)
@@ -143,18 +143,18 @@ class Pool:
         )
         return max(FEWEST, min(SEEDS, TIMED_BYTES // (40 * max(1, elements))))
 
-    def draw_timed(self, size: int, count: int, random: Random) -> tuple[Case, Case, Case]:
+    def draw_timed(self, size: int, count: int, random: Random) -> tuple[InputCase, InputCase, InputCase]:
         """The cases of a candidate at a timed size, of the first `count`. One whose sums are exact, or in which
         few terms count; one to time with; one that is nearly the same as that."""
         seeds = max(1, count // 3)
         firsts = seeds + (count % 3 > 0)
         telling = PEAKS if has_exponentials(self.reference) else "integers"
         seed = random.randrange(seeds)
-        pair = [Case(size, "uniform", seed), Case(size, CHANGED, seed)]
+        pair = [InputCase(size, "uniform", seed), InputCase(size, CHANGED, seed)]
         random.shuffle(pair)
-        return Case(size, telling, random.randrange(firsts)), pair[0], pair[1]
+        return InputCase(size, telling, random.randrange(firsts)), pair[0], pair[1]
 
-    def path(self, case: Case) -> Path:
+    def path(self, case: InputCase) -> Path:
         return Path(self.folder, f"{case.size}-{case.distribution}-{case.seed}")
 
     # -- in the fork server -----------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Pool:
     def _oracle(self) -> Oracle:
         return Oracle(self.reference, self.target, self.time_limit, self.run)
 
-    def prepare(self, case: Case) -> None:
+    def prepare(self, case: InputCase) -> None:
         """Works a case out, if that was not done. Raises RunError where the reference fails."""
         path = self.path(case)
         if path.exists():
@@ -182,7 +182,7 @@ class Pool:
             buffer = self.reference.buffer(name)
             bounds = _bounds(buffer.dtype, found, slack)
             outputs[name] = replace(bounds, packed=packed_dim(buffer) if buffer.packed else None)
-        _write(path, Known(inputs, outputs))
+        _write(path, KnownCase(inputs, outputs))
 
     def _inputs(self, sizes: Mapping[str, int], seed: int, distribution: str) -> dict[str, np.ndarray]:
         if distribution == CHANGED:
@@ -212,7 +212,7 @@ class Pool:
         return inputs, expected
 
     # -- in the workers -----------------------------------------------------------------------------------
-    def known(self, case: Case) -> Known:
+    def known(self, case: InputCase) -> KnownCase:
         """A case that was prepared."""
         return _known_in(self.path(case))
 
@@ -242,7 +242,7 @@ def within(actual: np.ndarray, bounds: Bounds) -> bool:
     values = actual
     if bounds.dtype.is_float and actual.dtype != bounds.low.dtype:
         values = to_floats(actual, bounds.dtype)
-    by_bits = bounds.expected.rule is Rule.EXACT and bounds.dtype.is_float
+    by_bits = bounds.expected.rule is ComparisonRule.EXACT and bounds.dtype.is_float
     if by_bits and not np.array_equal(np.signbit(values), np.signbit(bounds.low)):
         return False
     if values.flags.c_contiguous and values.size > BLOCK:
@@ -267,7 +267,7 @@ def _bounds(dtype: DType, expected: Expected, slack: float) -> Bounds:
         reach = expected.allowed(dtype, slack)
         low = np.where(reach > 0, np.nextafter(wanted - reach, np.inf), wanted)
         high = np.where(reach > 0, np.nextafter(wanted + reach, -np.inf), wanted)
-        if expected.rule is Rule.CODES:
+        if expected.rule is ComparisonRule.CODES:
             least, largest = expected.beside(dtype)
             low, high = np.maximum(low, least), np.minimum(high, largest)
         infinite = np.isinf(wanted)
@@ -313,7 +313,7 @@ def is_running(pid: int) -> bool:
 
 
 # -- files -----------------------------------------------------------------------------------------------------
-def _write(path: Path, known: Known) -> None:
+def _write(path: Path, known: KnownCase) -> None:
     """A case as one file: a line that says where which array lies, then the arrays. Whole or not at all."""
     arrays: list[np.ndarray] = []
 
@@ -356,7 +356,7 @@ def _write(path: Path, known: Known) -> None:
     os.replace(unfinished, path)
 
 
-def _known_in(path: Path) -> Known:
+def _known_in(path: Path) -> KnownCase:
     whole = np.memmap(path, np.uint8, "r")
     length = int(bytes(whole[:8]))
     head = json.loads(bytes(whole[9 : 9 + length]))
@@ -383,7 +383,7 @@ def _known_in(path: Path) -> Known:
             DTYPES[dtype],
             there(low),
             there(high),
-            Expected(there(values), at(bounds), at(declared), Rule(rule)),
+            Expected(there(values), at(bounds), at(declared), ComparisonRule(rule)),
             packed,
         )
-    return Known({name: there(number) for name, number in head["inputs"].items()}, outputs)
+    return KnownCase({name: there(number) for name, number in head["inputs"].items()}, outputs)

@@ -15,7 +15,7 @@ from dojoir.ir.nodes import Kernel
 from dojoir.runtime.call.scalars import Number
 from dojoir.runtime.gpu.array import DeviceArray, bytes_on
 from dojoir.runtime.gpu.driver import Driver, Stream
-from dojoir.runtime.gpu.plan import HostCode, Plan, Step
+from dojoir.runtime.gpu.plan import HostCode, LaunchPlan, LaunchStep
 from dojoir.support.frozen import dataclass
 
 _TYPES: Mapping[tuple[str, int], Any] = {
@@ -90,7 +90,7 @@ class Loaded:
     grown: int = 0
     _memory: dict[object, Memory] = field(default_factory=dict)
     _recorded: dict[int, list[Memory]] = field(default_factory=dict)
-    _plans: dict[tuple[Number, ...], Plan] = field(default_factory=dict)
+    _plans: dict[tuple[Number, ...], LaunchPlan] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def prepare(
@@ -111,7 +111,7 @@ class Loaded:
         launches = tuple(self._launch(step, {**places, **arrays}, status, memory) for step in plan.steps)
         return Ready(launches, status)
 
-    def _launch(self, step: Step, places: Mapping[str, int], status: int, memory: object) -> Launch:
+    def _launch(self, step: LaunchStep, places: Mapping[str, int], status: int, memory: object) -> Launch:
         entry = self.host.entries[step.entry]
         addresses = [places[name] for name in entry.arrays]
         numbers = list(zip(entry.numbers, step.numbers, strict=True))
@@ -119,7 +119,7 @@ class Loaded:
             numbers.append((_POINTER, status))
         return self.functions[step.entry], step.grid, entry.threads, Packed(addresses, numbers, memory)
 
-    def plan(self, values: Mapping[str, Number]) -> Plan:
+    def plan(self, values: Mapping[str, Number]) -> LaunchPlan:
         """The launches of a call with these scalars and sizes. Raises ArgumentError for a grid that no device
         takes."""
         key = tuple(values.values())

@@ -14,7 +14,7 @@ from dojoir.errors import ArgumentError, ToolchainError
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.sizes import solve
 from dojoir.runtime.call.arguments import Signature, check_type
-from dojoir.runtime.call.bound import Bound
+from dojoir.runtime.call.bound import BoundArguments
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.call.layout import array_shape, strides_of
 from dojoir.runtime.call.scalars import Number, takes_value
@@ -36,7 +36,7 @@ MOST_CALLS = 64
 """How many calls are remembered, each with its launches."""
 
 
-class Version(NamedTuple):
+class BuildVersion(NamedTuple):
     """How a kernel is built. `narrow`: without wide accesses, for arrays that do not begin where these need it;
     `short`: counting in 32 bits, for sizes at which no number needs more."""
 
@@ -44,7 +44,7 @@ class Version(NamedTuple):
     short: bool
 
 
-Variant = Callable[[int, Version], tuple[HostCode, tuple[int, ...]]]
+Variant = Callable[[int, BuildVersion], tuple[HostCode, tuple[int, ...]]]
 """A version of the kernel on a device: its host code and the handles of its kernels."""
 
 
@@ -79,12 +79,12 @@ class DeviceCompiled(Compiled):
         self._driver, self._asked = driver, asked
         self._variant = variant
         self._host = host
-        self._loaded: dict[tuple[int, Version], Loaded] = {}
+        self._loaded: dict[tuple[int, BuildVersion], Loaded] = {}
         self._made: dict[tuple[tuple[Number, ...], tuple[object, int]], tuple[Loaded, Ready]] = {}
         self._grown, self._stream = 0, 0
         self._loader: Load | None = None
         self._starter: tuple[Start, object] | None = None
-        first = Version(narrow=False, short=host.shortened is not host)  # what most calls are for
+        first = BuildVersion(narrow=False, short=host.shortened is not host)  # what most calls are for
         self._first = first
         self._load_on(driver.in_use(), first)  # so that what is wrong with it is found now
 
@@ -149,7 +149,7 @@ class DeviceCompiled(Compiled):
                 self._loader = None
         self._driver.use(device)
         sizes = {name: int(values[name]) for name in self.kernel.runtime_sizes}
-        loaded = self._load_on(device, Version(narrow=False, short=self._host.is_short(sizes)))
+        loaded = self._load_on(device, BuildVersion(narrow=False, short=self._host.is_short(sizes)))
         names = [buffer.name for buffer in self._signature.arrays]
         given = {name: value for name, value in values.items() if name not in sizes}
         plan = loaded.plan({**given, **sizes})
@@ -293,7 +293,7 @@ class DeviceCompiled(Compiled):
             for function, entry in zip(loaded.functions, loaded.host.entries, strict=True)
         )
 
-    def _check_data(self, bound: Bound, stream: int = 0) -> None:
+    def _check_data(self, bound: BoundArguments, stream: int = 0) -> None:
         if not self._data_facts:
             return
         if self._driver.recording(stream):
@@ -336,7 +336,7 @@ class DeviceCompiled(Compiled):
             return rest.pop("stream"), rest
         return None, rest
 
-    def _use(self, bound: Bound) -> int:
+    def _use(self, bound: BoundArguments) -> int:
         """The device of the arrays, which is in use from now on."""
         device = self._same_device(bound.views)
         if device != self._driver.in_use():
@@ -352,12 +352,12 @@ class DeviceCompiled(Compiled):
             raise ArgumentError(message, "other-device")
         return found.pop() if found else self._driver.in_use()
 
-    def _handle(self, stream: object | None, bound: Bound, device: int) -> int:
+    def _handle(self, stream: object | None, bound: BoundArguments, device: int) -> int:
         if stream is not None:
             return handle_of(stream)
         return current_stream((view.owner for view in bound.views), device)()
 
-    def _prepared(self, bound: Bound, device: int, stream: int) -> tuple[Loaded, Ready]:
+    def _prepared(self, bound: BoundArguments, device: int, stream: int) -> tuple[Loaded, Ready]:
         """The launches of a call in a stream."""
         key = bound.values, self._place_of(stream)
         made = self._made.get(key)
@@ -376,7 +376,7 @@ class DeviceCompiled(Compiled):
         program = self._host.program
         return lane_of(stream), self._driver.recording(stream) if needs_memory(program) else 0
 
-    def _prepare(self, bound: Bound, device: int, stream: int, own: bool = False) -> tuple[Loaded, Ready]:
+    def _prepare(self, bound: BoundArguments, device: int, stream: int, own: bool = False) -> tuple[Loaded, Ready]:
         arguments = self._signature.arguments
         given = dict(zip((buffer.name for buffer in arguments), bound.values, strict=False))
         arrays = {buffer.name: int(given[buffer.name]) for buffer in self._signature.arrays}
@@ -391,7 +391,7 @@ class DeviceCompiled(Compiled):
         cannot be."""
         wide = self._host.program.wide
         narrow = any(arrays.get(name, 0) % alignment for name, alignment in wide.items())
-        version = Version(narrow, self._host.is_short(sizes))
+        version = BuildVersion(narrow, self._host.is_short(sizes))
         if self._driver.loads_while_recording or not self._driver.recording(stream):
             return self._load_on(device, version)
         name = self.kernel.name
@@ -411,9 +411,9 @@ class DeviceCompiled(Compiled):
 
     def loaded_on(self, device: int) -> Loaded:
         """The kernel on a device, for arrays that begin anywhere."""
-        return self._load_on(device, Version(narrow=True, short=False))
+        return self._load_on(device, BuildVersion(narrow=True, short=False))
 
-    def _load_on(self, device: int, version: Version) -> Loaded:
+    def _load_on(self, device: int, version: BuildVersion) -> Loaded:
         key = device, version
         if key not in self._loaded:
             host, functions = self._variant(device, version)
@@ -431,7 +431,7 @@ class _BoundLaunches:
 
     __slots__ = ("_bound", "_compiled", "_device", "_made", "_now")
 
-    def __init__(self, compiled: DeviceCompiled, bound: Bound, device: int, now: StreamNow) -> None:
+    def __init__(self, compiled: DeviceCompiled, bound: BoundArguments, device: int, now: StreamNow) -> None:
         self._compiled, self._bound, self._device, self._now = compiled, bound, device, now
         self._made = self._made_for(now())
 

@@ -105,7 +105,7 @@ FEW = 1 << 15
 """How many elements are few."""
 
 
-class Question(NamedTuple):
+class DataQuestion(NamedTuple):
     """What is asked of all elements of a type, few or not: of `distinct` ones with a table of so many places, of
     others by their bound at the call."""
 
@@ -169,13 +169,13 @@ class DataFacts:
         return found.value == 0
 
     @staticmethod
-    def _question(fact: DataFact, sizes: Mapping[str, int], places: int) -> Question:
+    def _question(fact: DataFact, sizes: Mapping[str, int], places: int) -> DataQuestion:
         if fact.most is None:
-            return Question(fact.word, max(LEAST_PLACES, 1 << (places - 1).bit_length()), 0)
-        return Question(fact.word, 0, min(fact.most.evaluate(sizes), (1 << 63) - 1))
+            return DataQuestion(fact.word, max(LEAST_PLACES, 1 << (places - 1).bit_length()), 0)
+        return DataQuestion(fact.word, 0, min(fact.most.evaluate(sizes), (1 << 63) - 1))
 
     def _prepared(
-        self, question: Question, dtype: str, view: View, device: int, stream: Stream
+        self, question: DataQuestion, dtype: str, view: View, device: int, stream: Stream
     ) -> tuple[Ready, Loaded, DeviceArray]:
         count = prod(view.shape)
         few = count <= FEW and question.places <= LEAST_PLACES

@@ -11,8 +11,8 @@ import numpy as np
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.call.layout import storage_bytes
 from dojoir.runtime.call.scalars import Number, takes_value
-from dojoir.runtime.gpu.plan import HostCode, Plan
-from dojoir.runtime.simt.harness import Argument, Buffer, Device, Harness
+from dojoir.runtime.gpu.plan import HostCode, LaunchPlan
+from dojoir.runtime.simt.harness import Argument, GlobalArray, Harness, HarnessProcess
 from dojoir.support.frozen import dataclass
 
 UNSET = 0xFF
@@ -20,7 +20,7 @@ UNSET = 0xFF
 
 
 @dataclass(frozen=True)
-class Function:
+class EmulatedGpuFunction:
     """A kernel as the compiled function is called: addresses as numbers, scalars, sizes; it gives a status. What
     the launches must not do (a race, an access out of bounds) is a RunError."""
 
@@ -53,11 +53,11 @@ class Function:
         return status
 
     def _arrays(
-        self, device: Device, given: Mapping[str, Number], sizes: Mapping[str, int]
-    ) -> tuple[dict[str, Buffer], list[tuple[np.ndarray, Buffer]]]:
+        self, device: HarnessProcess, given: Mapping[str, Number], sizes: Mapping[str, int]
+    ) -> tuple[dict[str, GlobalArray], list[tuple[np.ndarray, GlobalArray]]]:
         """A copy of each array on the device, and those that go back with the memory they came from."""
-        buffers: dict[str, Buffer] = {}
-        copies: list[tuple[np.ndarray, Buffer]] = []
+        buffers: dict[str, GlobalArray] = {}
+        copies: list[tuple[np.ndarray, GlobalArray]] = []
         for argument in self.kernel.arguments:
             if takes_value(argument):
                 continue
@@ -69,7 +69,9 @@ class Function:
                 copies.append((array, buffers[argument.name]))
         return buffers, copies
 
-    def _run(self, device: Device, host: HostCode, plan: Plan, buffers: dict[str, Buffer]) -> int:
+    def _run(
+        self, device: HarnessProcess, host: HostCode, plan: LaunchPlan, buffers: dict[str, GlobalArray]
+    ) -> int:
         for name, size in plan.workspace:
             buffers[name] = device.empty((size,), np.uint8, name)
             buffers[name].array[...] = UNSET

@@ -26,7 +26,7 @@ Number = int | float
 
 
 @dataclass(frozen=True)
-class Entry:
+class DeviceKernel:
     """One kernel of the device. It takes the address of each of `arrays`, then a number of each type of `numbers`,
     then, if it `reports`, the address of a status word. A launch asks for `shared_bytes` of shared memory."""
 
@@ -39,7 +39,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Step:
+class LaunchStep:
     """A launch: the number of its entry, how many blocks along each axis, and the numbers it takes."""
 
     entry: int
@@ -48,11 +48,11 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LaunchPlan:
     """The plan of a call: the bytes of its temporaries in global memory, by name, and its launches in order."""
 
     workspace: tuple[tuple[str, int], ...]
-    steps: tuple[Step, ...]
+    steps: tuple[LaunchStep, ...]
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ class HostCode:
         return self._fitting[given]
 
     @cached_property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[DeviceKernel, ...]:
         """The kernels, in the order of the text."""
         return tuple(
-            Entry(
+            DeviceKernel(
                 name,
                 launch.threads,
                 tuple(array.name for array in launch.captured_arrays),
@@ -106,13 +106,13 @@ class HostCode:
     def _numbers(self) -> Mapping[str, int]:
         return {entry.name: number for number, entry in enumerate(self.entries)}
 
-    def plan(self, values: Mapping[str, Number]) -> Plan:
+    def plan(self, values: Mapping[str, Number]) -> LaunchPlan:
         """The launches of a call with these sizes and scalar arguments, by name. Raises ArgumentError for a grid
         that no device takes."""
         name = self.program.program.name
         sizes = {var.name: int(values[var.name]) for var in self.program.program.sizes}
         scalars = {var.name: values[var.name] for var in self.program.program.by_value}
-        steps: list[Step] = []
+        steps: list[LaunchStep] = []
         for run in islice(self.program.runs(sizes, scalars), MOST_LAUNCHES + 1):
             number = self._numbers[run.kernel]
             for axis, extent, limit in zip("xyz", run.grid, self.program.grid, strict=True):
@@ -124,7 +124,7 @@ class HostCode:
                         "grid-too-large",
                     )
             given = tuple(value for value in run.arguments if not isinstance(value, str))
-            steps.append(Step(number, run.grid, given))
+            steps.append(LaunchStep(number, run.grid, given))
         if len(steps) > MOST_LAUNCHES:
             message = f"a call of {name} with these sizes makes more than {MOST_LAUNCHES} launches"
             raise ArgumentError(message, "too-many-launches")
@@ -132,4 +132,4 @@ class HostCode:
             (array.name, self.program.elements(array, sizes) * array.dtype.itemsize)
             for array in self.program.workspace
         ]
-        return Plan(tuple(workspace), tuple(steps))
+        return LaunchPlan(tuple(workspace), tuple(steps))

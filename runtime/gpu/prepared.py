@@ -17,7 +17,7 @@ from dojoir.runtime.call.scalars import Number
 from dojoir.runtime.gpu.calls import STATUS, value_of
 from dojoir.runtime.gpu.cuda import failed
 from dojoir.runtime.gpu.driver import Driver, Stream
-from dojoir.runtime.gpu.plan import HostCode, Plan
+from dojoir.runtime.gpu.plan import HostCode, LaunchPlan
 
 if TYPE_CHECKING:
     from dojoir.runtime.call.entry import Load
@@ -123,7 +123,7 @@ class Prepared:
         device: int,
         host: HostCode,
         functions: Sequence[int],
-        plan: Plan,
+        plan: LaunchPlan,
         arguments: Sequence[str],
         failure: Callable[[int], RunError],
         start: tuple[Start, object] | None,

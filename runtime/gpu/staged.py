@@ -26,12 +26,12 @@ MARK = 0x5C
 def staged(compiled: DeviceCompiled) -> Compiled:
     """The same kernel, called on arrays of the CPU: each call copies them to the GPU and back, and fails where the
     kernel wrote beside an array."""
-    function = _Function(compiled.kernel, compiled)
+    function = _StagedFunction(compiled.kernel, compiled)
     return Compiled(compiled.kernel, compiled.target, 1, compiled.source, function, compiled, compiled.checks)
 
 
 @dataclass(frozen=True)
-class _Function:
+class _StagedFunction:
     kernel: Kernel
     compiled: DeviceCompiled
 

@@ -11,16 +11,16 @@ from dojoir.ir.nodes import Kernel, Node, Scope, Statement
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.gpu import devices
 from dojoir.runtime.gpu.calls import Loaded
-from dojoir.runtime.gpu.compiled import DeviceCompiled, Version
+from dojoir.runtime.gpu.compiled import BuildVersion, DeviceCompiled
 from dojoir.runtime.gpu.data_facts import DataFacts
-from dojoir.runtime.gpu.emulated import Function
-from dojoir.runtime.gpu.plan import Entry, HostCode
+from dojoir.runtime.gpu.emulated import EmulatedGpuFunction
+from dojoir.runtime.gpu.plan import DeviceKernel, HostCode
 from dojoir.runtime.gpu.staged import staged
 from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Source:
+class GpuSource:
     """A kernel as text for a GPU, with its host code."""
 
     kernel: Kernel
@@ -29,19 +29,19 @@ class Source:
     host: HostCode
 
     @property
-    def shortened(self) -> Source:
+    def shortened(self) -> GpuSource:
         """The same, counting in 32 bits: for sizes that its program fits."""
         host = self.host.shortened
-        return Source(self.kernel, self.target, host.program.source, host)
+        return GpuSource(self.kernel, self.target, host.program.source, host)
 
 
-def source_of(kernel: Kernel, target: str, narrow: bool = False) -> Source:
+def source_of(kernel: Kernel, target: str, narrow: bool = False) -> GpuSource:
     """The text of a kernel that is proved; where `narrow`, one element at a time is moved. Raises KernelError
     where the target cannot take it."""
     if narrow:
         kernel = _without_vectors(kernel)
     program = gpu_program(kernel, target)
-    return Source(kernel, target, program.source, HostCode(program))
+    return GpuSource(kernel, target, program.source, HostCode(program))
 
 
 def _without_vectors(kernel: Kernel) -> Kernel:
@@ -64,7 +64,7 @@ def through_device(kernel: Kernel, target: str, threads: int = 1, cpu: str | Non
     driver = devices.find(target)
     source = source_of(kernel, target)
 
-    def variant(device: int, version: Version) -> tuple[HostCode, tuple[int, ...]]:
+    def variant(device: int, version: BuildVersion) -> tuple[HostCode, tuple[int, ...]]:
         chosen = source_of(kernel, target, version.narrow) if version.narrow else source
         if version.short:
             chosen = chosen.shortened
@@ -86,7 +86,7 @@ def through_device(kernel: Kernel, target: str, threads: int = 1, cpu: str | Non
     return DeviceCompiled(kernel, target, source.text, driver, source.host, variant, asked)
 
 
-def _no_room(host: HostCode, entry: Entry, most: int, device: str) -> ToolchainError:
+def _no_room(host: HostCode, entry: DeviceKernel, most: int, device: str) -> ToolchainError:
     launch = host.program.launches[host.entries.index(entry)]
     sizes = zip(launch.shared, shared_offsets(launch), shared_offsets(launch)[1:], strict=False)
     arrays = ", ".join(f"{array.name} {end - begin}" for array, begin, end in sizes)
@@ -101,7 +101,7 @@ def through_harness(kernel: Kernel, target: str) -> Compiled:
     """The callable of a kernel that runs its GPU text on the CPU, checked. Raises ToolchainError where there is no
     C++ compiler."""
     source = source_of(kernel, target)
-    function = Function(kernel, source.host)
+    function = EmulatedGpuFunction(kernel, source.host)
     return Compiled(kernel, target, 1, source.text, function, function.harness, source.host.program.program.checks)
 
 

@@ -15,7 +15,7 @@ from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Buffer
 from dojoir.runtime.call.layout import ALIGNMENT, dense_steps, storage_shape, strides_of
 from dojoir.runtime.call.scalars import scalar_argument, takes_value
-from dojoir.runtime.library.text import Part
+from dojoir.runtime.library.text import LibraryPart
 from dojoir.runtime.verification.compare import Expected
 from dojoir.runtime.verification.inputs import make_inputs
 from dojoir.runtime.verification.oracle import Oracle
@@ -41,7 +41,7 @@ static int is_off(double got, double want, double allowed)
 """
 
 
-def demo(name: str, parts: Sequence[Part], device: Device | None = None) -> str:
+def demo(name: str, parts: Sequence[LibraryPart], device: DemoDevice | None = None) -> str:
     """The program. Its inputs are drawn as `verify` draws them, its expected results and how far off each may be
     come from the reference."""
     blocks = [_kernel_part(part, device) for part in parts]
@@ -70,7 +70,7 @@ def demo(name: str, parts: Sequence[Part], device: Device | None = None) -> str:
 
 
 @dataclass(frozen=True)
-class Device:
+class DemoDevice:
     """How a demo in C++ reaches a GPU: what the words of its runtime begin with, and which kernels take a
     status."""
 
@@ -91,7 +91,7 @@ class Device:
         return f"wrong += {copy} != {self.runtime}Success;"
 
 
-def device_demo(name: str, parts: Sequence[Part], device: Device, header: str, build: str) -> str:
+def device_demo(name: str, parts: Sequence[LibraryPart], device: DemoDevice, header: str, build: str) -> str:
     """The same program for kernels of a GPU, in C++: `header` is that of its runtime, `build` the line to make
     it."""
     text = demo(name, parts, device).replace("// reference gave. Exits", "// reference gave, on a GPU. Exits")
@@ -102,7 +102,7 @@ def device_demo(name: str, parts: Sequence[Part], device: Device, header: str, b
     return f"{first}// Build it: {build}\n#include <math.h>{rest}"
 
 
-def _kernel_part(part: Part, device: Device | None) -> str:
+def _kernel_part(part: LibraryPart, device: DemoDevice | None) -> str:
     kernel = part.kernel
     sizes = max(sample_sizes(kernel, INSTANCES), key=lambda sizes: count_instances(kernel, sizes, 1 << 40))
     inputs = make_inputs(kernel, sizes, 0, "uniform")

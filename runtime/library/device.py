@@ -9,8 +9,8 @@ from dojoir.codegen.emission import emit, lower
 from dojoir.codegen.gpu.host import is_failing
 from dojoir.codegen.gpu.printer import declaration
 from dojoir.ir.nodes import Kernel
-from dojoir.runtime.library.demo import Device, device_demo
-from dojoir.runtime.library.text import Part, header
+from dojoir.runtime.library.demo import DemoDevice, device_demo
+from dojoir.runtime.library.text import LibraryPart, header
 from dojoir.support.frozen import dataclass
 
 
@@ -31,19 +31,19 @@ KITS = {
 }
 
 
-def device_part(kernel: Kernel, target: str, name: str) -> Part:
+def device_part(kernel: Kernel, target: str, name: str) -> LibraryPart:
     """A kernel of the library `name`: its source includes the header where a host compiler reads it."""
     kit = KITS[target]
     source = emit(kernel, target)
     guard = source.rindex('extern "C" int run_')
     start = source.rindex("\n//", 0, guard) + 1
     source = f'{source[:start]}#include "{name}.h"\n{source[start:]}'
-    return Part(
+    return LibraryPart(
         kernel, f"{declaration(lower(kernel, target), target)};", f"{symbol(kernel.name)}.{kit.suffix}", source
     )
 
 
-def device_texts(name: str, parts: Sequence[Part], target: str) -> dict[str, str]:
+def device_texts(name: str, parts: Sequence[LibraryPart], target: str) -> dict[str, str]:
     """The files of the library, by their names."""
     kit = KITS[target]
     sources = " ".join(part.file for part in parts)
@@ -52,11 +52,11 @@ def device_texts(name: str, parts: Sequence[Part], target: str) -> dict[str, str
     return {
         **{part.file: part.source for part in parts},
         f"{name}.h": header(name, parts, kit.include),
-        f"demo.{kit.suffix}": device_demo(name, parts, Device(kit.runtime, failing), kit.include, build),
+        f"demo.{kit.suffix}": device_demo(name, parts, DemoDevice(kit.runtime, failing), kit.include, build),
     }
 
 
-def shared_library_line(name: str, parts: Sequence[Part], target: str) -> str:
+def shared_library_line(name: str, parts: Sequence[LibraryPart], target: str) -> str:
     """The line that makes a shared library of the sources."""
     kit = KITS[target]
     sources = " ".join(part.file for part in parts)

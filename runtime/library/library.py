@@ -29,7 +29,7 @@ from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.call.versioned import Versioned, fitting_version
 from dojoir.runtime.library.demo import demo
 from dojoir.runtime.library.device import device_part, device_texts, shared_library_line
-from dojoir.runtime.library.text import Part, cmake, header, including, pkg_config
+from dojoir.runtime.library.text import LibraryPart, cmake, header, including, pkg_config
 from dojoir.runtime.library.versioned import version_names, versioned_part
 from dojoir.runtime.measurement.measure import Measurement, measure
 from dojoir.runtime.verification.report import Report
@@ -115,7 +115,7 @@ def write_library(
     toolchain = None if on_device else _toolchain(target)
     reports: dict[str, Report | None] = {}
     measurements: dict[str, Measurement | None] = {}
-    parts: list[Part] = []
+    parts: list[LibraryPart] = []
     for trace in kernels:
         kernel = trace.kernel
         for made in _kernels(trace):
@@ -184,7 +184,7 @@ def _at(trace: Scheduled, sizes: Mapping[str, int]) -> Kernel:
     return trace.kernel if versioned is None else fitting_version(versioned, sizes).kernel
 
 
-def _part(trace: Scheduled, target: str, name: str, on_device: bool) -> Part:
+def _part(trace: Scheduled, target: str, name: str, on_device: bool) -> LibraryPart:
     versioned = _versions(trace)
     if versioned is None:
         return device_part(trace.kernel, target, name) if on_device else _c_part(trace.kernel, target, name)
@@ -194,12 +194,12 @@ def _part(trace: Scheduled, target: str, name: str, on_device: bool) -> Part:
     return versioned_part(versioned, target, name)
 
 
-def _c_part(kernel: Kernel, target: str, name: str) -> Part:
+def _c_part(kernel: Kernel, target: str, name: str) -> LibraryPart:
     source = including(emit(kernel, target), f"{name}.h")
-    return Part(kernel, declaration(lower(kernel, target)), f"{symbol(kernel.name)}.c", source)
+    return LibraryPart(kernel, declaration(lower(kernel, target)), f"{symbol(kernel.name)}.c", source)
 
 
-def _c_texts(name: str, parts: Sequence[Part], target: str) -> dict[str, str]:
+def _c_texts(name: str, parts: Sequence[LibraryPart], target: str) -> dict[str, str]:
     """The files of a library in C, by their names."""
     return {
         **{file: text for part in parts for file, text in part.texts.items()},
@@ -286,7 +286,9 @@ def _digest(file: Path) -> str:
     return f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
 
 
-def _entry(trace: Scheduled, part: Part, report: Report | None, measurement: Measurement | None) -> dict[str, Any]:
+def _entry(
+    trace: Scheduled, part: LibraryPart, report: Report | None, measurement: Measurement | None
+) -> dict[str, Any]:
     kernel = part.kernel
     return {
         "name": kernel.name,

@@ -13,7 +13,7 @@ STATUS = "Returns 0 when done, 1 when memory ran out, more when an index read fr
 
 
 @dataclass(frozen=True)
-class Part:
+class LibraryPart:
     """A kernel of a library: its declaration in C, the file with its code, and that code; the files that this code
     calls, with theirs, where it has versions."""
 
@@ -42,7 +42,7 @@ _STRIDES = (
 DEVICE_STATUS = "Returns the error of the runtime, 0 when all launches are in the stream."
 
 
-def header(name: str, parts: Sequence[Part], runtime: str = "") -> str:
+def header(name: str, parts: Sequence[LibraryPart], runtime: str = "") -> str:
     """The header of the library; for kernels of a GPU it includes `runtime`."""
     guard = f"{name.upper()}_H"
     lines = [
@@ -77,7 +77,7 @@ def _wrapped(declaration: str) -> list[str]:
     return wrap(declaration, 100, subsequent_indent="    ", break_long_words=False)
 
 
-def cmake(name: str, parts: Sequence[Part], options: Sequence[str] = ()) -> str:
+def cmake(name: str, parts: Sequence[LibraryPart], options: Sequence[str] = ()) -> str:
     """The CMakeLists.txt that builds, tests and installs the library from its sources."""
     sources = "\n    ".join(file for part in parts for file in part.texts)
     return f"""\
@@ -115,7 +115,7 @@ install(FILES {name}.h DESTINATION include)
 """
 
 
-def pkg_config(name: str, parts: Sequence[Part]) -> str:
+def pkg_config(name: str, parts: Sequence[LibraryPart]) -> str:
     """The .pc file of the library where it lies: header, library and this file in one folder."""
     kernels = ", ".join(part.kernel.name for part in parts)
     return f"""\

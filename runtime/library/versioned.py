@@ -12,7 +12,7 @@ from dojoir.codegen.emission import emit, lower
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.size_condition import SizeCondition
 from dojoir.runtime.call.versioned import Versioned, When
-from dojoir.runtime.library.text import Part, including
+from dojoir.runtime.library.text import LibraryPart, including
 
 
 def version_names(given: Versioned) -> list[str]:
@@ -20,7 +20,7 @@ def version_names(given: Versioned) -> list[str]:
     return [f"{given.start.name}_v{number}" for number in range(len(given.versions))]
 
 
-def versioned_part(given: Versioned, target: str, name: str) -> Part:
+def versioned_part(given: Versioned, target: str, name: str) -> LibraryPart:
     """The part of the library `name` that is the kernel: its source compares sizes and calls a version, each of
     which is a file of its own."""
     kernels = [
@@ -30,7 +30,7 @@ def versioned_part(given: Versioned, target: str, name: str) -> Part:
     declared = declaration(lower(given.start, target))
     whens = [version.when for version in given.versions]
     source = including(_choice(given.start, declared, kernels, whens, target), f"{name}.h")
-    return Part(given.start, declared, f"{symbol(given.start.name)}.c", source, files)
+    return LibraryPart(given.start, declared, f"{symbol(given.start.name)}.c", source, files)
 
 
 def _choice(start: Kernel, declared: str, kernels: Sequence[Kernel], whens: Sequence[When], target: str) -> str:

@@ -20,7 +20,7 @@ from dojoir.ir.nodes import Kernel
 from dojoir.passes.engine.engine import candidates, check
 from dojoir.runtime.build.emission import emit
 from dojoir.runtime.build.host import architecture
-from dojoir.runtime.measurement.hot_loop import Loop, hottest
+from dojoir.runtime.measurement.hot_loop import MachineLoop, hottest
 from dojoir.runtime.measurement.measure import Measurement
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
@@ -166,7 +166,7 @@ def _extent(extents: Mapping[str, float], marks: tuple[str, ...]) -> int:
     return prod(max(1, int(extents[f"extent {mark}"])) for mark in marks)
 
 
-def _of_loop(loop: Loop | None) -> Bottleneck | None:
+def _of_loop(loop: MachineLoop | None) -> Bottleneck | None:
     if loop is None:
         return None
     count = len(loop.code)

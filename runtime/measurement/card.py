@@ -31,7 +31,7 @@ UNREAD = "only the code of LLVM for x86 is read"
 
 
 @dataclass(frozen=True)
-class Code:
+class HotCode:
     """The hot loop of the machine code: how many instructions of which kinds it has, and how many elements an
     iteration computes and a widest instruction at a time. Then which share goes to the stack, how often an
     iteration adds to each sum that the next one adds to again. Then in which function, with how many loops around
@@ -72,7 +72,7 @@ class Card:
     lines: tuple[int, ...]
     moves: tuple[str, ...]
     scopes: tuple[ScopeWork, ...]
-    code: Code
+    code: HotCode
     counters: Counters
     launches: tuple[Resources, ...] = ()
     """Of a GPU, what each of its kernels takes."""
@@ -167,14 +167,14 @@ def launches_of(kernel: Kernel, target: str) -> tuple[Resources, ...]:
     return made.resources() if isinstance(made, DeviceCompiled) else ()
 
 
-def code_of(kernel: Kernel, target: str) -> Code:
+def code_of(kernel: Kernel, target: str) -> HotCode:
     """The hot loop of the machine code of a kernel."""
     asm = machine_code(kernel, target)
     loop = hottest(asm)
     if loop is None:
         reason = "ncu has it: give its CSV" if is_device(target) else UNREAD if not asm else "there is no loop"
-        return Code(reason=reason)
-    return Code(
+        return HotCode(reason=reason)
+    return HotCode(
         len(loop.code), loop.kinds, loop.elements, loop.lanes, loop.on_stack, loop.chains, loop.function,
         loop.depth, sum(1 for _ in innermost(asm)),
     )  # fmt: skip

@@ -26,7 +26,7 @@ from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.calls import Packed
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 from dojoir.runtime.gpu.driver import Driver
-from dojoir.runtime.measurement.kept import AMONG, FIRST, OTHER, Kept
+from dojoir.runtime.measurement.kept import AMONG, FIRST, OTHER, ResultFiles
 from dojoir.runtime.measurement.memory import marked
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.process.subject import KernelSubject, PythonCode
@@ -66,7 +66,7 @@ FMA_WORK = 2 * 16 * 4096 * 256
 
 
 @dataclass
-class Contestant:
+class GpuContestant:
     """A subject with its arrays; `restored` are those that it changes in place, with their first values."""
 
     call: Call
@@ -80,7 +80,7 @@ class Contestant:
     """A digest of what its first call put out."""
 
 
-class Gpu:
+class TimedGpu:
     """The device that is timed."""
 
     def __init__(self, driver: Driver, hot: bool) -> None:
@@ -103,14 +103,14 @@ class Gpu:
         self.driver.record(second, 0)
         return self.driver.seconds(first, second) / calls
 
-    def sample(self, contestant: Contestant) -> float:
+    def sample(self, contestant: GpuContestant) -> float:
         """Seconds of one call on fresh values: those that a kernel changes in place must not drift."""
         if not contestant.restored:
             return self.seconds(contestant.call, contestant.calls)
         self.restore(contestant)
         return self.seconds(contestant.call)
 
-    def restore(self, contestant: Contestant) -> None:
+    def restore(self, contestant: GpuContestant) -> None:
         for name, first in contestant.restored.items():
             contestant.arrays[name].copy_from(first.address)
 
@@ -143,14 +143,14 @@ def time_on_gpu(
     `job["precision"]`, but at least `job["fewest"]` times, or `job["budget"]` seconds are over. `kernel` is that of
     the first."""
     sizes: dict[str, int] = job["sizes"]
-    contestants: list[Contestant] = []
-    gpu: Gpu | None = None
+    contestants: list[GpuContestant] = []
+    gpu: TimedGpu | None = None
     for number, subject in enumerate(subjects):
         report({"building": number})
         if isinstance(subject, KernelSubject):
             compiled = subject.load()
             assert isinstance(compiled, DeviceCompiled)
-            gpu = gpu or Gpu(compiled.driver, job["hot"])
+            gpu = gpu or TimedGpu(compiled.driver, job["hot"])
             arrays, values = _arguments(compiled.kernel, compiled.driver, inputs, sizes)
             make = compiled.graph if job["hot"] else compiled.bind
             call: Call = make(*values.values(), **{name: sizes[name] for name in compiled.kernel.runtime_sizes})
@@ -162,14 +162,14 @@ def time_on_gpu(
         first = {buffer.name: array_for(gpu.driver, buffer, sizes) for buffer in inouts}
         for name, array in first.items():
             array.put(inputs[name])
-        contestants.append(Contestant(call, arrays, first, is_kernel=isinstance(subject, KernelSubject)))
+        contestants.append(GpuContestant(call, arrays, first, is_kernel=isinstance(subject, KernelSubject)))
     assert gpu is not None
     for number, contestant in enumerate(contestants):
         report({"warming": number})
         gpu.restore(contestant)
         contestant.call()
         gpu.driver.wait(0)
-    results, keep = _results(kernel, contestants[0]), Kept(job.get("results"))
+    results, keep = _results(kernel, contestants[0]), ResultFiles(job.get("results"))
     keep(FIRST, results)
     differences = [_difference(kernel, results, other) for other in contestants]
     for contestant in contestants:
@@ -185,7 +185,7 @@ def time_on_gpu(
     report({"sampling": True})
     rounds = _sample(gpu, [contestant for contestant in contestants if not contestant.is_slow], job)
     for number, contestant in enumerate(contestants):
-        known = keep if not number else Kept(None)
+        known = keep if not number else ResultFiles(None)
         differences[number] = max(differences[number], _after(gpu, kernel, results, contestant, known))
     if keep.folder is not None:
         keep(OTHER, _on_others(gpu, kernel, contestants[0], others))
@@ -199,7 +199,7 @@ def time_on_gpu(
     })  # fmt: skip
 
 
-def _sample(gpu: Gpu, contestants: Sequence[Contestant], job: Mapping[str, Any]) -> int:
+def _sample(gpu: TimedGpu, contestants: Sequence[GpuContestant], job: Mapping[str, Any]) -> int:
     order = list(contestants)
     shuffle = random.Random(0).shuffle
     start = perf_counter()
@@ -246,14 +246,14 @@ def _shared(value: Any) -> Any:
     return torch.as_tensor(value, device="cuda") if torch.cuda.is_available() else value
 
 
-def _results(kernel: Kernel, contestant: Contestant) -> dict[str, np.ndarray]:
+def _results(kernel: Kernel, contestant: GpuContestant) -> dict[str, np.ndarray]:
     """The outputs of a contestant, on the CPU."""
     outputs = (buffer.name for buffer in kernel.arguments if buffer.role != "in")
     return {name: contestant.arrays[name].numpy() for name in outputs}
 
 
 def _on_others(
-    gpu: Gpu, kernel: Kernel, contestant: Contestant, inputs: Mapping[str, np.ndarray]
+    gpu: TimedGpu, kernel: Kernel, contestant: GpuContestant, inputs: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """The results of a call on other inputs."""
     for buffer in kernel.arguments:
@@ -266,7 +266,7 @@ def _on_others(
 
 
 def _after(
-    gpu: Gpu, kernel: Kernel, results: Mapping[str, np.ndarray], contestant: Contestant, keep: Kept
+    gpu: TimedGpu, kernel: Kernel, results: Mapping[str, np.ndarray], contestant: GpuContestant, keep: ResultFiles
 ) -> float:
     """The largest difference from the results of the first in some calls after the rounds: work that is left out
     once nobody looks any more."""
@@ -284,7 +284,7 @@ def _after(
     return worst
 
 
-def _difference(kernel: Kernel, results: Mapping[str, np.ndarray], other: Contestant) -> float:
+def _difference(kernel: Kernel, results: Mapping[str, np.ndarray], other: GpuContestant) -> float:
     """The largest difference from the results of the first, as a share of the largest value there."""
     worst = 0.0
     for buffer in kernel.arguments:

@@ -45,7 +45,7 @@ LATENCY, UNITS, WIDTH = 4, 2, 4
 """The cycles of an addition, how many go at a time, and how many instructions of any kind do."""
 
 
-class Instruction(tuple[str, str]):
+class MachineInstruction(tuple[str, str]):
     """Its name and its operands, the destination last."""
 
     __slots__ = ()
@@ -107,10 +107,10 @@ computes where elements are, and how often."""
 
 
 @dataclass(frozen=True)
-class Loop:
+class MachineLoop:
     """The instructions of an innermost loop, of which function it is, and how many others are around it."""
 
-    code: tuple[Instruction, ...]
+    code: tuple[MachineInstruction, ...]
     function: str = ""
     depth: int = 0
 
@@ -213,9 +213,9 @@ def _stem(name: str) -> str:
     return "fma" if re.match(r"fn?m", stem) else stem[:-2] if _FLOAT.match(name) else stem
 
 
-def hottest(asm: str) -> Loop | None:
+def hottest(asm: str) -> MachineLoop | None:
     """The loop that a kernel spends its time in, as far as its code says. None where there is none."""
-    main: dict[frozenset[str], Loop] = {}
+    main: dict[frozenset[str], MachineLoop] = {}
     for loop in innermost(asm):
         if not loop.code:
             continue
@@ -231,7 +231,7 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
     return one == other or 4 * len(one & other) >= 3 * len(one | other)
 
 
-def innermost(asm: str) -> Iterator[Loop]:
+def innermost(asm: str) -> Iterator[MachineLoop]:
     """The loops without another inside: from a label to a jump back to it."""
     lines = asm.splitlines()
     at = {match[1]: n for n, line in enumerate(lines) if (match := _LABEL.match(line))}
@@ -243,7 +243,7 @@ def innermost(asm: str) -> Iterator[Loop]:
             continue
         around = {a for a, b in back if a < start and b >= end}
         function = next((name for n, name in reversed(starts) if n <= start), "")
-        yield Loop(tuple(instructions(lines[start : end + 1])), function, len(around))
+        yield MachineLoop(tuple(instructions(lines[start : end + 1])), function, len(around))
 
 
 def _leaves(lines: Sequence[str]) -> bool:
@@ -251,10 +251,10 @@ def _leaves(lines: Sequence[str]) -> bool:
     return any(name.startswith("ret") for name, _ in instructions(lines))
 
 
-def instructions(lines: Sequence[str]) -> Iterator[Instruction]:
+def instructions(lines: Sequence[str]) -> Iterator[MachineInstruction]:
     """Those of some lines, without labels, directives and comments."""
     for line in lines:
         text = line.partition("#")[0]
         words = text.split(None, 1)
         if text[:1].isspace() and words and not words[0].startswith("."):
-            yield Instruction((words[0], words[1].strip() if len(words) > 1 else ""))
+            yield MachineInstruction((words[0], words[1].strip() if len(words) > 1 else ""))

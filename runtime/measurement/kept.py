@@ -25,7 +25,7 @@ WHERE = {
 
 
 @dataclass
-class Kept:
+class ResultFiles:
     """Files of results, `folder-name` each; without a folder nothing is kept."""
 
     folder: str | None

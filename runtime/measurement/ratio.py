@@ -42,7 +42,7 @@ def mean_of(ratios: Sequence[Ratio]) -> Ratio:
     return Ratio(*(geometric([getattr(one, end) for one in ratios]) for end in ("median", "low", "high")))
 
 
-class Timed(Protocol):
+class TimeInterval(Protocol):
     """A time with its interval."""
 
     @property
@@ -53,7 +53,7 @@ class Timed(Protocol):
     def high(self) -> float: ...
 
 
-def ratio_apart(slow: Timed, fast: Timed) -> Ratio:
+def ratio_apart(slow: TimeInterval, fast: TimeInterval) -> Ratio:
     """Of two times that were not taken in the same rounds: as wide as the intervals of both allow."""
     return Ratio(slow.seconds / fast.seconds, slow.low / fast.high, slow.high / fast.low)
 

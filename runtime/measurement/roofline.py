@@ -39,7 +39,7 @@ SECONDS = 0.15
 
 
 @dataclass(frozen=True)
-class Ceiling:
+class ThreadCeilings:
     """The ceilings of a number of threads together: GB/s of memory read; copied, counting reads and writes; and in
     `a = b + s*c`, counting all three arrays. Then GFLOP/s of fused multiply-adds, which count as two, and GOP/s of
     products of bytes summed in i32, likewise (0: not measured)."""
@@ -63,9 +63,9 @@ class Ceilings:
     """The ceilings of a machine, for some numbers of threads."""
 
     machine: str
-    by_threads: Mapping[int, Ceiling]
+    by_threads: Mapping[int, ThreadCeilings]
 
-    def at(self, threads: int) -> Ceiling:
+    def at(self, threads: int) -> ThreadCeilings:
         """Those of the largest measured number of threads up to `threads`."""
         return self.by_threads[max((n for n in self.by_threads if n <= threads), default=min(self.by_threads))]
 
@@ -88,7 +88,9 @@ def ceilings(threads: int | None = None, *, again: bool = False) -> Ceilings:
     or after on a machine that is shared. Raises RunError where the measurement fails, ArgumentError for a number
     of threads that there cannot be."""
     if threads is not None:
-        return Ceilings(_machine(), {row["threads"]: Ceiling(**row) for row in _measured([thread_count(threads)])})
+        return Ceilings(
+            _machine(), {row["threads"]: ThreadCeilings(**row) for row in _measured([thread_count(threads)])}
+        )
     if again:
         _known.cache_clear()
     return _known(available_threads(), again)
@@ -106,7 +108,7 @@ def _known(most: int, again: bool) -> Ceilings:
         rows = _larger(record["rows"], _measured(_counts(most)))
         record = {"rows": rows, "until": time.time() + (BUSY_SECONDS if busy else KEPT_SECONDS)}
         store.put(key, json.dumps(record).encode())
-    return Ceilings(machine, {row["threads"]: Ceiling(**row) for row in record["rows"]})
+    return Ceilings(machine, {row["threads"]: ThreadCeilings(**row) for row in record["rows"]})
 
 
 def _larger(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -145,7 +147,7 @@ def run_ceilings(job: Mapping[str, Any], report: Report) -> None:
     a, b, c = (touched(size - size % BLOCK_BYTES) for _ in range(3))
     for threads in job["threads"]:
         loops = Loops(threads)
-        row = Ceiling(
+        row = ThreadCeilings(
             threads=threads,
             read=max(_rate(partial(loops.read, way, a)) for way in WAYS if "past" not in way) * a.size / 1e9,
             copy=max(_rate(partial(loops.copy, way, a, b)) for way in WAYS) * 2 * a.size / 1e9,

@@ -13,7 +13,7 @@ from dojoir.meaning.sizes import solve
 from dojoir.proof.wellformed import prove
 from dojoir.runtime.build.compiler import check_kernel, check_target
 from dojoir.runtime.call.needs import check_memory
-from dojoir.runtime.measurement.timing import Arena
+from dojoir.runtime.measurement.timing import SharedArrays
 from dojoir.runtime.process.child import raise_reported, run_child
 from dojoir.runtime.process.offspring import Cores, adopt, crowd, descendants, held_bytes
 from dojoir.runtime.process.subject import KernelSubject, subject_from_json
@@ -30,7 +30,7 @@ LEFT = 1 << 20
 
 
 @dataclass(frozen=True)
-class Spent:
+class CallCost:
     """The cost of some calls: bytes that stay since the first half of them, the cores that were busy, and those
     that others than the calling thread kept busy. Then how many threads and processes there were more at the end.
     `ended` says why the process did not come to that."""
@@ -66,7 +66,7 @@ def spending(
     calls: int = 1000,
     seed: int = 0,
     time_limit: float = 60.0,
-) -> Spent:
+) -> CallCost:
     """Calls a kernel so many times, or for some seconds, in a child process, and says what that used. Raises as
     `verify` does."""
     prove(check_kernel(kernel, "repeat"))
@@ -78,17 +78,17 @@ def spending(
     outcome = run_child(job, time_limit)
     raise_reported(outcome)
     found = next((message for message in outcome.messages if "calls" in message), None)
-    return Spent(ended=outcome.ended or "ended") if found is None else Spent(**found)
+    return CallCost(ended=outcome.ended or "ended") if found is None else CallCost(**found)
 
 
 # -- in the child ------------------------------------------------------------------------------------------
 def run_spending(job: Mapping[str, Any], report: Report) -> None:
-    """Calls the subject, and reports the fields of `Spent`."""
+    """Calls the subject, and reports the fields of `CallCost`."""
     adopt()
     subject = subject_from_json(job["subject"])
     assert isinstance(subject, KernelSubject)
     inputs = make_inputs(subject.kernel, job["sizes"], job["seed"], "uniform")
-    contestant = Arena(job["sizes"], inputs, "warm").contestant(subject, subject.kernel)
+    contestant = SharedArrays(job["sizes"], inputs, "warm").contestant(subject, subject.kernel)
     before, begun = _threads(), descendants(os.getpid())
 
     def run(most: int) -> int:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dojoir.runtime.build.llvm_engine import Host, Library, build, host
+from dojoir.runtime.build.llvm_engine import Host, LoadedCode, build, host
 from dojoir.runtime.build.pool import parallel_for
 from dojoir.runtime.measurement.memory import touched
 from dojoir.support.cache import Cache
@@ -73,7 +73,7 @@ class Loops:
         )
 
     @cached_property
-    def _library(self) -> Library:
+    def _library(self) -> LoadedCode:
         bodies = {**_bodies(host().vector_bits), "dot_bytes": _byte_chains(host())}
         text = "\n".join(
             [_DECLARATIONS, _dot(host())[0], *(_functions(name, lines) for name, lines in bodies.items())]

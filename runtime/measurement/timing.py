@@ -30,7 +30,7 @@ from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.measurement.clocks import Clocks, second_clock
 from dojoir.runtime.measurement.gpu_timing import time_on_gpu
-from dojoir.runtime.measurement.kept import AMONG, FIRST, OTHER, Kept, inputs_of
+from dojoir.runtime.measurement.kept import AMONG, FIRST, OTHER, ResultFiles, inputs_of
 from dojoir.runtime.measurement.memory import last_level_cache, marked, physical_memory, touched
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.process.offspring import Cores, crowd
@@ -66,7 +66,7 @@ Arguments = dict[str, np.ndarray | int | float]
 
 
 @dataclass
-class Contestant:
+class CpuContestant:
     """A subject with its arrays. A sample makes `calls` of the next `sets` of arrays, with `flush` before each."""
 
     sets: Sequence[Arguments]
@@ -138,9 +138,9 @@ def run_timing(job: Mapping[str, Any], report: Report) -> None:
     if is_device(first.target):
         time_on_gpu(subjects, first.kernel, inputs, others, job, report)
         return
-    arena = Arena(sizes, inputs, job["caches"])
-    keep = Kept(job.get("results"))
-    contestants: list[Contestant] = []
+    arena = SharedArrays(sizes, inputs, job["caches"])
+    keep = ResultFiles(job.get("results"))
+    contestants: list[CpuContestant] = []
     for number, subject in enumerate(subjects):
         report({"building": number})
         contestants.append(arena.contestant(subject, first.kernel))
@@ -180,7 +180,7 @@ def run_timing(job: Mapping[str, Any], report: Report) -> None:
     })  # fmt: skip
 
 
-class Arena:
+class SharedArrays:
     """The arrays of a run: those who take the same arguments share them."""
 
     def __init__(self, sizes: Mapping[str, int], inputs: Mapping[str, np.ndarray], caches: str) -> None:
@@ -190,7 +190,7 @@ class Arena:
         self.flushed = touched(2 * last_level_cache() if caches == "flushed" else 0)
         self.byte = 0
 
-    def contestant(self, subject: KernelSubject | PythonCode, kernel: Kernel) -> Contestant:
+    def contestant(self, subject: KernelSubject | PythonCode, kernel: Kernel) -> CpuContestant:
         compiled = subject.load() if isinstance(subject, KernelSubject) else None
         own = compiled.kernel if compiled is not None else kernel
         sets = self.sets(own)
@@ -202,7 +202,7 @@ class Arena:
             bound = [subject.bind(arguments) for arguments in sets]
         inouts = {buffer.name: self.inputs[buffer.name] for buffer in own.arguments if buffer.role == "inout"}
         flush = self.flush if self.caches == "flushed" else None
-        return Contestant(sets, bound, inouts, flush, is_kernel=compiled is not None)
+        return CpuContestant(sets, bound, inouts, flush, is_kernel=compiled is not None)
 
     def sets(self, kernel: Kernel) -> list[Arguments]:
         """The arrays of what takes the arguments of a kernel."""
@@ -250,7 +250,9 @@ class Arena:
         self.flushed[:] = self.byte
 
 
-def _on_others(kernel: Kernel, contestant: Contestant, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _on_others(
+    kernel: Kernel, contestant: CpuContestant, inputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     """The results of a call on other inputs."""
     for buffer in kernel.arguments:
         array = contestant.sets[0][buffer.name]
@@ -262,7 +264,7 @@ def _on_others(kernel: Kernel, contestant: Contestant, inputs: Mapping[str, np.n
     return _outputs(kernel, contestant)
 
 
-def _outputs(kernel: Kernel, contestant: Contestant, number: int = 0) -> dict[str, np.ndarray]:
+def _outputs(kernel: Kernel, contestant: CpuContestant, number: int = 0) -> dict[str, np.ndarray]:
     names = (buffer.name for buffer in kernel.arguments if buffer.role != "in")
     return {name: np.asarray(contestant.sets[number][name]) for name in names}
 
@@ -274,15 +276,15 @@ class _Look:
 
     kernel: Kernel
     results: Mapping[str, np.ndarray]
-    own: Contestant
-    keep: Kept
+    own: CpuContestant
+    keep: ResultFiles
     draw: random.Random = field(default_factory=random.Random)
 
     def rounds(self, fewest: int) -> frozenset[int]:
         """The rounds in which calls are looked at."""
         return frozenset(self.draw.sample(range(1, fewest + 1), min(LOOKS, fewest)))
 
-    def spoil(self, contestant: Contestant, number: int) -> None:
+    def spoil(self, contestant: CpuContestant, number: int) -> None:
         """Puts the pattern into some spots of a set of arrays."""
         for name, array in _outputs(self.kernel, contestant, number).items():
             for _ in range(SPOTS if self.kernel.buffer(name).role == "out" and array.size else 0):
@@ -290,7 +292,7 @@ class _Look:
                 at[-1:] = [slice(one.start, one.start + LONGEST_SPOT) for one in at[-1:]]
                 array[tuple(at)] = _pattern(array.dtype)
 
-    def compare(self, contestant: Contestant, number: int) -> None:
+    def compare(self, contestant: CpuContestant, number: int) -> None:
         """Compares the results in a set of arrays."""
         outputs = _outputs(self.kernel, contestant, number)
         if marked(outputs.values()) != contestant.mark:
@@ -303,7 +305,7 @@ def _pattern(dtype: np.dtype[Any]) -> Any:
     return np.full(dtype.itemsize, POISON, np.uint8).view(dtype)[0]
 
 
-def _poison(kernel: Kernel, contestant: Contestant) -> None:
+def _poison(kernel: Kernel, contestant: CpuContestant) -> None:
     for buffer in kernel.arguments:
         array = contestant.sets[0].get(buffer.name)
         if buffer.role == "out" and isinstance(array, np.ndarray):
@@ -317,7 +319,7 @@ def _sets(size: int) -> int:
     return max(1, min(wanted, affordable, MOST_SETS))
 
 
-def _warm(contestant: Contestant, budget: float, fewest: int) -> None:
+def _warm(contestant: CpuContestant, budget: float, fewest: int) -> None:
     """Calls until the code and the clock of the core are warm, and decides how many calls make a sample; what is
     too slow for that is called once, which is its sample. The first call of a library may compile, and is no
     sample."""
@@ -334,7 +336,7 @@ def _warm(contestant: Contestant, budget: float, fewest: int) -> None:
         contestant.calls = max(1, min(MOST_CALLS, round(SAMPLE_SECONDS / max(best, 1e-9))))
 
 
-def _sample(contestants: Sequence[Contestant], job: Mapping[str, Any], look: _Look | None = None) -> int:
+def _sample(contestants: Sequence[CpuContestant], job: Mapping[str, Any], look: _Look | None = None) -> int:
     """Samples in rounds, and gives how many there were."""
     looked = look.rounds(job["fewest"]) if look is not None else frozenset()
     precision, confidence, budget = job["precision"], job["confidence"], job["budget"]
@@ -388,7 +390,7 @@ def _others_work() -> bool:
     return any(text.rpartition(")")[2].split()[0] == "R" for text in texts)
 
 
-def _difference(kernel: Kernel, results: Mapping[str, np.ndarray], other: Contestant, number: int = 0) -> float:
+def _difference(kernel: Kernel, results: Mapping[str, np.ndarray], other: CpuContestant, number: int = 0) -> float:
     """The largest difference from the results of the first, as a share of the largest value there. An `inout`
     array that a contestant has left as it was holds no result: it has put it elsewhere, as libraries without
     operations in place do."""

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dojoir.errors import ArgumentError, RunError, did_you_mean
 from dojoir.runtime.simt import image, toolchain
-from dojoir.runtime.simt.report import REPORT, Fault, Layout, Place, decoded, error_of
+from dojoir.runtime.simt.report import REPORT, ChildLayout, Fault, Place, decoded, error_of
 from dojoir.support.frozen import dataclass
 from dojoir.support.temporary import temporary_folder
 
@@ -56,7 +56,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, eq=False)
-class Buffer:
+class GlobalArray:
     """An array in global memory: a kernel gets its address, `array` is the same memory here."""
 
     name: str
@@ -65,12 +65,12 @@ class Buffer:
     number: int
 
 
-Argument = Buffer | NDArray[Any] | int | float | np.generic | None
+Argument = GlobalArray | NDArray[Any] | int | float | np.generic | None
 """The arguments of a launch: an array (of a device: its buffer) for a pointer, else a number."""
 
 
 @dataclass(frozen=True)
-class Counts:
+class LaunchCounts:
     """The counts of a launch: checked accesses to shared and global memory, and switches between threads."""
 
     accesses: int
@@ -83,7 +83,7 @@ class Harness:
     Raises ToolchainError where there is no C++ compiler or it refuses the text, ArgumentError for another warp.
     """
 
-    def __init__(self, text: str, warp: int = 32, *, compiler: toolchain.Compiler | None = None) -> None:
+    def __init__(self, text: str, warp: int = 32, *, compiler: toolchain.CppCompiler | None = None) -> None:
         if warp not in (32, 64):
             raise ArgumentError(f"a warp of {warp} lanes: GPUs have 32 (cuda) or 64 (hip)", "bad-warp")
         self.text = text
@@ -91,10 +91,10 @@ class Harness:
         self.restricted = toolchain.restricted(text)
         self.program = toolchain.build(text, toolchain.find() if compiler is None else compiler)
 
-    def device(self, *, order: Order = "forward", time_limit: float = TIME_LIMIT) -> Device:
+    def device(self, *, order: Order = "forward", time_limit: float = TIME_LIMIT) -> HarnessProcess:
         """A device that keeps arrays between launches; a context manager. Blocks, warps and threads run one after
         the other, in their order or backward."""
-        return Device(self, order, time_limit)
+        return HarnessProcess(self, order, time_limit)
 
     def launch(
         self,
@@ -106,12 +106,12 @@ class Harness:
         shared_bytes: int = 0,
         order: Order = "forward",
         names: Sequence[str] = (),
-    ) -> Counts:
+    ) -> LaunchCounts:
         """One launch on NumPy arrays, which are copied to the device and back. `names` say what errors call the
-        arrays, in order. Raises as `Device.launch` does; the arrays are then as they were."""
+        arrays, in order. Raises as `HarnessProcess.launch` does; the arrays are then as they were."""
         with self.device(order=order) as device:
             given: list[Argument] = []
-            copies: list[tuple[NDArray[Any], Buffer]] = []
+            copies: list[tuple[NDArray[Any], GlobalArray]] = []
             for number, value in enumerate(arguments):
                 if isinstance(value, np.ndarray):
                     named = names[len(copies)] if len(copies) < len(names) else f"argument {number}"
@@ -127,7 +127,7 @@ class Harness:
             return counts
 
 
-class Device:
+class HarnessProcess:
     """A child process with the kernels of a harness, and the arrays that its launches share."""
 
     def __init__(self, harness: Harness, order: Order, time_limit: float) -> None:
@@ -137,7 +137,7 @@ class Device:
         self._memory = os.memfd_create("dojoir-simt")
         os.ftruncate(self._memory, _SLOT * _SLOTS)
         self._free = 1
-        self._buffers: dict[int, Buffer] = {}
+        self._buffers: dict[int, GlobalArray] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._stack = contextlib.ExitStack()
         self._stack.callback(os.close, self._memory)
@@ -162,13 +162,13 @@ class Device:
         return self._kernels
 
     # -- arrays ---------------------------------------------------------------------------------------------
-    def array(self, value: NDArray[Any], name: str) -> Buffer:
+    def array(self, value: NDArray[Any], name: str) -> GlobalArray:
         """A copy of an array in global memory, with room around it that belongs to none."""
         buffer = self.empty(value.shape, value.dtype, name)
         buffer.array[...] = value
         return buffer
 
-    def empty(self, shape: Sequence[int], dtype: np.dtype[Any] | type, name: str) -> Buffer:
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any] | type, name: str) -> GlobalArray:
         """An array of zeros in global memory. Raises ArgumentError where there is no room for it."""
         kind = np.dtype(dtype)
         size = prod(shape) * kind.itemsize
@@ -184,12 +184,12 @@ class Device:
             array = np.frombuffer(memory, kind).reshape(shape)
         else:
             array = np.empty(shape, kind)
-        buffer = Buffer(name, array, offset, number)
+        buffer = GlobalArray(name, array, offset, number)
         self._buffers[number] = buffer
         self._announce(buffer)
         return buffer
 
-    def _announce(self, buffer: Buffer) -> None:
+    def _announce(self, buffer: GlobalArray) -> None:
         item = min(buffer.array.itemsize, 4)
         shift = item.bit_length() - 1 if item in (1, 2, 4) else 0
         self._send(_ARRAY, count=buffer.number, address=buffer.offset, bytes_=buffer.array.nbytes, shift=shift)
@@ -203,7 +203,7 @@ class Device:
         arguments: Sequence[Argument],
         *,
         shared_bytes: int = 0,
-    ) -> Counts:
+    ) -> LaunchCounts:
         """Runs a kernel to its end. `arguments` are buffers of this device for pointers (or None), and numbers.
 
         Raises RunError with a code that says what the kernel did: `race`, `broken-restrict`, `divergent-barrier`,
@@ -234,7 +234,7 @@ class Device:
             self._end()
         if fault.kind != "fine":
             raise error_of(fault, place, self._layout(), self.harness.text, self.harness.program)
-        return Counts(fault.accesses, fault.switches)
+        return LaunchCounts(fault.accesses, fault.switches)
 
     def _parameters(self, name: str, arguments: Sequence[Argument]) -> tuple[Parameter, ...]:
         if name not in self._kernels:
@@ -258,11 +258,11 @@ class Device:
         if parameter.kind == "p":
             if value is None:
                 return struct.pack("<QQ", 0, 0)
-            if not isinstance(value, Buffer) or self._buffers.get(value.number) is not value:
+            if not isinstance(value, GlobalArray) or self._buffers.get(value.number) is not value:
                 raise wrong
             restricted = number in self.harness.restricted.get(name, ())
             return struct.pack("<QQ", 3 if restricted else 1, value.offset)
-        if parameter.kind == "?" or isinstance(value, Buffer | np.ndarray) or value is None:
+        if parameter.kind == "?" or isinstance(value, GlobalArray | np.ndarray) or value is None:
             raise wrong
         if parameter.kind == "f":
             packed = struct.pack("<f" if parameter.size == 4 else "<d", float(value))
@@ -277,9 +277,9 @@ class Device:
             packed = (bits & most).to_bytes(parameter.size, "little")
         return struct.pack("<Q", 0) + packed.ljust(8, b"\0")
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> ChildLayout:
         arrays = tuple((b.offset + self._arena, b.array, b.name) for b in self._buffers.values())
-        return Layout(self._bias, self._arena, _SLOT * _SLOTS, self._dynamic, arrays)
+        return ChildLayout(self._bias, self._arena, _SLOT * _SLOTS, self._dynamic, arrays)
 
     # -- the child process ----------------------------------------------------------------------------------
     def _start(self) -> None:
@@ -372,4 +372,4 @@ def _extents(given: Sequence[int], what: str, most: tuple[int, int, int]) -> tup
     return x, y, z
 
 
-__all__ = ["Buffer", "Counts", "Device", "Fault", "Harness", "Parameter"]
+__all__ = ["Fault", "GlobalArray", "Harness", "HarnessProcess", "LaunchCounts", "Parameter"]

@@ -24,7 +24,7 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Row:
+class LineRow:
     """From this address on, code comes from that line; 0 where the code of a text ends."""
 
     address: int
@@ -66,17 +66,17 @@ def shared_arrays(image: bytes) -> list[Symbol]:
     return sorted(found, key=lambda symbol: symbol.address)
 
 
-def line_of(rows: list[Row], address: int) -> int:
+def line_of(rows: list[LineRow], address: int) -> int:
     """The line that the code at an address came from; 0: unknown."""
     at = bisect_right(rows, address, key=lambda row: row.address)
     return rows[at - 1].line if at else 0
 
 
-def line_rows(image: bytes, name: str) -> list[Row]:
+def line_rows(image: bytes, name: str) -> list[LineRow]:
     """Where each line of the file `name` was compiled to, by address. Code that was inlined from another file
     keeps the last line of this one."""
     data = dict(sections(image)).get(".debug_line", b"")
-    rows: list[Row] = []
+    rows: list[LineRow] = []
     at = 0
     while at + 4 <= len(data):
         (length,) = struct.unpack_from("<I", data, at)
@@ -85,7 +85,7 @@ def line_rows(image: bytes, name: str) -> list[Row]:
     return sorted(rows, key=lambda row: row.address)
 
 
-def _unit_rows(unit: bytes, name: str) -> Iterator[Row]:
+def _unit_rows(unit: bytes, name: str) -> Iterator[LineRow]:
     dwarf, header = struct.unpack_from("<HI", unit, 0)
     if dwarf != 4:
         return
@@ -142,9 +142,9 @@ def _unit_rows(unit: bytes, name: str) -> Iterator[Row]:
             for _ in range(lengths[opcode - 1]):
                 _, at = _unsigned(unit, at)
         if emitted and file in ours and line:
-            yield Row(address, line)
+            yield LineRow(address, line)
         if ended:
-            yield Row(address, 0)
+            yield LineRow(address, 0)
             address, file, line = 0, 1, 1
 
 

@@ -59,7 +59,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ChildLayout:
     """Where things lie in the child: its program is `bias` above the addresses in its file; global memory, dynamic
     shared memory, and the arrays by address."""
 
@@ -77,7 +77,7 @@ def decoded(data: bytes) -> Fault:
     return Fault(_KINDS[kind], *numbers, *words)
 
 
-def error_of(fault: Fault, place: Place, layout: Layout, text: str, program: bytes) -> RunError:
+def error_of(fault: Fault, place: Place, layout: ChildLayout, text: str, program: bytes) -> RunError:
     """The error that a report stands for."""
     rows = image.line_rows(program, "kernel.cu")
     line, other_line = (
@@ -91,7 +91,7 @@ def error_of(fault: Fault, place: Place, layout: Layout, text: str, program: byt
     return RunError(Diagnostic(code, message, _span(source, line), source, tuple(notes)))
 
 
-def _said(fault: Fault, place: Place, layout: Layout, program: bytes) -> tuple[str, str, str]:
+def _said(fault: Fault, place: Place, layout: ChildLayout, program: bytes) -> tuple[str, str, str]:
     """The code, the message, and what there is to say of the other thread."""
     me = _thread(fault.thread, fault.block, place)
     other = _thread(fault.other_thread, fault.other_block, place) if fault.other_thread != _NONE else ""
@@ -183,7 +183,7 @@ def _span(source: Source, line: int) -> Span | None:
     return Span(line, first + 1, len(text) + 1)
 
 
-def _element_named(address: int, size: int, layout: Layout, program: bytes) -> str:
+def _element_named(address: int, size: int, layout: ChildLayout, program: bytes) -> str:
     """An element by its array and index."""
     for start, array, name in layout.arrays:
         if start <= address < start + array.nbytes:
@@ -195,7 +195,7 @@ def _element_named(address: int, size: int, layout: Layout, program: bytes) -> s
     return f"dynamic shared memory at byte {address - layout.dynamic}"
 
 
-def _outside(address: int, layout: Layout, program: bytes) -> str:
+def _outside(address: int, layout: ChildLayout, program: bytes) -> str:
     """An address by the array that it is nearest to."""
     if layout.arena <= address < layout.arena + layout.arena_size:
         near = [(start, array.nbytes, name) for start, array, name in layout.arrays]

@@ -59,7 +59,7 @@ _DYNAMIC = re.compile(
 
 
 @dataclass(frozen=True)
-class Compiler:
+class CppCompiler:
     """A C++ compiler: its command, the first line of what it says of its version, and what it alone is told
     with the text of a kernel."""
 
@@ -73,7 +73,7 @@ class Compiler:
         return "; ".join([shlex.join(self.command), self.version, shlex.join(self.options)])
 
 
-def find() -> Compiler:
+def find() -> CppCompiler:
     """The compiler that the variable CXX names, else g++ or clang++ on the path, else the package ziglang.
 
     Raises ToolchainError where there is none, or where threads cannot be switched on this system.
@@ -84,7 +84,7 @@ def find() -> Compiler:
     return _find(os.environ.get("CXX", "").strip(), os.environ.get("PATH", ""))
 
 
-def compilers() -> list[Compiler]:
+def compilers() -> list[CppCompiler]:
     """Every compiler here that would do."""
     path = os.environ.get("PATH", "")
     found = [_compiler((program,)) for name in NAMES if (program := shutil.which(name, path=path))]
@@ -92,7 +92,7 @@ def compilers() -> list[Compiler]:
 
 
 @lru_cache(maxsize=8)
-def _find(chosen: str, path: str) -> Compiler:
+def _find(chosen: str, path: str) -> CppCompiler:
     for name in [chosen] if chosen else NAMES:
         command = shlex.split(name)
         program = shutil.which(command[0], path=path)
@@ -108,23 +108,23 @@ def _find(chosen: str, path: str) -> Compiler:
     raise ToolchainError(message, "no-compiler")
 
 
-def _compiler(command: tuple[str, ...]) -> Compiler:
+def _compiler(command: tuple[str, ...]) -> CppCompiler:
     done = _completed((*command, "--version"), Path.cwd())
     if done.returncode != 0:
         raise _failed((*command, "--version"), done.stderr, "it does not say its version")
-    return Compiler(command, done.stdout.partition("\n")[0].strip(), _CLANG if "clang" in done.stdout else ())
+    return CppCompiler(command, done.stdout.partition("\n")[0].strip(), _CLANG if "clang" in done.stdout else ())
 
 
-def _ziglang() -> Compiler:
+def _ziglang() -> CppCompiler:
     # Of its own it drops all checks but thread, which the compiler inside of it knows.
     kinds = "alignment,array-bounds,signed-integer-overflow,shift-base,shift-exponent,integer-divide-by-zero"
     checks = ("-Xclang", f"-fsanitize={kinds}", "-Xclang", f"-fsanitize-recover={kinds}")
     # As `cc`, since `c++` first builds a C++ library, which takes minutes and is not needed.
-    return Compiler((sys.executable, "-m", "ziglang", "cc"), f"ziglang {version('ziglang')}", (*_CLANG, *checks))
+    return CppCompiler((sys.executable, "-m", "ziglang", "cc"), f"ziglang {version('ziglang')}", (*_CLANG, *checks))
 
 
 # -- building ----------------------------------------------------------------------------------------------
-def build(text: str, compiler: Compiler) -> bytes:
+def build(text: str, compiler: CppCompiler) -> bytes:
     """The program that runs the kernels of a text. Raises ToolchainError where the compiler refuses the text."""
     parts = _parts()
     options = shlex.join([*_TEXT, *_COMMON])
@@ -187,7 +187,7 @@ def restricted(text: str) -> dict[str, frozenset[int]]:
     return found
 
 
-def _runtime(compiler: Compiler, parts: dict[str, str], store: Cache) -> bytes:
+def _runtime(compiler: CppCompiler, parts: dict[str, str], store: Cache) -> bytes:
     """The object of the runtime, which is the same for all kernels."""
     key = content_key("simt runtime", compiler.identity, shlex.join(_COMMON), *parts.values())
     made = store.get(key)
@@ -211,7 +211,7 @@ def _write(folder: Path, texts: dict[str, str]) -> None:
         Path(folder, name).write_text(text, encoding="utf-8")
 
 
-def _compile(compiler: Compiler, folder: Path, options: Sequence[str]) -> None:
+def _compile(compiler: CppCompiler, folder: Path, options: Sequence[str]) -> None:
     command = (*compiler.command, *options)
     done = _completed(command, folder)
     if done.returncode != 0:

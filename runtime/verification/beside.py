@@ -9,7 +9,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Names:
+class BoundBuffers:
     """The buffers with bounds (`errors`), with sums of magnitudes, with how many terms count, and with how far
     another order of the sum may bring it off (`orders`). Of buffers into which values are scattered to places that
     rounding decides, a number of how far off that brings any element (`strays`)."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dojoir.ir.dtypes import DType
 from dojoir.meaning.bits import to_floats
-from dojoir.runtime.verification.rules import Rule
+from dojoir.runtime.verification.rules import ComparisonRule
 from dojoir.support.frozen import dataclass
 from dojoir.types.rounding import FORMATS
 
@@ -29,7 +29,7 @@ class Expected:
     values: np.ndarray
     bounds: Floats | None
     declared: Floats | None
-    rule: Rule = Rule.BOUNDED
+    rule: ComparisonRule = ComparisonRule.BOUNDED
 
     def part(self, box: tuple[slice, ...]) -> Expected:
         """The same of some of the elements."""
@@ -41,7 +41,7 @@ class Expected:
         times."""
         if self.bounds is None:
             return np.zeros(self.values.shape)
-        is_exact = not dtype.is_float or self.rule in (Rule.CODES, Rule.SETTLED)
+        is_exact = not dtype.is_float or self.rule in (ComparisonRule.CODES, ComparisonRule.SETTLED)
         with np.errstate(all="ignore"):
             return self.bounds if is_exact else slack * self.bounds
 
@@ -99,7 +99,7 @@ class Loose:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CodeCounts:
     """How the codes of an output were compared: `exact` to the bit, `near` a tie, where the next one is as right,
     and how many were left out, as rounding may change them to more than the next. `must` says that hardly any may
     be."""
@@ -121,7 +121,7 @@ class Comparison:
     unchecked: int
     elements: int
     loose: Loose | None = None
-    counted: Counted | None = None
+    counted: CodeCounts | None = None
 
     @property
     def ok(self) -> bool:
@@ -135,7 +135,11 @@ def compare(name: str, dtype: DType, actual: np.ndarray, expected: Expected, sla
         return Comparison(None, 0, 0)
     if not dtype.is_float and expected.bounds is None:
         found = _compare_exactly(name, actual, expected.values)
-        return replace(found, counted=Counted(name, count, 0, 0, False)) if expected.rule is Rule.EXACT else found
+        return (
+            replace(found, counted=CodeCounts(name, count, 0, 0, False))
+            if expected.rule is ComparisonRule.EXACT
+            else found
+        )
     values = to_floats(actual, dtype) if dtype.is_float else actual.astype(np.float64)
     wanted = expected.values.astype(np.float64)
     asked = comparable(dtype, expected, slack)
@@ -143,10 +147,10 @@ def compare(name: str, dtype: DType, actual: np.ndarray, expected: Expected, sla
         allowed = expected.allowed(dtype, slack)
         finite = np.isfinite(wanted)
         same = (values == wanted) | (np.isnan(values) & np.isnan(wanted))
-        if expected.rule is Rule.EXACT:
+        if expected.rule is ComparisonRule.EXACT:
             same &= (np.signbit(values) == np.signbit(wanted)) | np.isnan(wanted)
         share = np.abs(values - wanted) / allowed
-        if expected.rule is Rule.CODES:
+        if expected.rule is ComparisonRule.CODES:
             low, high = expected.beside(dtype)
             share = np.where((values >= low) & (values <= high), share, np.inf)
         share = np.where(same, 0.0, np.where(finite & np.isfinite(values), share, np.inf))
@@ -171,12 +175,12 @@ def compare(name: str, dtype: DType, actual: np.ndarray, expected: Expected, sla
     return Comparison(worst, left_out, count, loose, _counted(name, asked, allowed, expected))
 
 
-def _counted(name: str, asked: npt.NDArray[np.bool_], allowed: Floats, expected: Expected) -> Counted | None:
-    if expected.rule not in (Rule.EXACT, Rule.CODES):
+def _counted(name: str, asked: npt.NDArray[np.bool_], allowed: Floats, expected: Expected) -> CodeCounts | None:
+    if expected.rule not in (ComparisonRule.EXACT, ComparisonRule.CODES):
         return None
     exact = int(np.count_nonzero(asked & ~(allowed > 0)))
     near = int(np.count_nonzero(asked)) - exact
-    return Counted(name, exact, near, asked.size - exact - near, expected.rule is Rule.CODES)
+    return CodeCounts(name, exact, near, asked.size - exact - near, expected.rule is ComparisonRule.CODES)
 
 
 @cache
@@ -186,7 +190,7 @@ def _numbers(dtype: DType) -> Floats:
     return np.unique(every[np.isfinite(every)])
 
 
-def counted_of(name: str, dtype: DType, expected: Expected, slack: float) -> Counted | None:
+def counted_of(name: str, dtype: DType, expected: Expected, slack: float) -> CodeCounts | None:
     """How the codes of an output are compared, of whatever comes."""
     asked = comparable(dtype, expected, slack)
     return _counted(name, asked, expected.allowed(dtype, slack), expected)
@@ -209,7 +213,7 @@ def comparable(dtype: DType, expected: Expected, slack: float) -> npt.NDArray[np
         if expected.declared is not None:
             found &= np.isfinite(wanted) == np.isfinite(expected.declared)
             found &= np.isfinite(wanted) | (np.isnan(wanted) == np.isnan(expected.declared))
-        if expected.rule is Rule.CODES:
+        if expected.rule is ComparisonRule.CODES:
             low, high = expected.beside(dtype)
             found &= ~np.isfinite(wanted) | (allowed <= np.maximum(wanted - low, high - wanted))
         else:

@@ -22,7 +22,7 @@ from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.process.child import Run, raise_reported, run_child
 from dojoir.runtime.process.subject import KernelSubject
 from dojoir.runtime.verification.compare import Expected
-from dojoir.runtime.verification.rules import Rule, rules_of
+from dojoir.runtime.verification.rules import ComparisonRule, rules_of
 from dojoir.runtime.verification.sample_sizes import count_instances
 from dojoir.runtime.verification.tolerance import Bounded, bounded
 from dojoir.runtime.verification.trial import load_arrays, save_arrays
@@ -49,7 +49,7 @@ class Oracle:
 
     def expected(self, sizes: Mapping[str, int], inputs: Mapping[str, np.ndarray]) -> dict[str, Expected]:
         """Every output, by name."""
-        fixed = [name for name, rule in self.rules.items() if rule is Rule.EXACT]
+        fixed = [name for name, rule in self.rules.items() if rule is ComparisonRule.EXACT]
         declared: Mapping[str, np.ndarray] = {}
         results: Mapping[str, np.ndarray] = {}
         all_fixed = len(fixed) == len(self.rules)
@@ -83,17 +83,17 @@ class Oracle:
     ) -> Expected:
         own: np.ndarray | None = None
         rule = self.rules[buffer.name]
-        if buffer.name in declared and (buffer.dtype.is_float or rule is Rule.EXACT):
+        if buffer.name in declared and (buffer.dtype.is_float or rule is ComparisonRule.EXACT):
             own = _whole(buffer, unpacked(buffer, declared[buffer.name]), sizes)
             own = to_floats(own, buffer.dtype) if buffer.dtype.is_float else own
-        if rule is Rule.EXACT:
+        if rule is ComparisonRule.EXACT:
             assert own is not None
             return Expected(own, None, None, rule)
         bounds = _as_f64(results.get(self._bounded.errors.get(buffer.name, "")))
         return Expected(_whole(buffer, results[buffer.name], sizes), bounds, own, rule)
 
     @cached_property
-    def rules(self) -> dict[str, Rule]:
+    def rules(self) -> dict[str, ComparisonRule]:
         """How each output is compared."""
         return rules_of(self.kernel)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from dojoir.errors import RunError
-from dojoir.runtime.verification.compare import Counted, Loose, Worst
+from dojoir.runtime.verification.compare import CodeCounts, Loose, Worst
 from dojoir.runtime.verification.inputs import NONFINITE
 from dojoir.support.frozen import dataclass
 
@@ -36,7 +36,7 @@ class Case:
     elements: int
     reach: float | None = None
     loose: Loose | None = None
-    counted: tuple[Counted, ...] = ()
+    counted: tuple[CodeCounts, ...] = ()
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
@@ -80,11 +80,11 @@ class Report:
         return {name: unchecked / max(elements, 1) for name, (unchecked, elements) in counts.items()}
 
     @property
-    def compared(self) -> Counted:
+    def compared(self) -> CodeCounts:
         """How all outputs were compared of which codes, or bits, were."""
         found = [one for case in self.cases for one in case.counted]
         exact, near, left_out = (sum(getattr(one, part) for one in found) for part in ("exact", "near", "left_out"))
-        return Counted("", exact, near, left_out, any(one.must for one in found))
+        return CodeCounts("", exact, near, left_out, any(one.must for one in found))
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -156,7 +156,7 @@ class Report:
             raise RunError(str(self), "time-limit" if hung else "verification-failed")
 
 
-def too_many_left_out(counted: Iterable[Counted], allowed: Container[str]) -> str | None:
+def too_many_left_out(counted: Iterable[CodeCounts], allowed: Container[str]) -> str | None:
     """The error where too few codes of an output could be compared, in all cases together, but for those
     `allowed`; None if nothing is."""
     counts: dict[str, tuple[int, int]] = {}

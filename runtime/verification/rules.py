@@ -22,7 +22,7 @@ CODE_BITS = 8
 step."""
 
 
-class Rule(Enum):
+class ComparisonRule(Enum):
     """`EXACT`: the text fixes each bit. `CODES`: the nearest code, or where rounding may decide between two,
     either. `SETTLED`: the same of f16 and bf16, where it may be among more. `BOUNDED`: within the bound on
     errors."""
@@ -33,20 +33,20 @@ class Rule(Enum):
     BOUNDED = "bounded"
 
 
-def rules_of(kernel: Kernel) -> dict[str, Rule]:
+def rules_of(kernel: Kernel) -> dict[str, ComparisonRule]:
     """The rule for each output of a kernel, by name."""
     typed = check(kernel)
     fixed, settled = fixed_buffers(kernel, typed), settled_buffers(kernel, typed)
-    found: dict[str, Rule] = {}
+    found: dict[str, ComparisonRule] = {}
     for buffer in kernel.arguments:
         if buffer.role == "in":
             continue
         if buffer.name in fixed:
-            found[buffer.name] = Rule.EXACT
+            found[buffer.name] = ComparisonRule.EXACT
         elif buffer.name in settled:
-            found[buffer.name] = Rule.CODES if buffer.dtype.bits <= CODE_BITS else Rule.SETTLED
+            found[buffer.name] = ComparisonRule.CODES if buffer.dtype.bits <= CODE_BITS else ComparisonRule.SETTLED
         else:
-            found[buffer.name] = Rule.BOUNDED
+            found[buffer.name] = ComparisonRule.BOUNDED
     return found
 
 

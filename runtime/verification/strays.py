@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import F64
 from dojoir.ir.nodes import Access, Buffer, Cast, Expr, Extent, Node, Scope, Statement
-from dojoir.runtime.verification.beside import Names
+from dojoir.runtime.verification.beside import BoundBuffers
 from dojoir.runtime.verification.propagation import INFINITE, ZERO, Bound, error_sum, magnitude, op
 from dojoir.types.typed import TypedStatement
 
@@ -30,7 +30,7 @@ def strayed(typed: TypedStatement, stray: str, place: Expr, value: Expr, bound: 
     return Statement(Access(stray, ()), "+=", op("select", op("eq", place, ZERO), ZERO, off or ZERO))
 
 
-def ended(names: Names, buffers: Iterable[Buffer]) -> tuple[Node, ...]:
+def ended(names: BoundBuffers, buffers: Iterable[Buffer]) -> tuple[Node, ...]:
     """The nests that add what may be elsewhere to the bounds of each result."""
     nests: list[Node] = []
     for buffer in buffers:

@@ -35,7 +35,7 @@ from dojoir.ir.nodes import (
 )
 from dojoir.ir.operations import ACCUMULATIONS, ELEMENTARY
 from dojoir.runtime.verification import strays
-from dojoir.runtime.verification.beside import Names, beside, free_name
+from dojoir.runtime.verification.beside import BoundBuffers, beside, free_name
 from dojoir.runtime.verification.by_name import by_name
 from dojoir.runtime.verification.discrete import converted, doubt
 from dojoir.runtime.verification.propagation import (
@@ -99,7 +99,7 @@ def bounded(kernel: Kernel) -> Bounded:
     running = {t.target.buffer for t in typed if written_out(kernel, t) is not None}
     summed = {t.target.buffer for t in typed if t.op == "add" and t.dtype.is_float}
     in_parts = {name for name in summed - running if is_in_parts(kernel, name)}
-    names = Names(
+    names = BoundBuffers(
         kernel, {}, beside(kernel, summed | running, "sum"), beside(kernel, in_parts, "count"),
         beside(kernel, in_parts, "order"), {},
     )  # fmt: skip
@@ -113,7 +113,7 @@ def bounded(kernel: Kernel) -> Bounded:
 
 
 # -- the kernel --------------------------------------------------------------------------------------------
-def _written(kernel: Kernel, typed: tuple[TypedStatement, ...], names: Names) -> Bounded:
+def _written(kernel: Kernel, typed: tuple[TypedStatement, ...], names: BoundBuffers) -> Bounded:
     lines = _Lines(names)
     statements = iter(typed)
 
@@ -155,7 +155,7 @@ class _Lines:
     """Writes the statements for one statement after the other. An operand that a bound uses again is computed
     once, into a temporary without dimensions."""
 
-    names: Names
+    names: BoundBuffers
     temporaries: list[Buffer] = field(default_factory=list)
     lines: list[Statement] = field(default_factory=list)
 

@@ -26,7 +26,7 @@ from dojoir.runtime.verification.inputs import DISTRIBUTIONS, WIDEST, distributi
 from dojoir.runtime.verification.narrow_sums import narrow_sums
 from dojoir.runtime.verification.oracle import INTERPRETED_INSTANCES, Oracle
 from dojoir.runtime.verification.report import MOST_LEFT_OUT, MOST_UNCHECKED, Case, Report, too_many_left_out
-from dojoir.runtime.verification.rules import Rule
+from dojoir.runtime.verification.rules import ComparisonRule
 from dojoir.runtime.verification.sample_sizes import count_instances, sample_sizes
 from dojoir.runtime.verification.slack import slack_of
 from dojoir.runtime.verification.trial import POISONS, load_arrays, save_arrays
@@ -236,7 +236,7 @@ def can_compare(kernel: Kernel, expected: Mapping[str, Expected]) -> bool:
         asked = comparable(kernel.buffer(name).dtype, output, slack)
         open_ = output.values.size - int(np.count_nonzero(asked))
         elements, unchecked = elements + output.values.size, unchecked + open_
-        enough &= output.rule is not Rule.CODES or open_ <= MOST_LEFT_OUT * output.values.size
+        enough &= output.rule is not ComparisonRule.CODES or open_ <= MOST_LEFT_OUT * output.values.size
     return enough and unchecked <= MOST_UNCHECKED * elements
 
 

@@ -21,7 +21,7 @@ import dojoir
 from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lower import pipeline as lower
-from dojoir.codegen.lower.gpu.launches import Launched, Nest
+from dojoir.codegen.lower.gpu.launches import Launched, ThreadNest
 from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.nests import work
 from dojoir.codegen.lower.waits import acts, barrier_proof, places_to_wait
@@ -47,7 +47,7 @@ def test_the_proof_shares_nothing_with_the_derivation(module: ModuleType) -> Non
 Change = Callable[[Launched], Launched]
 
 
-def with_nests(change: Callable[[Nest], Nest]) -> Change:
+def with_nests(change: Callable[[ThreadNest], ThreadNest]) -> Change:
     return lambda launched: replace(
         launched, phases=tuple(replace(phase, nest=change(phase.nest)) for phase in launched.phases)
     )

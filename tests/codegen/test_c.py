@@ -25,7 +25,6 @@ from dojoir.codegen.lir.program import (
     FLAG,
     INDEX,
     Allocate,
-    Array,
     Assign,
     Binary,
     Call,
@@ -42,6 +41,7 @@ from dojoir.codegen.lir.program import (
     Let,
     Load,
     Parallel,
+    ProgramArray,
     Reduce,
     Select,
     Splat,
@@ -69,7 +69,7 @@ def rows(*body: Stmt, prologue: tuple[Stmt, ...] = ()) -> Parallel:
 
 # -- statements ----------------------------------------------------------------------------------------------
 def heap(name: str, elements: Value = N, dtype: str = "f32") -> Allocate:
-    return Allocate(Array(name, DTYPES[dtype], elements, "heap", 64))
+    return Allocate(ProgramArray(name, DTYPES[dtype], elements, "heap", 64))
 
 
 def test_variables_loops_and_conditions(machine: Machine) -> None:
@@ -167,8 +167,8 @@ def test_arrays_are_freed_and_their_absence_is_reported(machine: Machine) -> Non
         heap("a"),
         heap("b"),
         over_n(Store("a", AT, Const(F32, 2)), Store("b", AT, Load(F32, "a", AT))),
-        Allocate(Array("small", DTYPES["f32"], index(3), "stack", 32)),
-        Allocate(Array("one", DTYPES["f64"], index(1), "reg")),
+        Allocate(ProgramArray("small", DTYPES["f32"], index(3), "stack", 32)),
+        Allocate(ProgramArray("one", DTYPES["f64"], index(1), "reg")),
         For(
             j,
             index(0),
@@ -253,8 +253,8 @@ def test_parallel_rows_with_private_arrays(machine: Machine) -> None:
     status, results = run_both(machine, prog, {"x": x}, N=10)
     assert status == OK
     np.testing.assert_array_equal(results["x"], x[:, ::-1])
-    plain = program((rows(fill, back, prologue=(Allocate(Array("row", DTYPES["f32"], index(8), "stack")),)),),
-                    (array("x", "f32"),))  # fmt: skip
+    row = Allocate(ProgramArray("row", DTYPES["f32"], index(8), "stack"))
+    plain = program((rows(fill, back, prologue=(row,)),), (array("x", "f32"),))
     _, results = run_both(machine, plain, {"x": x}, N=10)
     np.testing.assert_array_equal(results["x"], x[:, ::-1])
 

@@ -19,7 +19,6 @@ from dojoir.codegen.lir.outcome import OK
 from dojoir.codegen.lir.program import (
     FLAG,
     INDEX,
-    Array,
     Binary,
     Bitcast,
     Compare,
@@ -27,6 +26,7 @@ from dojoir.codegen.lir.program import (
     Convert,
     Fma,
     Load,
+    ProgramArray,
     Select,
     Stmt,
     Store,
@@ -357,7 +357,7 @@ def test_constants_reach_the_compiler(machine: Machine) -> None:
     ]
     integers = [(Type(DTYPES[name]), edges(DTYPES[name])) for name in SIGNED + UNSIGNED]
     body: list[Stmt] = []
-    outputs: list[Array] = []
+    outputs: list[ProgramArray] = []
     arrays: dict[str, NDArray[Any]] = {}
     for kind, values in [*numbers, *integers]:
         name = f"out_{kind}"

@@ -99,9 +99,9 @@ def test_a_crash_and_a_hang_in_the_emulator_are_errors(target: str, tmp_path: Pa
     out = tmp_path / "faulty"
     machine(target).build([FAULTY, emulation.program_sources([])[-1]], out)
     with pytest.raises(dojoir.RunError, match="the emulated program ended with status"):
-        machine(target).run(out, [emulation.Call(0, (b"1234",))])
+        machine(target).run(out, [emulation.EmulatedCall(0, (b"1234",))])
     with pytest.raises(dojoir.RunError, match="hung"):
-        machine(target).run(out, [emulation.Call(1, (b"1234",))], limit=0.3)
+        machine(target).run(out, [emulation.EmulatedCall(1, (b"1234",))], limit=0.3)
 
 
 def test_the_index_check_of_a_gather(target: str) -> None:

@@ -18,7 +18,6 @@ from dojoir.codegen.lir.program import (
     FLAG,
     INDEX,
     Allocate,
-    Array,
     Assign,
     Binary,
     Compare,
@@ -31,6 +30,7 @@ from dojoir.codegen.lir.program import (
     Let,
     Load,
     Parallel,
+    ProgramArray,
     Reduce,
     Splat,
     Stmt,
@@ -217,7 +217,7 @@ def test_masked_scalars() -> None:
 
 
 def test_stack_arrays_live_in_loops() -> None:
-    row = Array("row", DTYPES["f32"], index(4), "stack")
+    row = ProgramArray("row", DTYPES["f32"], index(4), "stack")
     j = Var(INDEX, "j")
     fill = For(j, index(0), index(4), 1, (Store("row", j, Convert(F32, Binary(INDEX, "mul", AT, j))),))
     body = (Allocate(row), fill, Store("y", AT, Load(F32, "row", index(3))))
@@ -226,7 +226,7 @@ def test_stack_arrays_live_in_loops() -> None:
 
 
 def heap(name: str, elements: Value, align: int = 64) -> Allocate:
-    return Allocate(Array(name, DTYPES["f32"], elements, "heap", align))
+    return Allocate(ProgramArray(name, DTYPES["f32"], elements, "heap", align))
 
 
 @pytest.mark.parametrize("align", [64, 4096])

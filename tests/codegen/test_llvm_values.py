@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from dojoir.codegen.lir.outcome import OK
 from dojoir.codegen.lir.program import (
     INDEX,
-    Array,
     Binary,
     Bitcast,
     Compare,
@@ -22,6 +21,7 @@ from dojoir.codegen.lir.program import (
     Fma,
     Iota,
     Load,
+    ProgramArray,
     Reduce,
     Select,
     Splat,
@@ -34,10 +34,10 @@ from dojoir.codegen.lir.program import (
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
 
 
-def vector_of(value: Value, arrays: Arrays, name: str = "y", extra: tuple[Array, ...] = ()) -> NDArray[Any]:
+def vector_of(value: Value, arrays: Arrays, name: str = "y", extra: tuple[ProgramArray, ...] = ()) -> NDArray[Any]:
     """The lanes of a value, as stored by a program."""
     kind = value.type
-    out = Array(name, kind.dtype, index(kind.lanes), "argument")
+    out = ProgramArray(name, kind.dtype, index(kind.lanes), "argument")
     prog = program((Store(name, index(0), value),), (*extra, out), sizes=())
     status, results = run(prog, {**arrays, name: np.zeros(kind.lanes, numpy_type(kind.dtype))})
     assert status == OK
@@ -219,7 +219,7 @@ def test_comparisons(op: str, dtype: str) -> None:
 def _converted(x: NDArray[Any], source: DType, into: DType) -> NDArray[Any]:
     count = len(x)
     value = Convert(Type(into, count), Load(Type(source, count), "x", index(0)))
-    return vector_of(value, {"x": x}, extra=(Array("x", source, index(count), "argument"),))
+    return vector_of(value, {"x": x}, extra=(ProgramArray("x", source, index(count), "argument"),))
 
 
 def test_conversions() -> None:

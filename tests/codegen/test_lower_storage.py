@@ -11,7 +11,6 @@ from dojoir.codegen.lir.arith import affine_value, integer, known, least
 from dojoir.codegen.lir.program import (
     INDEX,
     Allocate,
-    Array,
     Assign,
     Binary,
     Const,
@@ -19,6 +18,7 @@ from dojoir.codegen.lir.program import (
     For,
     Parallel,
     Program,
+    ProgramArray,
     Var,
 )
 from dojoir.codegen.lir.walk import parts
@@ -29,7 +29,7 @@ from dojoir.codegen.target import C, Target
 from dojoir.ir.affine import Affine
 
 
-def arrays(prog: Program) -> list[Array]:
+def arrays(prog: Program) -> list[ProgramArray]:
     return [statement.array for statement in found(prog, Allocate)]
 
 

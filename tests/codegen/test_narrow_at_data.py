@@ -102,9 +102,9 @@ def test_a_sum_of_ones_is_rounded_once() -> None:
 
 
 # -- the proof, and the harness --------------------------------------------------------------------------------
-def inside_of_threads(kernel: dojoir.Kernel) -> lower.Beside:
+def inside_of_threads(kernel: dojoir.Kernel) -> lower.TextBeside:
     """The kernel with its sums in arrays whose beginning, addition and end are inside of the threads: a race."""
-    return lower.with_sums_beside(lower.Beside.of(kernel), lambda now: lower.thread_carriers(now, CUDA))
+    return lower.with_sums_beside(lower.TextBeside.of(kernel), lambda now: lower.thread_carriers(now, CUDA))
 
 
 def test_the_harness_finds_the_race_of_sums_inside_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from dojoir.costs.launches import launch_seconds
 from dojoir.ir.nodes import Guard
 from dojoir.passes.schedule.gpu.tiles.row_products import row_products
 from dojoir.passes.schedule.plan import planner
-from dojoir.passes.schedule.plan.planner import Planner, Scheduled, rules
+from dojoir.passes.schedule.plan.planner import Planner, ScheduledForm, rules
 
 TEXT = """kernel attention(H, T, D)
 fp MODE
@@ -59,7 +59,7 @@ def kernel(name: str) -> dojoir.Kernel:
 
 
 @cache
-def plans(name: str, machine: str = "cuda") -> list[Scheduled]:
+def plans(name: str, machine: str = "cuda") -> list[ScheduledForm]:
     """By two structures alone, which is faster to plan."""
     found = Planner(MACHINES[machine], {}, structures=(rules, row_products))
     with pytest.MonkeyPatch.context() as patched:

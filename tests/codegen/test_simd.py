@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import dojoir
 from dojoir import kernels
-from dojoir.codegen.c.dialect import MASKS, Row
+from dojoir.codegen.c.dialect import MASKS, DialectRow
 from dojoir.codegen.lir.program import Type
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.ir.dtypes import DTYPES
@@ -146,7 +146,7 @@ def test_narrow_floats_are_those_of_the_interpreter_to_the_bit(type: str, target
 
 
 # -- the tables --------------------------------------------------------------------------------------------
-def every_row() -> Iterator[tuple[str, Row]]:
+def every_row() -> Iterator[tuple[str, DialectRow]]:
     for name, isa in ISAS.items():
         yield from ((name, row) for row in isa.table)
 

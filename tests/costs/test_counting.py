@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dojoir.costs.amounts import Amount, Product, Uncounted, count, total
+from dojoir.costs.amounts import Amount, ProductOfSums, Uncounted, count, total
 from dojoir.costs.counting import Counter
 from dojoir.costs.formulas import formula, formula_text
 from dojoir.costs.polynomial import Polynomial, summed, without_remainders
@@ -137,7 +137,7 @@ def test_without_a_formula_numbers_are_exact(monkeypatch: pytest.MonkeyPatch) ->
     assert isinstance(amount, Uncounted)
     assert formula(amount) is None and formula_text(total([(2, amount)])) is None
     exact = counted(*conditions)
-    assert isinstance(exact, Product)
+    assert isinstance(exact, ProductOfSums)
     for n, m in product(range(1, 8), repeat=2):
         sizes = {"N": n, "M": m}
         assert amount(sizes) == exact(sizes) == sum(points(s, sizes, 8) for s in found)

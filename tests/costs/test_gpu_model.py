@@ -8,7 +8,7 @@ import pytest
 
 import dojoir
 from dojoir.costs.launches import launch_seconds
-from dojoir.costs.thread_work import Loop, Work, warps_of
+from dojoir.costs.thread_work import CountedLoop, Work, warps_of
 from dojoir.ir.nodes import Condition
 
 SUM = "(x[{r}, {c}] + 2 * x[{r}, {c} + 1] + x[{r}, {c} + 2] + 2 * x[{r} + 1, {c}] + x[{r} + 2, {c} + 1]) / 16"
@@ -132,14 +132,14 @@ def test_no_condition_is_looked_at_for_each_of_many_lanes(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("loops", "warps"),
     [
-        ([Loop(256, ("bx",), most=256)], 8),
-        ([Loop(2, ("bx",), most=32), Loop(8, ("by",), most=8)], 8),  # two threads of each warp
-        ([Loop(2, ("bx",), most=2), Loop(8, ("by",), most=8)], 1),
-        ([Loop(40, ("bx",), most=256)], 2),  # the other six end at once
-        ([Loop(4, ("bx",), most=4), Loop(32, ("lane",), most=32)], 4),
-        ([Loop(100, ("bx",)), Loop(3, ("by",))], 12),
+        ([CountedLoop(256, ("bx",), most=256)], 8),
+        ([CountedLoop(2, ("bx",), most=32), CountedLoop(8, ("by",), most=8)], 8),  # two threads of each warp
+        ([CountedLoop(2, ("bx",), most=2), CountedLoop(8, ("by",), most=8)], 1),
+        ([CountedLoop(40, ("bx",), most=256)], 2),  # the other six end at once
+        ([CountedLoop(4, ("bx",), most=4), CountedLoop(32, ("lane",), most=32)], 4),
+        ([CountedLoop(100, ("bx",)), CountedLoop(3, ("by",))], 12),
         ([], 1),
     ],
 )
-def test_warps_are_those_with_something_to_do(loops: list[Loop], warps: int) -> None:
+def test_warps_are_those_with_something_to_do(loops: list[CountedLoop], warps: int) -> None:
     assert warps_of(loops) == warps

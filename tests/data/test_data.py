@@ -14,8 +14,19 @@ from bundled import search_bundle
 from golden_data import GOLDEN, TESTS, exported
 
 import dojoir
-from dojoir.data import Filters, Step, chats, check, export, pairs, read_about, read_episodes, read_steps, split_of
-from dojoir.data.forms import Chat, Dataset, Episode, Pair, Timing
+from dojoir.data import (
+    Filters,
+    RecordedStep,
+    chats,
+    check,
+    export,
+    pairs,
+    read_about,
+    read_episodes,
+    read_steps,
+    split_of,
+)
+from dojoir.data.forms import Dataset, Pair, RecordedEpisode, Timing, TrainingChat
 from dojoir.data.splitting import splits_of
 from dojoir.data.steps import label
 from dojoir.evidence.writing import UNFINISHED
@@ -54,7 +65,13 @@ def test_the_golden_run_gives_the_golden_lines(name: str, made: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("steps", Step), ("episodes", Episode), ("chats", Chat), ("pairs", Pair), ("dataset", Dataset)],
+    [
+        ("steps", RecordedStep),
+        ("episodes", RecordedEpisode),
+        ("chats", TrainingChat),
+        ("pairs", Pair),
+        ("dataset", Dataset),
+    ],
 )
 def test_each_line_is_of_its_schema(name: str, kind: type, made: Path) -> None:
     path = made / f"{name}.json{'' if name == 'dataset' else 'l'}"

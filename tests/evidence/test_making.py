@@ -13,8 +13,8 @@ import pytest
 import dojoir
 from dojoir.evidence import making
 from dojoir.evidence.bundle import Gate, Verdict
-from dojoir.evidence.figures import Report
-from dojoir.evidence.gates import Gates, Seen
+from dojoir.evidence.figures import ComparisonReport
+from dojoir.evidence.gates import GateFindings, Gates
 from dojoir.evidence.making import Gated, Shelf, Wish, make
 from dojoir.evidence.reading import read
 from dojoir.evidence.replay import replay
@@ -38,7 +38,7 @@ def says(**statuses: Verdict) -> Gated:
 
     def gate(trace: dojoir.Trace, target: str, sizes: Mapping[str, int], threads: int) -> Gates:
         found = tuple(Gate(name, status, "as told") for name, status in statuses.items())
-        seen = Seen((), correct=(Report({}, "ok", 3), Report(dict(sizes), "ok", 3)))
+        seen = GateFindings((), correct=(ComparisonReport({}, "ok", 3), ComparisonReport(dict(sizes), "ok", 3)))
         shapes = (dict(sizes),)
         return Gates(trace.start.name, trace.kernel.hash, target, threads, shapes, 0, found, seen=seen)
 

@@ -18,7 +18,7 @@ from dojoir.evidence.bundle import Gate
 from dojoir.evidence.figures import Bench, Ceiling, Shape, Times, timed
 from dojoir.evidence.page import plots
 from dojoir.evidence.page.html import page
-from dojoir.evidence.page.view import Step, View, lines_of_source, spans_of, steps_of
+from dojoir.evidence.page.view import PageStep, PageView, lines_of_source, spans_of, steps_of
 from dojoir.records import State
 from dojoir.runtime import Evaluation
 
@@ -50,8 +50,8 @@ def states(count: int) -> tuple[State, ...]:
     return tuple(found)
 
 
-def view(word: str = "softmax", count: int = 40) -> View:
-    return View(
+def view(word: str = "softmax", count: int = 40) -> PageView:
+    return PageView(
         word,
         {"target": "llvm", word: word},
         steps_of(traced()),
@@ -129,8 +129,8 @@ def test_a_page_asks_nobody_and_runs_nothing_but_its_own_script() -> None:
 
 def test_all_text_is_escaped() -> None:
     hostile = view(MARKUP)
-    step = Step(MARKUP, MARKUP, (*hostile.steps[0].lines,), MARKUP)
-    given = View(
+    step = PageStep(MARKUP, MARKUP, (*hostile.steps[0].lines,), MARKUP)
+    given = PageView(
         **{
             **vars(hostile),
             "steps": (hostile.steps[0], step),
@@ -247,7 +247,7 @@ def test_text_source_ptx_and_sass_are_side_by_side() -> None:
     steps = steps_of(dojoir.Trace(kernel), "cuda")
     names = [one.name for one in steps[-1].machine]
     assert names == ["PTX", "SASS"]
-    made = page(View("relu", {}, steps, "cuda"))
+    made = page(PageView("relu", {}, steps, "cuda"))
     data = json.loads(Read(made).inside["script"][0])["steps"][-1]
     assert made.count('class="code machine"') == 2 and "with2" in made
     for one, (text, of) in zip(steps[-1].machine, data["machine"], strict=True):

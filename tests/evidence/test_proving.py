@@ -24,7 +24,7 @@ import dojoir
 from dojoir.evidence import archive
 from dojoir.evidence import replay as replaying
 from dojoir.evidence.archive import check, export, packed, unpacked
-from dojoir.evidence.claims import Proof
+from dojoir.evidence.claims import BundleProof
 from dojoir.evidence.reading import Bundle, read
 from dojoir.evidence.replay import replay
 from dojoir.evidence.writing import store_of
@@ -43,7 +43,7 @@ def zipped(benched: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return export(benched, tmp_path_factory.mktemp("zips") / "x.zip")
 
 
-def statuses(proof: Proof) -> dict[str, str]:
+def statuses(proof: BundleProof) -> dict[str, str]:
     return {one.name: one.status for one in proof.found}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import dojoir
 from dojoir.cli import main
-from dojoir.data.forms import Chat, Dataset, Episode, Pair, Step
+from dojoir.data.forms import Dataset, Pair, RecordedEpisode, RecordedStep, TrainingChat
 from dojoir.data.training import Training
 from dojoir.evidence.bundle import Run
 from dojoir.evidence.figures import Bench
@@ -28,7 +28,7 @@ from dojoir.tasks.task import Task
 FOLDER = Path(dojoir.__file__).parent / "cli"
 KINDS = {
     "run": Run, "bench": Bench, "gates": Gates, "profile": Card, "task": Task, "rollout": Rollout,
-    "dataset": Dataset, "step": Step, "episode": Episode, "chat": Chat, "pair": Pair,
+    "dataset": Dataset, "step": RecordedStep, "episode": RecordedEpisode, "chat": TrainingChat, "pair": Pair,
     "training": Training, "playing": Playing,
 }  # fmt: skip
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import dojoir
 from dojoir.evidence.benching import bench_of
 from dojoir.evidence.bundle import BENCH, GATES, Gate
-from dojoir.evidence.figures import ITSELF, Bench, Report, Shape, timed
-from dojoir.evidence.gates import Gates, Seen, is_correct
+from dojoir.evidence.figures import ITSELF, Bench, ComparisonReport, Shape, timed
+from dojoir.evidence.gates import GateFindings, Gates, is_correct
 from dojoir.evidence.reading import Bundle, read
 from dojoir.evidence.writing import Writer, recorded, store_of
 from dojoir.records import Database
 
 SIZES = {"N": 4096}
-REPORTS = (Report({}, "ok", 3), Report(SIZES, "ok", 3))
+REPORTS = (ComparisonReport({}, "ok", 3), ComparisonReport(SIZES, "ok", 3))
 MOVES = ("split(0, 16)", "vectorize(0.0)")
 
 
@@ -48,7 +48,9 @@ def bench_bundle(
         runs, "bench", trace, target="llvm", sizes=[SIZES], threads=1, settings={"seed": 0}, parent=parent
     ) as writer:  # fmt: skip
         writer.data(BENCH, benched(trace.kernel, seconds))
-        seen = Seen((), correct=(Report({}, "failed", 3, "as it was told"),) if fails else REPORTS)
+        seen = GateFindings(
+            (), correct=(ComparisonReport({}, "failed", 3, "as it was told"),) if fails else REPORTS
+        )
         status, reason = is_correct(seen, [SIZES], 1)
         said = Gate("correct", status, reason, GATES)
         writer.data(GATES, Gates(trace.start.name, trace.kernel.hash, "llvm", 1, (SIZES,), 0, (said,), seen=seen))

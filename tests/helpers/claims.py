@@ -45,7 +45,7 @@ from dojoir.ir.nodes import (
 from dojoir.proof.certificate import InstanceMap, Origin
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.check import find_failure
-from dojoir.sets.limits import Budget, StepLimitReached
+from dojoir.sets.limits import StepBudget, StepLimitReached
 from dojoir.types.elaborate import check
 from dojoir.types.identities import neutral
 
@@ -374,7 +374,7 @@ def judged(claim: Claim) -> str | None:
 def verdict(claim: Claim) -> str:
     """What the core says of a claim: legal, illegal or undecided."""
     try:
-        failure = Budget(STEPS).ask(lambda: find_failure(Claim(*claim.parts)))
+        failure = StepBudget(STEPS).ask(lambda: find_failure(Claim(*claim.parts)))
     except StepLimitReached:
         return "undecided"
     return "legal" if failure is None else "illegal"

@@ -27,7 +27,7 @@ from dojoir.passes.base.move import Refusal
 from dojoir.proof.check import compare
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.check import find_failure
-from dojoir.sets.limits import Budget, StepLimitReached
+from dojoir.sets.limits import StepBudget, StepLimitReached
 
 FAMILIES = (
     "extract_subexpression", "hoist", "stage", "extract", "inline", "delete_temporary", "split", "cut", "recompute",
@@ -156,7 +156,7 @@ def examine(random: Random, counts: Counter[str]) -> list[tuple[str, str]]:
     found, before = [], Runs(kernel)
     for name, claim in rewrites(kernel, random, 8):
         try:
-            failure = Budget(STEPS).ask(lambda claim=claim: find_failure(Claim(*claim.parts)))  # type: ignore[misc]
+            failure = StepBudget(STEPS).ask(lambda claim=claim: find_failure(Claim(*claim.parts)))  # type: ignore[misc]
         except StepLimitReached:
             counts["undecided"] += 1
             continue

@@ -60,7 +60,7 @@ def walked(kernel: Kernel, random: Random) -> Kernel:
     return trace.kernel
 
 
-def machine(target: str) -> emulation.Machine:
+def machine(target: str) -> emulation.CrossMachine:
     """The cross compiler and emulator of a target. Raises ToolchainError where they are missing."""
     return emulation.find(ISAS[target])
 
@@ -100,7 +100,7 @@ def merged(sources: Sequence[str]) -> str:
 
 def run(target: str, program: Path, trials: Sequence[tuple[int, Trial]], vlen: int = 128) -> list[Arrays]:
     """What each trial gives, by the number of its kernel in the program."""
-    calls = [emulation.Call(number, _packed(trial)) for number, trial in trials]
+    calls = [emulation.EmulatedCall(number, _packed(trial)) for number, trial in trials]
     with patch.dict(os.environ, {emulation.VLEN: str(vlen)}):
         done = machine(target).run(program, calls, limit=300.0)
     results: list[Arrays] = []

@@ -11,7 +11,7 @@ import numpy as np
 
 from dojoir.runtime.gpu.array import DeviceArray
 from dojoir.runtime.gpu.driver import Gpu, Resources
-from dojoir.runtime.simt.harness import Argument, Buffer, Harness
+from dojoir.runtime.simt.harness import Argument, GlobalArray, Harness
 
 _NUMBERS = {("f", 4): ctypes.c_float, ("f", 8): ctypes.c_double}
 
@@ -117,7 +117,7 @@ class FakeDriver:
             return
         with harness.device() as device:
             arguments: list[Argument] = []
-            copies: dict[float, tuple[np.ndarray, Buffer]] = {}
+            copies: dict[float, tuple[np.ndarray, GlobalArray]] = {}
             for number, (parameter, value) in enumerate(zip(device.kernels[name], given, strict=True)):
                 if parameter.kind != "p":
                     arguments.append(value)

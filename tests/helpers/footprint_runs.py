@@ -198,7 +198,7 @@ def _emulated(
             except NotKnown:
                 continue
             plan.append((case, text, before, right))
-            calls.append(emulation.Call(number, _packed(case.kernel, text, before)))
+            calls.append(emulation.EmulatedCall(number, _packed(case.kernel, text, before)))
     length = random.choice(emulated.LENGTHS[target])
     with patch.dict(os.environ, {emulation.VLEN: str(length)}):
         done = emulated.machine(target).run(program, calls, limit=300.0)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dojoir.codegen.lir.outcome import Check
-from dojoir.codegen.lir.program import INDEX, Array, Const, For, Function, Program, Stmt, Type, Value, Var
+from dojoir.codegen.lir.program import INDEX, Const, For, Function, Program, ProgramArray, Stmt, Type, Value, Var
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
 
 F32, I32 = Type(DTYPES["f32"]), Type(DTYPES["i32"])
@@ -22,13 +22,13 @@ def numpy_type(dtype: DType) -> np.dtype[Any]:
     return np.dtype(np.bool_) if dtype == BOOL else np.dtype(f"{dtype.kind}{dtype.bits // 8}")
 
 
-def array(name: str, dtype: str, elements: Value = N, constant: bool = False) -> Array:
-    return Array(name, DTYPES[dtype], elements, "argument", constant=constant)
+def array(name: str, dtype: str, elements: Value = N, constant: bool = False) -> ProgramArray:
+    return ProgramArray(name, DTYPES[dtype], elements, "argument", constant=constant)
 
 
 def program(
     body: tuple[Stmt, ...],
-    arguments: tuple[Array, ...],
+    arguments: tuple[ProgramArray, ...],
     functions: tuple[Function, ...] = (),
     by_value: tuple[Var, ...] = (),
     sizes: tuple[Var, ...] = (N,),

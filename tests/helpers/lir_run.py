@@ -192,7 +192,7 @@ class Run:
         self.key = around
         self.body(loop.epilogue)
 
-    def _allocate(self, array: lir.Array) -> None:
+    def _allocate(self, array: lir.ProgramArray) -> None:
         count = max(int(self.value(array.elements)[0, 0]), 0)
         own = self.threads > 1 and array.lives in ("stack", "reg")
         shape = (self.threads, count) if own else (count,)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from folders import ROOT
 
 import dojoir
-from dojoir.codegen.lower.pipeline import DEVICE, HOST, Pass
+from dojoir.codegen.lower.pipeline import DEVICE, HOST, LoweringPass
 
 PAGE = ROOT / "docs" / "lowering.md"
 HEAD = "kernel norms(N)\nin x: f32[N, 16]\nout s: f32[N]\n\n"
@@ -27,7 +27,7 @@ def made() -> dict[str, str]:
     return {**tables, **{f"norms for {target}": _followed(text, target) for target, text in TEXTS.items()}}
 
 
-def _table(passes: Sequence[Pass]) -> str:
+def _table(passes: Sequence[LoweringPass]) -> str:
     rows = (f"| `{each.name}` | {each.needs} | {each.leaves} |" for each in passes)
     return "\n".join(["| pass | needs | leaves |", "|---|---|---|", *rows])
 

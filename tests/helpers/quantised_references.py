@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from dojoir.kernels.quantised import FORMATS, Format
+from dojoir.kernels.quantised import FORMATS, BlockFormat
 
 F32 = NDArray[np.float32]
 Codes = NDArray[np.uint8]
@@ -73,7 +73,7 @@ def _exponent(x: F32, up: bool) -> Codes:
     return np.where(np.isfinite(x), power + 127, 255).astype(np.uint8)
 
 
-def quantised(y: F32, form: Format, soft: bool, g: F32 | float = 1.0) -> tuple[Codes, Codes]:
+def quantised(y: F32, form: BlockFormat, soft: bool, g: F32 | float = 1.0) -> tuple[Codes, Codes]:
     """Codes, one a byte, and scales of an array of f32 whose last dimension is one of blocks."""
     one = np.float32(1)
     blocks = y.reshape(*y.shape[:-1], -1, form.block).astype(np.float32)
@@ -129,7 +129,7 @@ def tiled(s: Codes, filler: int = 0) -> Codes:
     return flat.reshape(-(-rows // 128), across, 32, 4, 4)
 
 
-def format_of(name: str) -> Format:
+def format_of(name: str) -> BlockFormat:
     """The format that a quantiser of the library writes: the fp4 of norms and gates is that of nvfp4."""
     return next((form for known, form in FORMATS.items() if known in name), FORMATS["nvfp4"])
 

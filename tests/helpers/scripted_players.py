@@ -7,7 +7,7 @@ import json
 import re
 from random import Random
 
-from dojoir.llm.models.exchange import Call, Question, Reply
+from dojoir.llm.models.exchange import Question, Reply, ToolCall
 
 _TRY = re.compile(
     r"^#(\d+) from #(\d+): (.*): (?:([\d.e+]+)x \(([\d.e+-]+) to ([\d.e+-]+)\) as fast as #\d+, .*|.*)$", re.M
@@ -37,7 +37,7 @@ class Player:
         moves = [(number, f"{name}({rest})") for number, name, rest in _MOVE.findall(text)]
         plans = self.plans(text, moves, facts["state"], facts["plans"])
         arguments = json.dumps({"plans": plans, "reflection": self.reflection(text)})
-        return Reply("", (Call("c", "answer", arguments),), "tools", 10, 10)
+        return Reply("", (ToolCall("c", "answer", arguments),), "tools", 10, 10)
 
     def plans(self, text: str, moves: list[tuple[str, str]], state: int, count: int) -> list[dict[str, object]]:
         """One listed move each, from the state of the question, whatever is told of the tries."""
@@ -102,4 +102,4 @@ class Follower(Player):
             for number, ratio in best
         ]
         said = json.dumps({"plans": plans, "reflection": "", "stop": not plans})
-        return Reply("", (Call("c", "answer", said),), "tools", 10, 10)
+        return Reply("", (ToolCall("c", "answer", said),), "tools", 10, 10)

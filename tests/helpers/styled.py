@@ -72,3 +72,9 @@ def code_lines(source: Source) -> int:
         if token.type not in QUIET:
             lines.update(range(token.start[0], token.end[0] + 1))
     return len(lines - said)
+
+
+@asked()
+def class_names(source: Source) -> list[str]:
+    """The names of the classes at the top level of a file."""
+    return [node.name for node in source.tree.body if isinstance(node, ast.ClassDef)]

@@ -15,7 +15,7 @@ from scripted_players import Deaf, Follower, Reader
 import dojoir
 from dojoir.llm.families import FAMILIES
 from dojoir.llm.models.exchange import CHARACTERS_OF_A_TOKEN, Question, Reply
-from dojoir.llm.planner.cards import Bound, Cards
+from dojoir.llm.planner.cards import CardBottleneck, Cards
 from dojoir.llm.planner.making import made
 from dojoir.llm.planner.system import SYSTEM
 from dojoir.llm.planner.tries import Try, interval_of
@@ -139,7 +139,7 @@ def test_steps_before_one_that_is_refused_stay_made() -> None:
     ("share", "told"), [(0.95, "near the limit: 95% of the memory"), (0.8, "Give 2 plans"), (0.3, "Give 4 plans")]
 )
 def test_effort_goes_where_the_headroom_is(share: float, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cards, "of", lambda self, kernel: Bound("bound by bytes", share, "memory"))
+    monkeypatch.setattr(Cards, "of", lambda self, kernel: CardBottleneck("bound by bytes", share, "memory"))
     with serving(lambda request: STOP) as server:
         found = tuned("llm:openai/m", {"base_url": server.url("openai")})
     said = server.requests[0].texts[0] if server.requests else found.stopped
@@ -232,10 +232,10 @@ def test_a_conversation_that_goes_on_is_the_one_that_was_begun(
     asks = Say(calls=(("plan", {}),))
     with serving(lambda request: STOP if len(request.texts) > 1 else asks) as server:
         options = {"base_url": server.url("openai"), "chat": str(chat)}
-        monkeypatch.setattr(Cards, "of", lambda self, kernel: Bound("measured then"))
+        monkeypatch.setattr(Cards, "of", lambda self, kernel: CardBottleneck("measured then"))
         tuned("llm:openai/m", options)
         chat.write_text("".join(chat.read_text().splitlines(keepends=True)[:2]), encoding="utf-8")
-        monkeypatch.setattr(Cards, "of", lambda self, kernel: Bound("measured now"))
+        monkeypatch.setattr(Cards, "of", lambda self, kernel: CardBottleneck("measured now"))
         tuned("llm:openai/m", options)
     assert len(server.requests) == 3
     assert server.requests[2].texts == server.requests[1].texts

@@ -21,7 +21,7 @@ import dojoir
 from dojoir import schedules
 from dojoir.ir.nodes import Scope
 from dojoir.ir.words import GRID
-from dojoir.passes.schedule.plan.planner import Planner, Scheduled
+from dojoir.passes.schedule.plan.planner import Planner, ScheduledForm
 from dojoir.runtime.gpu import nvrtc
 
 PAGE = ROOT / "docs" / "targets.md"
@@ -221,7 +221,7 @@ def test_every_stored_schedule_for_gpus_is_tested() -> None:
 
 @pytest.mark.parametrize("name", dojoir.kernels.names())
 def test_no_schedule_for_cores_is_chosen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Planner, "plans", lambda _, trace: [Scheduled("as it stands", trace, 0.0)])
+    monkeypatch.setattr(Planner, "plans", lambda _, trace: [ScheduledForm("as it stands", trace, 0.0)])
     kernel = dojoir.kernels.load(name)
     for sizes in ({}, dict.fromkeys(kernel.runtime_sizes, 4096)):
         chosen = schedules.choose(kernel, "cuda", sizes=sizes).schedule

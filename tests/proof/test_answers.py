@@ -11,8 +11,8 @@ from test_budget import siblings
 import dojoir
 from dojoir.proof.check import STEP_LIMIT, InstanceMap, identity, prove_rewrite
 from dojoir.proof.core.written import find_unwritten
-from dojoir.proof.refute.small_run import Seen, seen
-from dojoir.sets.limits import UNLIMITED, Budget, StepLimitReached
+from dojoir.proof.refute.small_run import RunFinding, seen
+from dojoir.sets.limits import UNLIMITED, StepBudget, StepLimitReached
 from dojoir.support.memo import charge, fresh_tables
 
 HEAT = "cut(0, 1); vectorize(0.0.0.0); parallelize(0.0); cut(1.0.0.0, 8*((N - 2) // 8))"
@@ -49,7 +49,7 @@ def steps_of(kernel: dojoir.Kernel, move: str) -> tuple[str, int]:
     """The verdict on a move of a kernel by which nothing is known, and the steps of it."""
     done = dojoir.parse_move(move).rewrite(kernel)
     with fresh_tables():
-        verdict, steps = Budget(UNLIMITED).measure(lambda: prove_rewrite(kernel, done.kernel, done.instances))
+        verdict, steps = StepBudget(UNLIMITED).measure(lambda: prove_rewrite(kernel, done.kernel, done.instances))
     return verdict.status, steps
 
 
@@ -130,11 +130,11 @@ def test_both_tries_have_one_budget() -> None:
             charge(1_000)
 
     with pytest.raises(StepLimitReached):
-        Budget(STEP_LIMIT).ask(endless)
+        StepBudget(STEP_LIMIT).ask(endless)
     assert STEP_LIMIT * 0.95 <= sum(taken) <= STEP_LIMIT * 1.05
 
 
-def swapped(header: str, first: str, second: str) -> Seen | None:
+def swapped(header: str, first: str, second: str) -> RunFinding | None:
     """What a run shows of two statements of a scope in the other order."""
     orders = ((first, second), (second, first))
     kernels = [dojoir.parse(f"kernel a(N)\n{header}\n\nN\n| {a}\n| {b}\n") for a, b in orders]
@@ -146,16 +146,16 @@ def test_what_a_run_shows_in_words() -> None:
     sizes = (("N", 2),)
     header = "in x: f32[N]\nout y: f32[N]\nout z: f32[N]"
     shown = swapped(header, "y[{0}] = x[{0}]", "z[{0}] = y[{0}]")
-    assert shown == Seen(sizes, "lost-value", "an element would be read that has no value")
+    assert shown == RunFinding(sizes, "lost-value", "an element would be read that has no value")
     shown = swapped(header.replace("out y", "inout y"), "z[{0}] = y[{0}]", "y[{0}] = x[{0}]")
-    assert shown == Seen(sizes, "wrong-value", "`z[{0}] = y[{0}]` at {0}=0 would read what other writes gave")
+    assert shown == RunFinding(sizes, "wrong-value", "`z[{0}] = y[{0}]` at {0}=0 would read what other writes gave")
     shown = swapped("in x: f32[N]\nout y: f32[N]", "y[{0}] = x[{0}]", "y[{0}] = 2")
-    assert shown == Seen(sizes, "wrong-value", "`y[0]` would be left with what other writes gave")
+    assert shown == RunFinding(sizes, "wrong-value", "`y[0]` would be left with what other writes gave")
     whole, part = (dojoir.parse(f"kernel a(N)\ninout y: f32[N]\n\n{n}\n| y[{{0}}] = 1\n") for n in ("N", "N - 1"))
     shown = seen(whole, part, identity(whole))
-    assert shown == Seen(sizes, "lost-instance", "`y[{0}] = 1` at {0}=1 would not run")
+    assert shown == RunFinding(sizes, "lost-instance", "`y[{0}] = 1` at {0}=1 would not run")
     shown = seen(part, whole, identity(part))
-    assert shown == Seen(sizes, "extra-instance", "`y[{0}] = 1` at {0}=1 would run, which did not")
+    assert shown == RunFinding(sizes, "extra-instance", "`y[{0}] = 1` at {0}=1 would run, which did not")
     assert seen(whole, whole, identity(whole)) is None
 
 
@@ -190,5 +190,5 @@ def test_what_was_asked_before_is_charged_once() -> None:
         return all(find_unwritten(kernel, buffer) is None for buffer in kernel.buffers if buffer.role == "tmp")
 
     with fresh_tables():
-        (first, found), (again, known) = (Budget(UNLIMITED).measure(question) for _ in range(2))
+        (first, found), (again, known) = (StepBudget(UNLIMITED).measure(question) for _ in range(2))
     assert first and again and found > 1_000 and known < 1.5 * found

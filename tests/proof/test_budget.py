@@ -13,7 +13,7 @@ import dojoir
 from dojoir.passes.engine.engine import asked, made
 from dojoir.proof.check import answer, compare, prove_by_core, prove_rewrite
 from dojoir.sets.kernel_sets import sets_of, workspace
-from dojoir.sets.limits import Budget, StepLimitReached, aside, limited, limited_in_part
+from dojoir.sets.limits import StepBudget, StepLimitReached, aside, limited, limited_in_part
 from dojoir.support import memo
 from dojoir.support.memo import Memo, bounded_to, charge, clear_caches, fresh_tables, spent, tables
 
@@ -105,9 +105,9 @@ def test_one_budget_over_all_stages() -> None:
         return 1
 
     with pytest.raises(StepLimitReached):
-        Budget(50_000).ask(question)
+        StepBudget(50_000).ask(question)
     assert max(calls) <= 51_000
-    assert Budget(500_000).ask(question) == 1
+    assert StepBudget(500_000).ask(question) == 1
 
 
 def test_behind_a_part_there_is_the_rest() -> None:
@@ -123,7 +123,7 @@ def test_behind_a_part_there_is_the_rest() -> None:
         charge(5_000)
         return spent()
 
-    assert Budget(100_000).ask(question) >= left[-1] + 5_000
+    assert StepBudget(100_000).ask(question) >= left[-1] + 5_000
     assert 9_000 <= left[-1] <= 14_000
 
 
@@ -144,7 +144,7 @@ def test_what_is_tried_aside_is_free() -> None:
         charge(1_000)
         return spent()
 
-    assert Budget(40_000).ask(question) <= 10_000
+    assert StepBudget(40_000).ask(question) <= 10_000
     assert [found for found, _, _ in seen] == [20_000, None]
     assert all(abs(after - before) <= 1_000 for _, before, after in seen)
     assert aside(lambda: works(20_000), 100_000) == 20_000  # outside of any question as well
@@ -165,7 +165,7 @@ def test_what_is_kept_costs_what_it_cost() -> None:
         found()
         return spent()
 
-    first, again = Budget(1_000_000).ask(question), Budget(1_000_000).ask(question)
+    first, again = StepBudget(1_000_000).ask(question), StepBudget(1_000_000).ask(question)
     assert kept.get("answer") == 42
     assert first >= 30_000 and abs(first - again) < 1_000
 
@@ -177,8 +177,8 @@ def test_isl_is_counted() -> None:
         return spent()
 
     with fresh_tables():
-        cold = Budget(10_000_000).ask(question)
-        warm = Budget(10_000_000).ask(question)
+        cold = StepBudget(10_000_000).ask(question)
+        warm = StepBudget(10_000_000).ask(question)
     assert cold > 1_000 and 0.5 * cold < warm < 1.5 * cold
     assert workspace().context.get_max_operations() == 0
 
@@ -242,7 +242,7 @@ def test_clearing_amid_a_question_does_no_harm() -> None:
         clear_caches()
         return bool(sets_of(dojoir.kernels.load("softmax")).domains.is_empty())
 
-    assert Budget(1_000_000).ask(question) is False
+    assert StepBudget(1_000_000).ask(question) is False
 
 
 def test_tables_are_bounded_by_bytes() -> None:

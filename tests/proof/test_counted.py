@@ -12,7 +12,7 @@ from dojoir.ir.nodes import Kernel
 from dojoir.passes.base.move import Move, Refusal
 from dojoir.passes.engine.counting import counted
 from dojoir.passes.engine.engine import is_legal, made
-from dojoir.proof.check import STEP_LIMIT, Kept, answer, prove_by_core
+from dojoir.proof.check import STEP_LIMIT, AnswerReach, answer, prove_by_core
 from dojoir.support.memo import fresh_tables
 
 
@@ -115,7 +115,7 @@ def in_order(kernel: Kernel, move: Move) -> bool:
         return False
     with fresh_tables():
         found = answer(kernel, done.kernel, done.instances)
-    return found.legal and Kept.ORDER in found.kept
+    return found.legal and AnswerReach.ORDER in found.kept
 
 
 def refused_by_core(kernel: Kernel, move: Move) -> bool:

@@ -127,11 +127,11 @@ def test_a_map_is_what_its_text_says(piece: str) -> None:
         assert space.union_map(sizes, (text,)).is_equal(expected)
 
 
-def believed(sets: KernelSets, buffer: str) -> flow_check.Accesses | None:
+def believed(sets: KernelSets, buffer: str) -> flow_check.FlowInput | None:
     """The accesses from which the flow through a buffer follows, if isl is believed without a check there."""
     sites = [sets.kernel.sites[k] for k in users_of(sets, buffer)]
     texts = _Given.of(sets, buffer, sets.ordered(True)).texts
-    given = flow_check.Accesses(*(sets.map(*part) for part in texts))
+    given = flow_check.FlowInput(*(sets.map(*part) for part in texts))
     safe = all(map(flow_check._is_difference_system, sites)) and not flow_check._has_quotients(given)
     return given if safe and (texts[0] or texts[1]) else None
 
@@ -155,11 +155,11 @@ def test_it_is_not_believed_where_a_fact_divides() -> None:
     assert believed(sets_of(dojoir.parse(text.replace("where N % 4 == 0\n", ""))), "y") is not None
 
 
-def guessed(sets: KernelSets, buffer: str) -> tuple[flow_check.Accesses, tuple[isl.UnionMap, isl.UnionMap]] | None:
+def guessed(sets: KernelSets, buffer: str) -> tuple[flow_check.FlowInput, tuple[isl.UnionMap, isl.UnionMap]] | None:
     """The accesses to a buffer beside the flow that is guessed for them, if one is."""
     texts = _Given.of(sets, buffer, sets.ordered(True)).texts
     must, may, reads, times = (sets.map(*part) for part in texts)
-    given = flow_check.Accesses(must, may, reads, flow_check.without_equal_dims(times))
+    given = flow_check.FlowInput(must, may, reads, flow_check.without_equal_dims(times))
     found = flow_check._of_one_iteration(given) if texts[0] or texts[1] else None
     return None if found is None else (given, found)
 

@@ -10,9 +10,9 @@ import dojoir
 
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 
-from dojoir.torch.importer.index import Index, Var, as_index, of_atom, render  # noqa: E402
+from dojoir.torch.importer.index import IndexSum, IteratorAtom, as_index, of_atom, render  # noqa: E402
 from dojoir.torch.importer.quotients import as_quotient  # noqa: E402
-from dojoir.torch.importer.values import Apply, At, Number, Value, cast  # noqa: E402
+from dojoir.torch.importer.values import AppliedValue, IndexAsValue, NumberValue, Value, cast  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -47,7 +47,7 @@ def test_places_are_quotients(how: dict[str, Any], place: str) -> None:
     assert "i64[" not in imported.text  # no place is read from memory
 
 
-def numbers(index: Index, var: Var, extent: int) -> list[int]:
+def numbers(index: IndexSum, var: IteratorAtom, extent: int) -> list[int]:
     text = render(index, lambda atom: "i" if atom == var else "?")
     return [int(eval(text, {"i": i, "min": min, "max": max})) for i in range(extent)]
 
@@ -55,11 +55,13 @@ def numbers(index: Index, var: Var, extent: int) -> list[int]:
 @pytest.mark.parametrize("extent", [2, 7, 12, 112, 1000])
 @pytest.mark.parametrize("scale", [0.5, 0.25, 1 / 3, 2 / 3, 0.7, 3.0, 0.4642857])
 def test_a_quotient_has_the_numbers_of_floats_or_there_is_none(scale: float, extent: int) -> None:
-    var = Var(0, as_index(extent))
-    at: Value = At(of_atom(var), "f32")
-    half = Number(0.5, "f32")
-    scaled = Apply("*", (Apply("+", (at, half), "f32"), Number(scale, "f32")), "f32")
-    value = cast(Apply("max", (Apply("-", (scaled, half), "f32"), Number(0.0, "f32")), "f32"), "i64")
+    var = IteratorAtom(0, as_index(extent))
+    at: Value = IndexAsValue(of_atom(var), "f32")
+    half = NumberValue(0.5, "f32")
+    scaled = AppliedValue("*", (AppliedValue("+", (at, half), "f32"), NumberValue(scale, "f32")), "f32")
+    value = cast(
+        AppliedValue("max", (AppliedValue("-", (scaled, half), "f32"), NumberValue(0.0, "f32")), "f32"), "i64"
+    )
     made = as_quotient(value, of_atom(var), extent)
     right = torch.clamp((torch.arange(extent) + 0.5) * torch.tensor(scale) - 0.5, min=0).long().tolist()
     if made is not None:

@@ -11,11 +11,11 @@ import dojoir
 from dojoir.errors import ArgumentError
 
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
-Backend: Any = importlib.import_module("dojoir.torch.compiler").Backend
+CompileBackend: Any = importlib.import_module("dojoir.torch.compiler").CompileBackend
 builder: Any = importlib.import_module("dojoir.torch.importer.builder")
 merging: Any = importlib.import_module("dojoir.torch.importer.merging")
 table: Any = importlib.import_module("dojoir.torch.importer.table")
-Store: Any = importlib.import_module("dojoir.torch.importer.nests").Store
+ProgramStatement: Any = importlib.import_module("dojoir.torch.importer.nests").ProgramStatement
 
 
 class Calls(torch.nn.Module):
@@ -44,7 +44,7 @@ def test_a_norm_leaves_a_convolution_its_dimensions(norm: Any) -> None:
 def test_of_open_sizes_too() -> None:
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.GroupNorm(4, 16))
-    backend = Backend(whole=True)
+    backend = CompileBackend(whole=True)
     compiled = torch.compile(module, backend=backend, dynamic=True)
     for shape in ((2, 8, 10, 12), (3, 8, 14, 9)):
         x = torch.randn(shape)
@@ -69,7 +69,7 @@ def _behind_the_end(b: Any, x: Any) -> Any:
     """An operator with a fault: its text writes one row too far down."""
     made = b.declare(x.shape, x.dtype)
     variables, index = b.iterate(x.shape)
-    b.emit(variables, Store(builder.element(made, (index[0] + 1, *index[1:])), "=", x.at(index)))
+    b.emit(variables, ProgramStatement(builder.element(made, (index[0] + 1, *index[1:])), "=", x.at(index)))
     return b.tensor(made, x.shape)
 
 
@@ -79,7 +79,7 @@ def test_a_text_that_is_refused_costs_its_operator_alone(monkeypatch: pytest.Mon
     def function(x: Any) -> Any:
         return torch.softmax(torch.erf(x.exp()).sin() @ x.T, -1)
 
-    x, backend = torch.linspace(-1, 1, 64).reshape(8, 8), Backend()
+    x, backend = torch.linspace(-1, 1, 64).reshape(8, 8), CompileBackend()
     torch.testing.assert_close(torch.compile(function, backend=backend)(x), function(x))
     assert [one.operator for one in backend.report.left] == ["aten.erf.default"]
     assert len(backend.report.runners) == 2
@@ -139,7 +139,7 @@ def test_sizes_stay_open_where_the_order_in_memory_is_asked() -> None:
 
 
 def test_a_turned_result_of_open_sizes_is_one_graph() -> None:
-    module, backend = Calls(lambda x: (x * 2).transpose(0, 1)), Backend(optimize=False)
+    module, backend = Calls(lambda x: (x * 2).transpose(0, 1)), CompileBackend(optimize=False)
     compiled = torch.compile(module, backend=backend, dynamic=True)
     for count in (3, 5, 7):
         x = torch.randn(count, 6)

@@ -195,7 +195,7 @@ N
 
 def test_an_operator_starts_calls_that_it_has_seen(places: FakePlaces, monkeypatch: pytest.MonkeyPatch) -> None:
     from dojoir.torch import quick, running
-    from dojoir.torch.form import Form
+    from dojoir.torch.form import OperatorForm
     from dojoir.torch.variants import Variants
 
     monkeypatch.setattr(quick, "places", places)
@@ -204,7 +204,7 @@ def test_an_operator_starts_calls_that_it_has_seen(places: FakePlaces, monkeypat
     )
     general: list[int] = []
     kernel = dojoir.parse(SCALED)
-    form = Form("gpu::scaled", kernel, Variants(lambda: kernel, None, None), ())
+    form = OperatorForm("gpu::scaled", kernel, Variants(lambda: kernel, None, None), ())
     whole = form.arranged
     monkeypatch.setattr(form, "arranged", lambda given: general.append(1) or whole(given))
     call = running.on_device(form)
@@ -256,7 +256,7 @@ def test_an_argument_that_is_written_and_read_by_another_name(
         assert torch.equal(other, torch.full((4,), 3.0))
         general: list[Any] = []
         monkeypatch.setattr(
-            running.Runner, "_checked", lambda self, plan, inputs: general.append(inputs) or [one, other]
+            running.ProgramRunner, "_checked", lambda self, plan, inputs: general.append(inputs) or [one, other]
         )
         with pytest.raises(dojoir.ArgumentError, match="cache and x share memory, and the module writes cache"):
             imported(one, one)

@@ -11,7 +11,7 @@ import pytest
 import dojoir
 
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
-Backend: Any = importlib.import_module("dojoir.torch.compiler").Backend
+CompileBackend: Any = importlib.import_module("dojoir.torch.compiler").CompileBackend
 sharing: Any = importlib.import_module("dojoir.torch.sharing")
 
 
@@ -36,7 +36,7 @@ def test_a_deeper_model_has_no_more_kernels() -> None:
 
 def test_gradients_of_repeated_layers() -> None:
     module, x = layers(3), torch.randn(2, 6, 8)
-    backend = Backend(whole=True, optimize=False)
+    backend = CompileBackend(whole=True, optimize=False)
     compiled = torch.compile(module, backend=backend)
     compiled(x).square().sum().backward()
     ours = [p.grad.clone() for p in module.parameters()]

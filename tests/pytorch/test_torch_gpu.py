@@ -15,7 +15,7 @@ import dojoir
 from dojoir.runtime.gpu import devices, streams
 
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
-from dojoir.torch.form import Form  # noqa: E402
+from dojoir.torch.form import OperatorForm  # noqa: E402
 from dojoir.torch.running import on_device  # noqa: E402
 from dojoir.torch.variants import Variants  # noqa: E402
 
@@ -67,7 +67,7 @@ def operator(text: str, **own: Any) -> Callable[..., Any]:
 def made_of(kernel: dojoir.Kernel, own: Any = None) -> Callable[..., Any]:
     variants = Variants(lambda: kernel, own, None)
     variants.on_device(None)
-    return on_device(Form("gpu::op", kernel, variants, ()))
+    return on_device(OperatorForm("gpu::op", kernel, variants, ()))
 
 
 def test_a_kernel_for_grids_runs_as_it_is_in_the_current_stream(driver: FakeDriver) -> None:

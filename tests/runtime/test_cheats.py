@@ -15,10 +15,10 @@ import dojoir
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.evaluation import bench as bench_module
 from dojoir.runtime.evaluation import paired_timing
-from dojoir.runtime.evaluation.bench import Bench, Job
+from dojoir.runtime.evaluation.bench import CandidateBench, Job
 from dojoir.runtime.evaluation.build import Built
 from dojoir.runtime.evaluation.evaluation import Evaluation
-from dojoir.runtime.evaluation.pool import CHANGED, Case, Pool, checks
+from dojoir.runtime.evaluation.pool import CHANGED, InputCase, Pool, checks
 
 SCALED = dojoir.parse("""
 kernel scaled(N)
@@ -64,9 +64,9 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Pool:
 
 
 def job(pool: Pool, seed: int = 0) -> Job:
-    small = tuple(Case(size, distribution, 0) for size, distribution in checks(pool, 0))
+    small = tuple(InputCase(size, distribution, 0) for size, distribution in checks(pool, 0))
     last = len(pool.small)
-    timed = Case(last, "integers", 0), Case(last, "uniform", 0), Case(last, CHANGED, 0)
+    timed = InputCase(last, "integers", 0), InputCase(last, "uniform", 0), InputCase(last, CHANGED, 0)
     return Job(pool.reference, small, (timed,), None, "best", seed)
 
 
@@ -87,7 +87,7 @@ def evaluated(
         return Built(Compiled(pool.reference, "llvm", 1, "", call, None), "planted")
 
     monkeypatch.setattr(bench_module, "build", build)
-    bench, given = Bench(pool, 1, cut=1e9), job(pool, seed)
+    bench, given = CandidateBench(pool, 1, cut=1e9), job(pool, seed)
     found = bench.evaluate(Job(given.kernel, given.checks, given.timed, best, "best", seed))
     for thread in threading.enumerate():
         if thread.name == LATER:

@@ -28,9 +28,9 @@ from dojoir.runtime.evaluation import bench as bench_module
 from dojoir.runtime.evaluation import build as build_module
 from dojoir.runtime.evaluation import evaluator as evaluator_module
 from dojoir.runtime.evaluation import paired_timing
-from dojoir.runtime.evaluation.bench import Bench, Job
+from dojoir.runtime.evaluation.bench import CandidateBench, Job
 from dojoir.runtime.evaluation.build import Built
-from dojoir.runtime.evaluation.pool import CHANGED, Case, Known, Pool, checks, fresh_folder
+from dojoir.runtime.evaluation.pool import CHANGED, InputCase, KnownCase, Pool, checks, fresh_folder
 from dojoir.runtime.process import memory_kills as memory_kills_module
 
 TEXT = """
@@ -260,19 +260,19 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Pool:
     made = Pool(str(tmp_path_factory.mktemp("pool")), REFERENCE, "llvm", (SIZES,), (11, 22, 33), 60.0)
     for size in range(len(made.small)):
         for _, distribution in checks(made, 0):
-            made.prepare(Case(size, distribution, 0))
+            made.prepare(InputCase(size, distribution, 0))
     for case in timed(made):
         made.prepare(case)
     return made
 
 
-def timed(pool: Pool) -> tuple[Case, Case, Case]:
+def timed(pool: Pool) -> tuple[InputCase, InputCase, InputCase]:
     last = len(pool.small)
-    return Case(last, "integers", 0), Case(last, "uniform", 0), Case(last, CHANGED, 0)
+    return InputCase(last, "integers", 0), InputCase(last, "uniform", 0), InputCase(last, CHANGED, 0)
 
 
 def job(pool: Pool) -> Job:
-    small = tuple(Case(size, distribution, 0) for size, distribution in checks(pool, 0))
+    small = tuple(InputCase(size, distribution, 0) for size, distribution in checks(pool, 0))
     return Job(FAST, small, (timed(pool),))
 
 
@@ -346,7 +346,7 @@ def test_a_planted_fault_is_caught(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, fault: Callable[[np.ndarray, np.ndarray], None]
 ) -> None:
     monkeypatch.setattr(bench_module, "build", lambda *_, **__: planted(fault))
-    found = Bench(pool, 1).evaluate(job(pool))
+    found = CandidateBench(pool, 1).evaluate(job(pool))
     assert found.status == "wrong" and found.seconds is None, found
 
 
@@ -355,7 +355,7 @@ def test_what_is_right_passes_where_faults_do_not(pool: Pool, monkeypatch: pytes
         y[:] = x * 2 + 1
 
     monkeypatch.setattr(bench_module, "build", lambda *_, **__: planted(right))
-    assert Bench(pool, 1).evaluate(job(pool)).ok
+    assert CandidateBench(pool, 1).evaluate(job(pool)).ok
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def test_a_clock_that_is_wrong_is_not_believed(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, clock: Callable[[], int]
 ) -> None:
     monkeypatch.setattr(paired_timing, "CLOCK", clock)
-    found = Bench(pool, 1).evaluate(job(pool))
+    found = CandidateBench(pool, 1).evaluate(job(pool))
     assert found.status == "lost" and found.seconds is None and found.ratio is None
 
 
@@ -387,7 +387,7 @@ def test_a_clock_that_is_wrong_for_the_rival_alone_is_not_believed(
         return time.perf_counter_ns() * (3 if is_wrong and of_rival else 1)
 
     monkeypatch.setattr(paired_timing, "CLOCK", clock)
-    found = Bench(pool, 1).evaluate(replace(job(pool), best=REFERENCE))
+    found = CandidateBench(pool, 1).evaluate(replace(job(pool), best=REFERENCE))
     assert found.status == ("lost" if is_wrong else "ok"), found
 
 
@@ -399,7 +399,7 @@ def test_the_same_source_is_not_built_again(pool: Pool, monkeypatch: pytest.Monk
     for target in ("llvm", "c"):
         sources = [build_module.printed(kernel, target) for kernel in (one, other)]
         assert sources[0].text != sources[1].text and sources[0].digest == sources[1].digest
-    bench, built, make = Bench(pool, 1), [], build_module.build
+    bench, built, make = CandidateBench(pool, 1), [], build_module.build
 
     def counted(kernel: dojoir.Kernel, *arguments: Any, **more: Any) -> Built:
         built.append(kernel.hash)
@@ -418,8 +418,8 @@ def test_what_is_within_its_bounds_is_what_compare_accepts(pool: Pool) -> None:
     from dojoir.runtime.verification.compare import compare
 
     for distribution in ("special", "wide"):
-        pool.prepare(Case(0, distribution, 2))
-        known: Known = pool.known(Case(0, distribution, 2))
+        pool.prepare(InputCase(0, distribution, 2))
+        known: KnownCase = pool.known(InputCase(0, distribution, 2))
         for name, bounds in known.outputs.items():
             random = Random(name)
             for _ in range(50):
@@ -432,7 +432,7 @@ def test_what_is_within_its_bounds_is_what_compare_accepts(pool: Pool) -> None:
 
 
 def test_a_pool_reads_what_it_wrote(pool: Pool) -> None:
-    case = Case(len(pool.small), "uniform", 0)
+    case = InputCase(len(pool.small), "uniform", 0)
     known = pool.known(case)
     right = known.inputs["x"].astype(np.float64) * 2 + 1
     assert np.allclose(known.outputs["y"].expected.values, right)

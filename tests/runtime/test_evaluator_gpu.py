@@ -9,9 +9,9 @@ from fake_gpu import FakeDriver
 
 import dojoir
 from dojoir.runtime.evaluation import paired_timing
-from dojoir.runtime.evaluation.bench import Bench, Job
+from dojoir.runtime.evaluation.bench import CandidateBench, Job
 from dojoir.runtime.evaluation.device import DeviceRunner
-from dojoir.runtime.evaluation.pool import CHANGED, Case, Pool
+from dojoir.runtime.evaluation.pool import CHANGED, InputCase, Pool
 from dojoir.runtime.gpu import devices
 
 RELU = dojoir.parse(
@@ -38,9 +38,9 @@ def test_an_emulated_gpu_evaluates() -> None:
     assert right.cases >= 12 and right.seconds is not None
 
 
-def timed(pool: Pool) -> tuple[Case, Case, Case]:
+def timed(pool: Pool) -> tuple[InputCase, InputCase, InputCase]:
     last = len(pool.small)
-    return Case(last, "integers", 0), Case(last, "uniform", 0), Case(last, CHANGED, 0)
+    return InputCase(last, "integers", 0), InputCase(last, "uniform", 0), InputCase(last, CHANGED, 0)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_a_gpu_is_timed_by_its_events(pool: Pool, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(paired_timing, "MOST", 3)
     monkeypatch.setattr(DeviceRunner, "tick", 1e-9)
     monkeypatch.setattr(DeviceRunner, "slop_of_call", 10.0)  # the events of this driver are no clock
-    bench = Bench(pool, 1, cold=cold)
+    bench = CandidateBench(pool, 1, cold=cold)
     first = bench.evaluate(Job(tiled(), (), (timed(pool),)))
     assert first.ok and first.cases == 3, first.reason
     raced = bench.evaluate(Job(RELU, (), (timed(pool),), tiled()))
@@ -83,7 +83,7 @@ def test_packed_results_stay_on_a_gpu(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(DeviceRunner, "tick", 1e-9)
     monkeypatch.setattr(DeviceRunner, "slop_of_call", 10.0)
     monkeypatch.setattr(DeviceRunner, "slop", 10.0)
-    found = Bench(made, 1).evaluate(Job(dojoir.optimize(kernel, "cuda").kernel, (), (timed(made),)))
+    found = CandidateBench(made, 1).evaluate(Job(dojoir.optimize(kernel, "cuda").kernel, (), (timed(made),)))
     assert found.ok, found.reason
 
 

@@ -121,7 +121,7 @@ def test_a_full_folder_for_temporary_files_is_told(what: str, monkeypatch: pytes
 
 def test_one_that_fills_while_cases_are_worked_out_is_told(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     some = pool.Pool(str(tmp_path), RELU, "llvm", (SIZES,), tuple(range(pool.SEEDS)), 10.0)
-    case = pool.Case(0, "uniform", 0)
+    case = pool.InputCase(0, "uniform", 0)
     monkeypatch.setattr(pool.os, "replace", full)
     told = fork_server._prepared(some, [case])
     assert (told["raised"], told["code"]) == ("RunError", "no-room")

@@ -17,7 +17,7 @@ from dojoir.codegen.lower.nests import work
 from dojoir.runtime.gpu import devices, nvrtc
 from dojoir.runtime.gpu.array import DeviceArray
 from dojoir.runtime.gpu.calls import Packed
-from dojoir.runtime.gpu.compiled import DeviceCompiled, Version
+from dojoir.runtime.gpu.compiled import BuildVersion, DeviceCompiled
 from dojoir.runtime.gpu.streams import handle_of
 from dojoir.runtime.measurement import gpu_timing
 from dojoir.runtime.process.subject import KernelSubject, PythonCode
@@ -219,7 +219,7 @@ def test_a_status_is_read_where_work_is_not_recorded(driver: FakeDriver) -> None
 def test_a_grid_that_no_device_takes_is_refused(driver: FakeDriver) -> None:
     compiled = dojoir.compile(dojoir.parse(RELU), "cuda")
     assert isinstance(compiled, DeviceCompiled)
-    loaded = compiled._load_on(0, Version(narrow=False, short=False))
+    loaded = compiled._load_on(0, BuildVersion(narrow=False, short=False))
     with pytest.raises(dojoir.ArgumentError, match="at most 2147483647"):
         loaded.host.plan({"N": 70000, "M": 256 << 31})
     assert [step.grid[1] for step in loaded.host.plan({"N": 70000, "M": 256}).steps] == [65535, 4465]

@@ -14,7 +14,7 @@ from dojoir.runtime.measurement import timing
 from dojoir.runtime.measurement.clocks import Clocks
 from dojoir.runtime.measurement.ratio import ratio_of_samples
 from dojoir.runtime.measurement.spread import bootstrap
-from dojoir.runtime.measurement.timing import Contestant
+from dojoir.runtime.measurement.timing import CpuContestant
 from dojoir.runtime.process.subject import KernelSubject, PythonCode
 
 RELU = dojoir.kernels.load("relu")
@@ -48,7 +48,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
 def test_a_text_of_ten_seconds_is_called_once(clock: Time) -> None:
     slow: list[float] = []
     quick: list[float] = []
-    both = [Contestant([{}], [clock.taking(t, log)], {}) for t, log in ((10.0, slow), (1e-3, quick))]
+    both = [CpuContestant([{}], [clock.taking(t, log)], {}) for t, log in ((10.0, slow), (1e-3, quick))]
     for one in both:
         timing._warm(one, JOB["budget"], JOB["fewest"])
     timing._sample(both, JOB)
@@ -59,7 +59,7 @@ def test_a_text_of_ten_seconds_is_called_once(clock: Time) -> None:
 
 
 def test_the_samples_are_as_many_as_is_asked_where_there_is_time(clock: Time) -> None:
-    one = Contestant([{}], [clock.taking(1e-3, [])], {})
+    one = CpuContestant([{}], [clock.taking(1e-3, [])], {})
     timing._warm(one, 2.0, 30)
     timing._sample([one], JOB)
     assert len(one.samples) == 30
@@ -70,7 +70,7 @@ def test_the_samples_are_as_many_as_is_asked_where_there_is_time(clock: Time) ->
 
 def test_all_take_the_same_arrays_and_what_writes_nothing_is_seen() -> None:
     inputs = {"x": np.linspace(-1, 1, 64, dtype=np.float32)}
-    arena = timing.Arena({"N": 64}, inputs, "warm")
+    arena = timing.SharedArrays({"N": 64}, inputs, "warm")
     kernel, idle = (
         arena.contestant(subject, RELU) for subject in (KernelSubject(RELU, "llvm", 1), PythonCode("pass"))
     )
@@ -86,7 +86,7 @@ def test_all_take_the_same_arrays_and_what_writes_nothing_is_seen() -> None:
 
 def test_cold_writes_a_buffer_before_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "last_level_cache", lambda: 4096)
-    arena = timing.Arena({"N": 8}, {"x": np.zeros(8, np.float32)}, "flushed")
+    arena = timing.SharedArrays({"N": 8}, {"x": np.zeros(8, np.float32)}, "flushed")
     seen: list[int] = []
     one = arena.contestant(KernelSubject(RELU, "llvm", 1), RELU)
     one.bound = [lambda: seen.append(int(arena.flushed[-1]))]
@@ -144,7 +144,7 @@ def test_a_clock_that_another_one_gainsays_is_not_believed(
     true = time.perf_counter_ns
     monkeypatch.setattr(timing, "perf_counter_ns", lambda: int(true() * factor))
     monkeypatch.setattr(timing, "WARM_SECONDS", 0.0)
-    one = Contestant([{}], [lambda: time.sleep(2e-3)], {})
+    one = CpuContestant([{}], [lambda: time.sleep(2e-3)], {})
     for _ in range(20):
         one.sample()
     assert one.clocks.readings == 20 and (one.clocks.disagreement() is None) == agree

@@ -14,7 +14,7 @@ from dojoir import ArgumentError, DojoError, RunError
 from dojoir.ir.dtypes import DTYPES
 from dojoir.meaning.sizes import solve
 from dojoir.runtime.call.arguments import Signature
-from dojoir.runtime.call.bound import Bound
+from dojoir.runtime.call.bound import BoundArguments
 from dojoir.runtime.call.entry import MOST
 from dojoir.runtime.call.fitting import MOST_PAIRS, fitting
 from dojoir.runtime.call.layout import allocate
@@ -230,7 +230,7 @@ def test_the_written_out_checks_say_what_the_checks_say() -> None:
     assert refused > 100
 
 
-def both_checks(kernel: dojoir.Kernel, arguments: list[object], given: dict[str, int]) -> Bound | None:
+def both_checks(kernel: dojoir.Kernel, arguments: list[object], given: dict[str, int]) -> BoundArguments | None:
     """What the checks of a call say, written out and one after the other; None where they refuse it."""
     try:
         written = fitting(kernel, frozenset(given))(arguments, given, {})

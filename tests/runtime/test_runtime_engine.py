@@ -28,7 +28,7 @@ define i64 @twice(i64 %x) {
 UNARY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 
-def twice(cache: Cache) -> llvm_engine.Library:
+def twice(cache: Cache) -> llvm_engine.LoadedCode:
     return llvm_engine.build(TWICE, ["twice"], {}, cache)
 
 

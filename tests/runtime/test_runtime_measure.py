@@ -18,7 +18,7 @@ from dojoir import ArgumentError, KernelError, RunError
 from dojoir.runtime import Ceilings, PythonCode, measure, measure_together
 from dojoir.runtime.measurement import roofline, timing
 from dojoir.runtime.measurement.memory import HUGE_PAGE, last_level_cache, touched
-from dojoir.runtime.measurement.roofline import Ceiling
+from dojoir.runtime.measurement.roofline import ThreadCeilings
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.measurement.stream_loops import BLOCK_BYTES, WAYS, Loops
 
@@ -302,7 +302,7 @@ def test_ceilings_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest
     assert not results
     now = {"threads": 3, "read": 1.0, "copy": 1.0, "triad": 1.0, "fma_f32": 1.0, "fma_f64": 1.0}
     monkeypatch.setattr(roofline, "_measured", lambda counts: [{**now, "threads": count} for count in counts])
-    assert roofline.ceilings(3).by_threads == {3: Ceiling(**now)}
+    assert roofline.ceilings(3).by_threads == {3: ThreadCeilings(**now)}
     assert roofline.ceilings().at(1) == again, "what is measured for the moment is not kept"
     with pytest.raises(dojoir.ArgumentError, match="threads must be"):
         roofline.ceilings(0)
@@ -324,7 +324,7 @@ def test_what_a_busy_machine_reaches_is_not_kept_for_long(tmp_path: Path, monkey
 
 
 def test_the_ceilings_of_a_machine_are_told_by_threads() -> None:
-    one = Ceiling(threads=2, read=3.0, copy=2.0, triad=1.0, fma_f32=8.0, fma_f64=4.0)
+    one = ThreadCeilings(threads=2, read=3.0, copy=2.0, triad=1.0, fma_f32=8.0, fma_f64=4.0)
     machine = Ceilings("here", {2: one})
     assert machine.at(1) == machine.at(2) == machine.at(99) == one
     assert str(machine).splitlines()[0] == "here"

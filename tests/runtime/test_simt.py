@@ -13,7 +13,7 @@ from simt import FINE, KERNELS, PLANTED
 from dojoir.errors import ArgumentError, RunError, ToolchainError
 from dojoir.runtime.gpu import nvrtc
 from dojoir.runtime.simt import toolchain
-from dojoir.runtime.simt.harness import Device, Harness, Order
+from dojoir.runtime.simt.harness import Harness, HarnessProcess, Order
 
 COMPILERS = toolchain.compilers()
 ORDERS: tuple[Order, ...] = ("forward", "backward")
@@ -132,7 +132,7 @@ def test_planted_bugs_are_reported(
 @pytest.mark.parametrize("compiler", COMPILERS, ids=[c.version.split()[0] for c in COMPILERS])
 @pytest.mark.parametrize("name, takes, blocks, threads, code, said", PLANTS, ids=[plant[0] for plant in PLANTS])
 def test_with_every_compiler(
-    compiler: toolchain.Compiler, name: str, takes: str, blocks: int, threads: int, code: str, said: str
+    compiler: toolchain.CppCompiler, name: str, takes: str, blocks: int, threads: int, code: str, said: str
 ) -> None:
     x, y = random(128), np.zeros(128, np.float32)
     values = {"x": x, "y": y, "n": 128, "1": 1, "5": 5, "!": 2**31 - 1}
@@ -146,7 +146,7 @@ def test_with_every_compiler(
 
 
 @pytest.mark.parametrize("compiler", COMPILERS, ids=[c.version.split()[0] for c in COMPILERS])
-def test_without_shared_memory(compiler: toolchain.Compiler) -> None:
+def test_without_shared_memory(compiler: toolchain.CppCompiler) -> None:
     y = np.zeros(8, np.float32)
     text = 'extern "C" __global__ void fill(float *y, float by) { y[threadIdx.x] = by; }'
     Harness(text, 32, compiler=compiler).launch("fill", (1,), (8,), [y, 2.5])
@@ -344,6 +344,6 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_device_is_closed_twice() -> None:
-    device: Device = harness(FINE, 32).device()
+    device: HarnessProcess = harness(FINE, 32).device()
     device.close()
     device.close()

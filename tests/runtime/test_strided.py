@@ -16,7 +16,7 @@ from dojoir import build
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.proof.core.check import declarations
 from dojoir.runtime.build import c_toolchain
-from dojoir.runtime.call.overlap import Rows, are_beside, rows_of
+from dojoir.runtime.call.overlap import ByteRuns, are_beside, rows_of
 
 SCALE = """
 kernel scale(N, M)
@@ -179,13 +179,13 @@ def test_rows_beside_each_other_are_never_said_to_be_where_an_element_is_shared(
         for other_run, other_pitch, m in product((1, 2), (3, 4, 5), (1, 3)):
             mine = {i * pitch + b for i in range(n) for b in range(run)}
             its = {start + i * other_pitch + b for i in range(m) for b in range(other_run)}
-            one, other = Rows(run, pitch if n > 1 else 0), Rows(other_run, other_pitch if m > 1 else 0)
+            one, other = ByteRuns(run, pitch if n > 1 else 0), ByteRuns(other_run, other_pitch if m > 1 else 0)
             if are_beside(0, one, start, other):
                 yes += 1
                 assert not mine & its
     assert yes > 100
-    assert rows_of((4, 3), (40, 4), 4, (0,)) == Rows(12, 40)
-    assert rows_of((4, 3), (12, 4), 4, ()) == Rows(48, 0)
+    assert rows_of((4, 3), (40, 4), 4, (0,)) == ByteRuns(12, 40)
+    assert rows_of((4, 3), (12, 4), 4, ()) == ByteRuns(48, 0)
 
 
 def test_without_it_the_error_says_so() -> None:

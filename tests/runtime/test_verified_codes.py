@@ -10,7 +10,7 @@ import pytest
 import dojoir
 from dojoir import kernels
 from dojoir.runtime.verification.oracle import Oracle
-from dojoir.runtime.verification.rules import Rule, rules_of
+from dojoir.runtime.verification.rules import ComparisonRule, rules_of
 
 NORM = "add_rmsnorm_fp4quant"
 GATED = "silu_mul_fp4quant"
@@ -31,16 +31,20 @@ def verdict(name: str, *changes: tuple[str, str]) -> dojoir.Report:
 
 # -- rules -------------------------------------------------------------------------------------------------
 def test_the_rule_of_each_output() -> None:
-    assert rules_of(kernels.load("nvfp4_quantize")) == {"q": Rule.EXACT, "s": Rule.EXACT}
-    assert rules_of(kernels.load(NORM)) == {"h": Rule.SETTLED, "q": Rule.CODES, "s": Rule.CODES}
+    assert rules_of(kernels.load("nvfp4_quantize")) == {"q": ComparisonRule.EXACT, "s": ComparisonRule.EXACT}
+    assert rules_of(kernels.load(NORM)) == {
+        "h": ComparisonRule.SETTLED,
+        "q": ComparisonRule.CODES,
+        "s": ComparisonRule.CODES,
+    }
     strict = "kernel k(N)\nfp strict\nin x: f32[N]\nout y: f32[N]\nout z: f32[N]\ntmp t: f32[N]\nN\n"
     lines = ("t[{0}] = exp(x[{0}])", "y[{0}] = 2 * t[{0}]", "z[{0}] = sqrt(x[{0}]) / 3")
     assert rules_of(dojoir.parse(strict + "".join(f"| {line}\n" for line in lines))) == {
-        "y": Rule.BOUNDED,
-        "z": Rule.EXACT,
+        "y": ComparisonRule.BOUNDED,
+        "z": ComparisonRule.EXACT,
     }
     summed = "kernel k(N)\nin x: f32[N]\nout y: f8e4m3\nout z: f8e4m3\n\ny = 0\nN\n| y += x[{0}]\nz = y\n"
-    assert rules_of(dojoir.parse(summed)) == {"y": Rule.BOUNDED, "z": Rule.BOUNDED}
+    assert rules_of(dojoir.parse(summed)) == {"y": ComparisonRule.BOUNDED, "z": ComparisonRule.BOUNDED}
 
 
 # -- what must fail ----------------------------------------------------------------------------------------
@@ -89,7 +93,7 @@ def test_a_code_may_be_a_step_off_where_the_reference_is_near_a_tie() -> None:
     near, sure = np.log(np.float32(2.5)), np.log(np.float32(2.6))
     x = np.array([near, sure, 0, -9], np.float32)
     found = Oracle(dojoir.parse(SCALED), "llvm", 60.0).expected({"N": 4}, {"x": x})["q"]
-    assert found.rule is Rule.CODES and found.bounds is not None
+    assert found.rule is ComparisonRule.CODES and found.bounds is not None
     assert found.bounds.tolist() == [1, 0, 0, 0] and found.values.tolist()[1:] == [3, 1, 0]
     for factor in ("1.0000001", "0.9999999", "1"):
         report = dojoir.verify(dojoir.parse(SCALED.replace("exp(", f"{factor} * exp(")), dojoir.parse(SCALED),

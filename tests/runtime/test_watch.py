@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dojoir.runtime.evaluation.inspection import IN_A_ROW, Watch
-from dojoir.runtime.evaluation.pool import Known
+from dojoir.runtime.evaluation.pool import KnownCase
 
 
 class Calls:
@@ -37,7 +37,7 @@ class Calls:
 def race(seed: int, calls: int, raced: bool) -> Calls:
     """Eight rounds, in which the call that may be looked at is one of two if another kernel runs as well."""
     runner: Any = Calls()
-    watch = Watch(Random(seed), Known({}, {}), 1.0)
+    watch = Watch(Random(seed), KnownCase({}, {}), 1.0)
     watch.begin(runner, calls, raced)
     for _ in range(8):
         watch.between(runner)

@@ -13,7 +13,7 @@ from dojoir.cli import main
 from dojoir.ir.text import canonical_text
 from dojoir.runtime import Measurement, Together
 from dojoir.schedules.choice import VARIABLE, Way, choose
-from dojoir.schedules.measured import MOST_TIMED, Bench, fastest
+from dojoir.schedules.measured import MOST_TIMED, WayBench, fastest
 
 KERNEL = dojoir.parse("""kernel plus(N, M)
 in  x: f32[N, M]
@@ -98,7 +98,7 @@ def test_the_shell_takes_the_fastest(
 def test_a_wrong_result_is_an_error_of_the_option() -> None:
     wrong = dojoir.parse(dojoir.to_text(KERNEL).replace("+ 1", "+ 2"))
     with pytest.raises(dojoir.RunError) as error:
-        Bench(KERNEL, "llvm", SIZES, 1).check(dojoir.Trace(wrong))
+        WayBench(KERNEL, "llvm", SIZES, 1).check(dojoir.Trace(wrong))
     assert error.value.diagnostic.code == "verification-failed"
 
 
@@ -112,7 +112,7 @@ def test_many_statements_at_fixed_sizes_are_compared_on_one_input(monkeypatch: p
     monkeypatch.setattr(dojoir, "verify", verify)
     for kernel in (KERNEL, KERNEL.specialize(N=64, M=64), KERNEL.specialize(N=1 << 14, M=1 << 14)):
         with pytest.raises(dojoir.RunError, match="not run"):
-            Bench(kernel, "llvm", {}, 1).check(dojoir.Trace(kernel))
+            WayBench(kernel, "llvm", {}, 1).check(dojoir.Trace(kernel))
     assert asked == [(0, 1, 2), (0, 1, 2), (0,)]
 
 
@@ -139,7 +139,7 @@ def test_a_target_that_does_not_run_here_is_an_error() -> None:
 
 # -- which is taken, at times that are made up ---------------------------------------------------------------
 @dataclass(frozen=True)
-class MadeUp(Bench):
+class MadeUp(WayBench):
     """A bench where each kernel takes the seconds that stand beside its text, in each round; those in `wrong` are
     not right."""
 
@@ -250,7 +250,7 @@ def test_what_fails_in_the_run_of_all_is_left_out_of_it(monkeypatch: pytest.Monk
         return Together((*times * len(kernels),))
 
     monkeypatch.setattr(dojoir, "measure_together", run)
-    on = Bench(KERNEL, "llvm", SIZES, 1)
+    on = WayBench(KERNEL, "llvm", SIZES, 1)
     assert [time is None for time in on.in_turn([good[0], bad, good[1]])] == [False, True, False]
     assert asked == [3, 1, 1, 1, 2]
     with pytest.raises(dojoir.RunError, match="ended"):

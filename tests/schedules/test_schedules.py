@@ -15,7 +15,7 @@ import dojoir
 from dojoir import schedules
 from dojoir.backends import host
 from dojoir.cli import main
-from dojoir.passes.schedule.plan.planner import Planner, Scheduled
+from dojoir.passes.schedule.plan.planner import Planner, ScheduledForm
 from dojoir.schedules import file
 from dojoir.schedules.choice import choose
 from dojoir.schedules.file import holds
@@ -146,9 +146,9 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
         found.append(self.path)
         return dojoir.Trace(kernel)
 
-    def planned(self: Planner, trace: dojoir.Trace, every: bool = False) -> list[Scheduled]:
+    def planned(self: Planner, trace: dojoir.Trace, every: bool = False) -> list[ScheduledForm]:
         found.append(self.machine.name)
-        return [Scheduled("default_schedule", trace, 0.0)]
+        return [ScheduledForm("default_schedule", trace, 0.0)]
 
     monkeypatch.setattr(schedules.Schedule, "on", stored)
     monkeypatch.setattr(Planner, "by_roles", planned)

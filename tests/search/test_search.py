@@ -24,7 +24,7 @@ from dojoir.search.beam import family_of
 from dojoir.search.budget import Ledger
 from dojoir.search.closing import is_slower_than_a_start
 from dojoir.search.idle import without_idle
-from dojoir.search.model import Estimated, Model, _ranks
+from dojoir.search.model import Estimated, SpeedModel, _ranks
 from dojoir.search.tuned import Gain
 from dojoir.search.tuning import code_limit
 from dojoir.search.variation import crossed, mutated, prefix, replayed
@@ -277,7 +277,7 @@ def test_the_model_ranks_what_it_has_learnt(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(said) == 2 and float(said[1]) < float(said[0])
     tuned = static(strategy="evolve", budget=dojoir.Budget(states=60), seed=3)
     assert "rank correlation" in tuned.notes[-1] and "the estimate was off by 1.00x" in tuned.notes[-1]
-    model = Model([SIZES], Mean())
+    model = SpeedModel([SIZES], Mean())
     assert model.correlation() is None and not model.ready
     model.pairs = [(float(n), float(n * n)) for n in range(12)]
     assert model.correlation() == pytest.approx(1.0)

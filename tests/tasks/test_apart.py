@@ -12,7 +12,7 @@ import pytest
 import dojoir
 from dojoir.tasks import Answer, Rollout, find_tasks, rollout
 from dojoir.tasks.agents import answer_of
-from dojoir.tasks.apart import Apart
+from dojoir.tasks.apart import IsolatedAgent
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 
@@ -59,7 +59,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "mine.py"
 
 
-def played(agent: Apart, *names: str, seconds: float, out: Path) -> Rollout:
+def played(agent: IsolatedAgent, *names: str, seconds: float, out: Path) -> Rollout:
     tasks = [task.with_limits(8, seconds) for task in find_tasks(names)]
     return rollout(agent, "mine", tasks, out, timer="static")
 
@@ -78,7 +78,7 @@ def ends(pid: int) -> bool:
 def test_what_hangs_crashes_or_exits_is_a_row_and_stops_nothing(
     file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    agent = Apart(str(file), grace=0.5)
+    agent = IsolatedAgent(str(file), grace=0.5)
     found = played(agent, *NAMES, seconds=4.0, out=tmp_path / "out")
     rows = {row.task: row for row in found.rows}
     assert [rows[name].status for name in NAMES] == ["failed", "failed", "failed", "not-solved"]
@@ -94,14 +94,14 @@ def test_what_hangs_crashes_or_exits_is_a_row_and_stops_nothing(
 
 
 def test_a_strategy_of_a_file_that_hangs_is_ended(file: Path, tmp_path: Path) -> None:
-    agent = Apart(str(file), "Search", grace=0.5)
+    agent = IsolatedAgent(str(file), "Search", grace=0.5)
     (row,) = played(agent, "optimise-dot", seconds=3.0, out=tmp_path / "out").rows
     assert row.status == "failed" and "its time was over" in row.reason and row.cost.states == 1
     agent.close()
 
 
 def test_a_process_ends_with_its_agent(file: Path) -> None:
-    agent = Apart(str(file))
+    agent = IsolatedAgent(str(file))
     assert agent._process is not None
     pid = agent._process.process.pid
     os.kill(pid, 0)
@@ -113,7 +113,7 @@ def test_a_process_ends_with_its_agent(file: Path) -> None:
 def test_a_file_that_cannot_be_loaded_is_told(text: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(text)
     with pytest.raises(dojoir.ArgumentError, match=r"cannot load .*bad\.py") as error:
-        Apart(str(tmp_path / "bad.py"))
+        IsolatedAgent(str(tmp_path / "bad.py"))
     assert error.value.diagnostic.code == "bad-agent"
 
 
@@ -159,7 +159,7 @@ NO_PIPE = {
 def test_an_agent_that_leaves_the_pipe_alone_is_ended(text: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(f"import os, time\ndef play(desk):\n    {text}\n")
     (task,) = (one.with_limits(None, 0.5) for one in find_tasks(["optimise-dot"]))
-    agent = Apart(str(tmp_path / "mine.py"), grace=1.0)
+    agent = IsolatedAgent(str(tmp_path / "mine.py"), grace=1.0)
     (row,) = rollout(agent, "mine", [task], tmp_path / "out", timer="static").rows
     agent.close()
     assert row.status == "failed" and "it was ended" in row.reason, row

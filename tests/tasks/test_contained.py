@@ -19,7 +19,7 @@ from test_rollout import ONE_PASS, judged, small, status
 
 import dojoir
 from dojoir.tasks import Answer, Row, Task, find_tasks, rollout
-from dojoir.tasks.apart import Apart
+from dojoir.tasks.apart import IsolatedAgent
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 
@@ -126,7 +126,7 @@ def played(text: str, tmp_path: Path, task: Task | None = None, member: str = ""
     """The row of an agent of a file; `FILE` in its text is one in a folder of the test."""
     file = tmp_path / "mine.py"
     file.write_text(f"FILE = {str(tmp_path / 'left')!r}\n{text}")
-    agent = Apart(str(file), member)
+    agent = IsolatedAgent(str(file), member)
     try:
         (row,) = rollout(agent, "mine", [task or softmax()], tmp_path / "out", timer="static").rows
     finally:
@@ -265,7 +265,7 @@ def test_one_that_leaves_out_what_is_beyond_the_given_size_is_not_equal() -> Non
 # -- reports that were edited ----------------------------------------------------------------------------------
 def test_an_edited_row_is_not_kept_as_solved(tmp_path: Path) -> None:
     (task,) = (replace(one, budget=replace(one.budget, states=2)) for one in find_tasks(["debug-gemv"]))
-    agent = Apart(str(_file(tmp_path, "def play(desk):\n    return None\n")))
+    agent = IsolatedAgent(str(_file(tmp_path, "def play(desk):\n    return None\n")))
     (row,) = rollout(agent, "mine", [task], tmp_path / "out", timer="static").rows
     assert row.status == "not-solved"
     said: list[str] = []
@@ -284,7 +284,7 @@ def test_an_edited_row_is_not_kept_as_solved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("run", ["", ".", "../../beside", "../stores"])
 def test_an_edited_name_of_a_run_takes_nothing_away(run: str, tmp_path: Path) -> None:
-    agent = Apart(str(_file(tmp_path, "def play(desk):\n    return None\n")))
+    agent = IsolatedAgent(str(_file(tmp_path, "def play(desk):\n    return None\n")))
     given: list[Task] = [*find_tasks(["debug-gemv", "diagnose-gemv"])]
     rows = rollout(agent, "mine", given, tmp_path / "out", timer="static").rows
     assert [row.status for row in rows] == ["not-solved"] * 2, rows

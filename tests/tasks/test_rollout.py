@@ -11,8 +11,8 @@ import pytest
 from written_answers import TEXTS
 
 import dojoir
-from dojoir.tasks import Answer, Desk, Goal, Limits, Task, agent_named, find_tasks, own_tasks, rollout
-from dojoir.tasks.judging import Case, Judgement, judge
+from dojoir.tasks import Answer, Desk, Goal, Task, TaskLimits, agent_named, find_tasks, own_tasks, rollout
+from dojoir.tasks.judging import JudgedAnswer, Judgement, judge
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 
@@ -31,11 +31,11 @@ def small(name: str, **sizes: int) -> Task:
     """A task at small sizes, whose text answer is to be at least no slower."""
     task = TASKS[name]
     gates = tuple(gate for gate in task.goal.gates if gate != "correct")
-    return replace(task, given=replace(task.given, sizes=sizes), goal=Goal(gates, 0.5), budget=Limits(4))
+    return replace(task, given=replace(task.given, sizes=sizes), goal=Goal(gates, 0.5), budget=TaskLimits(4))
 
 
 def judged(task: Task, answer: Answer) -> Judgement:
-    return judge(Case(task, answer, "static", 1))
+    return judge(JudgedAnswer(task, answer, "static", 1))
 
 
 def status(found: Judgement) -> dict[str, str]:

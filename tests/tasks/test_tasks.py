@@ -15,7 +15,7 @@ from written_answers import TEXTS
 import dojoir
 from dojoir.ir.text import canonical_text
 from dojoir.records.likeness import lines
-from dojoir.tasks import Goal, Limits, find_tasks, own_tasks, question, read_task, readiness, task_of
+from dojoir.tasks import Goal, TaskLimits, find_tasks, own_tasks, question, read_task, readiness, task_of
 from dojoir.tasks.judging import speeds_without
 from dojoir.tasks.task import KINDS, SPLITS, replayed, without
 
@@ -82,7 +82,7 @@ def test_a_text_that_was_written_for_a_task_computes_the_same(name: str) -> None
 def test_what_a_task_is_ready_for_is_computed() -> None:
     task = next(one for one in own_tasks() if one.name == "optimise-softmax")
     assert readiness(task) == {"benchmark-ready": (), "rl-ready": (), "sft-ready": ()}
-    open_one = replace(task, given=replace(task.given, sizes={"N": 4}), budget=Limits(), split="held-out")
+    open_one = replace(task, given=replace(task.given, sizes={"N": 4}), budget=TaskLimits(), split="held-out")
     assert readiness(replace(open_one, goal=Goal(("proved",))))["benchmark-ready"] == (
         "every size is given", "states or seconds are limited", "a measurement decides",
     )  # fmt: skip

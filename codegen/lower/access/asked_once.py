@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from dojoir.codegen.lower.access.state import State, Unit
+from dojoir.codegen.lower.access.state import LoweringState, LoweringUnit
 from dojoir.codegen.lower.access.touched import is_sure
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
@@ -36,7 +36,7 @@ class Once:
     statement: Path
 
 
-def asked_once(unit: Unit, path: Path, scope: Scope, state: State) -> Once | None:
+def asked_once(unit: LoweringUnit, path: Path, scope: Scope, state: LoweringState) -> Once | None:
     """The checks before the loop of a scope; None where there are none."""
     device = state.device
     if device is None and unit.target.warp:  # the host has no arrays to ask
@@ -77,7 +77,7 @@ def conjuncts(condition: Typed | None) -> tuple[Typed, ...]:
             return (condition,)
 
 
-def _asked_first(unit: Unit, own: Path) -> tuple[Typed, ...]:
+def _asked_first(unit: LoweringUnit, own: Path) -> tuple[Typed, ...]:
     """The operands of `and` in the condition of a statement that are reached without an error of the run, whatever
     they say: none of those up to them can fail."""
     holds = inside(scopes_around(unit.kernel, own))
@@ -85,7 +85,7 @@ def _asked_first(unit: Unit, own: Path) -> tuple[Typed, ...]:
     return tuple(takewhile(lambda part: not may_fail(part, holds), asked))
 
 
-def _is_idle(unit: Unit, own: Path, path: Path) -> bool:
+def _is_idle(unit: LoweringUnit, own: Path, path: Path) -> bool:
     """Whether a statement only gives a value to a temporary of an iteration of the scope at `path`, and cannot
     fail."""
     statement = unit.typed[own]
@@ -95,7 +95,7 @@ def _is_idle(unit: Unit, own: Path, path: Path) -> bool:
     return private and statement.op is None and safe
 
 
-def _asks_inputs(unit: Unit, typed: Typed) -> bool:
+def _asks_inputs(unit: LoweringUnit, typed: Typed) -> bool:
     """Whether all that a value reads are inputs, which nobody writes."""
     match typed:
         case Load(_, access):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import spread
 from dojoir.codegen.lir.program import Const, Type, Value
-from dojoir.codegen.lower.access.state import Unit
+from dojoir.codegen.lower.access.state import LoweringUnit
 from dojoir.codegen.math import elementary as mathlib
 from dojoir.codegen.target import Target
 from dojoir.ir.dtypes import DTYPES, F32, F64, DType
@@ -34,13 +34,13 @@ def number(dtype: DType, value: int | float) -> Const:
     return Const(Type(dtype), float(value) if dtype.is_float else bool(value) if dtype.kind == "b" else int(value))
 
 
-def call(unit: Unit, function: lir.Function, *args: Value) -> Value:
+def call(unit: LoweringUnit, function: lir.Function, *args: Value) -> Value:
     """A call of a function of the program, which the program gets if it does not have it yet."""
     unit.functions[function.name] = function
     return lir.Call(function.result.type, function.name, args)
 
 
-def convert(unit: Unit, source: DType, dtype: DType, value: Value) -> Value:
+def convert(unit: LoweringUnit, source: DType, dtype: DType, value: Value) -> Value:
     """A value that holds a `source`, as one that holds a `dtype`. Rounds once."""
     if source == dtype:
         return value

@@ -25,7 +25,15 @@ from dojoir.codegen.lir.arith import (
 from dojoir.codegen.lir.program import Type, Value
 from dojoir.codegen.lower.access.conversions import as_stored, convert
 from dojoir.codegen.lower.access.named_rows import row_of
-from dojoir.codegen.lower.access.state import Block, Lanes, Memory, State, Unit, Variable, Window
+from dojoir.codegen.lower.access.state import (
+    Block,
+    BufferWindow,
+    Lanes,
+    LoweringState,
+    LoweringUnit,
+    Memory,
+    Variable,
+)
 from dojoir.codegen.lower.access.stream import is_aligned, may_stream
 from dojoir.ir.affine import Affine, Atom, Extremum, FloorDiv, Mod
 from dojoir.ir.dtypes import BOOL, DTYPES, I64
@@ -53,7 +61,7 @@ class Address:
         return self.stride is None and self.offset.type.lanes == 1
 
 
-def index_value(affine: Affine, state: State) -> Value:
+def index_value(affine: Affine, state: LoweringState) -> Value:
     """The value of an affine expression: a scalar where it is the same in all lanes."""
     lanes = state.lanes
     if lanes is None or lanes.depth not in affine.iterators:
@@ -66,7 +74,7 @@ def index_value(affine: Affine, state: State) -> Value:
     return total
 
 
-def _lane_atom(atom: Atom, state: State, lanes: Lanes) -> Value:
+def _lane_atom(atom: Atom, state: LoweringState, lanes: Lanes) -> Value:
     """The value in each lane of an atom that is not the same in all of them."""
     match atom:
         case FloorDiv(numerator, divisor):
@@ -92,7 +100,7 @@ def _lane_atom(atom: Atom, state: State, lanes: Lanes) -> Value:
     return wide if op == "mod" else add(divide("floordiv", first, divisor), wide)
 
 
-def lane_condition(condition: Condition, state: State) -> Value:
+def lane_condition(condition: Condition, state: LoweringState) -> Value:
     """Where a condition that differs between lanes holds. One that is linear in the lane compares lane numbers
     with a limit, in bytes: as many as possible at once."""
     lanes = state.lanes
@@ -114,10 +122,10 @@ def lane_condition(condition: Condition, state: State) -> Value:
     return lir.Compare(op, lane, spread(lir.Convert(Type(I8), within), lanes.count))
 
 
-class Accesses:
+class ElementAccess:
     """Reads and writes elements at one place of the kernel, emitting what they need into a block."""
 
-    def __init__(self, unit: Unit, state: State, block: Block, path: Path) -> None:
+    def __init__(self, unit: LoweringUnit, state: LoweringState, block: Block, path: Path) -> None:
         self.unit, self.state, self.block, self.path = unit, state, block, path
         self.indices: dict[tuple[Access, Access], tuple[lir.Var, lir.Var]] = {}
 
@@ -146,7 +154,7 @@ class Accesses:
         if isinstance(place, Variable):
             self._assign(place.var, value)
             return
-        if isinstance(place, Window):
+        if isinstance(place, BufferWindow):
             offset = sub(self.state.iterators[place.depth], place.first)
             self.block.emit(lir.Store(place.array, offset, value))
             return
@@ -278,7 +286,7 @@ class Accesses:
         row = row_of(self.unit, self.state, self.path, index)
         if row is None:
             return None
-        scalar = Accesses(self.unit, row.state, self.block, self.path)
+        scalar = ElementAccess(self.unit, row.state, self.block, self.path)
         values = (convert(self.unit, self.unit.buffers[a.buffer].dtype, I64, scalar.load(a)) for a in row.reads)
         first = row.first(values)
         _, failed = self._outside(access, index, place.layout.buffer.dims[last].extent)

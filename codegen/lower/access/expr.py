@@ -10,10 +10,10 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import compare, known, level
 from dojoir.codegen.lir.program import Type, Value, Var
 from dojoir.codegen.lower.access.conversions import call, convert, number
-from dojoir.codegen.lower.access.elements import Accesses, index_value
+from dojoir.codegen.lower.access.elements import ElementAccess, index_value
 from dojoir.codegen.lower.access.named import by_name
 from dojoir.codegen.lower.access.nibbles import halves
-from dojoir.codegen.lower.access.state import Block, Unit, at_work
+from dojoir.codegen.lower.access.state import Block, LoweringUnit, at_work
 from dojoir.codegen.math import elementary as mathlib
 from dojoir.codegen.math.division import division
 from dojoir.codegen.math.precision import SINGLE
@@ -27,7 +27,7 @@ BINARY = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "min", "max",
 BITS = {"bitand": "and", "bitor": "or", "bitxor": "xor"}
 
 
-def evaluate(typed: Typed, accesses: Accesses) -> Value:
+def evaluate(typed: Typed, accesses: ElementAccess) -> Value:
     """The value of `typed` at the place of `accesses`, held as the target holds its type."""
     unit = accesses.unit
     match typed:
@@ -57,7 +57,7 @@ def _is_positive_number(typed: Typed) -> bool:
     return isinstance(typed, Number) and typed.value > 0
 
 
-def _short_circuit(name: str, left: Typed, right: Typed, accesses: Accesses) -> Value:
+def _short_circuit(name: str, left: Typed, right: Typed, accesses: ElementAccess) -> Value:
     """`left and right`, or `or`, whose right side may be an error of the run: it is computed where the left side
     does not decide, in one iteration or in some lanes. Elsewhere nothing is read, nor can anything fail."""
     unit, around = accesses.unit, accesses.block
@@ -67,7 +67,7 @@ def _short_circuit(name: str, left: Typed, right: Typed, accesses: Accesses) -> 
     reached: Value = value if name == "and" else lir.Unary(value.type, "not", value)
     reached, state = at_work(unit.names, accesses.state, reached, around)
     inner = Block(pending=set())
-    second = evaluate(right, Accesses(unit, state, inner, accesses.path))
+    second = evaluate(right, ElementAccess(unit, state, inner, accesses.path))
     one, other = level(value, second)
     both_hold = Var(one.type, unit.names.fresh("both" if name == "and" else "either"))
     around.emit(lir.Declare(both_hold, one))
@@ -76,7 +76,7 @@ def _short_circuit(name: str, left: Typed, right: Typed, accesses: Accesses) -> 
     return both_hold
 
 
-def _division(name: str, dtype: DType, typed: Typed, by: Typed, accesses: Accesses) -> Value:
+def _division(name: str, dtype: DType, typed: Typed, by: Typed, accesses: ElementAccess) -> Value:
     """By a number that may be any, rounded down; where it is 0, the program fails, divides by 1 and goes on."""
     unit = accesses.unit
     value, divisor = evaluate(typed, accesses), evaluate(by, accesses)
@@ -94,7 +94,7 @@ def _division(name: str, dtype: DType, typed: Typed, by: Typed, accesses: Access
     return call(unit, division(name, dtype, value.type.lanes), value, divisor)
 
 
-def _is_natural(typed: Typed, accesses: Accesses) -> bool:
+def _is_natural(typed: Typed, accesses: ElementAccess) -> bool:
     """Whether an integer is seen to be an index that is 0 or more."""
     return isinstance(typed, IndexValue) and accesses.holds(typed.affine)
 
@@ -108,7 +108,7 @@ def _shift(name: str, value: Value, dtype: DType, count: Value) -> Value:
     return lir.Binary(left.type, op, left, right)
 
 
-def shift_count(typed: Typed, dtype: DType, accesses: Accesses) -> Value:
+def shift_count(typed: Typed, dtype: DType, accesses: ElementAccess) -> Value:
     """How far a `dtype` is shifted, as one; 0 where it cannot be so far: then the program fails, and goes on."""
     unit = accesses.unit
     count = evaluate(typed, accesses)
@@ -122,7 +122,7 @@ def shift_count(typed: Typed, dtype: DType, accesses: Accesses) -> Value:
     return convert(unit, typed.dtype, dtype, count)
 
 
-def operate(unit: Unit, name: str, dtype: DType, *args: Value) -> Value:
+def operate(unit: LoweringUnit, name: str, dtype: DType, *args: Value) -> Value:
     """An operation of the language on values; `dtype` is what it gives."""
     values = level(*args)
     kind = values[-1].type.with_dtype(dtype)
@@ -176,7 +176,7 @@ def extreme(kind: Type, op: str, left: Value, right: Value) -> Value:
     return lir.Binary(kind, op, left, right)
 
 
-def combination(unit: Unit, name: str, dtype: DType) -> str:
+def combination(unit: LoweringUnit, name: str, dtype: DType) -> str:
     """The LIR operation for an operation of the language: `fp fast` does not ask where a NaN goes."""
     if name in BITS:
         return BITS[name]

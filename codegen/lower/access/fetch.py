@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, affine_value, extent_value, integer
 from dojoir.codegen.lir.program import INDEX, LINE, Value, Var
-from dojoir.codegen.lower.access.state import Block, Memory, State, Unit
+from dojoir.codegen.lower.access.state import Block, LoweringState, LoweringUnit, Memory
 from dojoir.codegen.lower.access.stream import is_contiguous
-from dojoir.codegen.lower.plans.placement import Use
+from dojoir.codegen.lower.plans.placement import BufferMention
 from dojoir.ir import hints
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Extent, Path, Scope, substitute_access, substitute_extent, substitute_iterators
@@ -18,14 +18,16 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Span:
+class FetchSpan:
     """Iterations of a scope that are fetched for at once: from `start` below `stop`."""
 
     start: Value
     stop: Value
 
 
-def fetch_ahead(unit: Unit, path: Path, scope: Scope, state: State, block: Block, span: Span | None = None) -> None:
+def fetch_ahead(
+    unit: LoweringUnit, path: Path, scope: Scope, state: LoweringState, block: Block, span: FetchSpan | None = None
+) -> None:
     """Emits what the hints of the scope at `path` ask for. `state` is that of its body; its iteration is the one
     there, all lanes of it if it runs in lanes, or those of `span`."""
     for hint in scope.hints:
@@ -42,7 +44,13 @@ class _Ahead:
     """Fetches for one buffer."""
 
     def __init__(
-        self, unit: Unit, path: Path, state: State, place: Memory, distance: int, span: Span | None
+        self,
+        unit: LoweringUnit,
+        path: Path,
+        state: LoweringState,
+        place: Memory,
+        distance: int,
+        span: FetchSpan | None,
     ) -> None:
         self.unit, self.path, self.state, self.place, self.span = unit, path, state, place, span
         self.depth = len(state.iterators) - 1
@@ -61,7 +69,7 @@ class _Ahead:
                 write = any(other.writes and self._rounded(other.access) == key[0] for other in uses)
                 self._fetch(substitute_access(use.access, self.later), loops, write, block)
 
-    def _uses(self) -> list[Use]:
+    def _uses(self) -> list[BufferMention]:
         uses = self.unit.uses[self.place.layout.buffer.name]
         return [use for use in uses if is_inside(use.site.path, self.path)]
 
@@ -73,7 +81,7 @@ class _Ahead:
             for index, dim in zip(access.indices, dims, strict=True)
         )
 
-    def _loops(self, use: Use) -> dict[int, Extent]:
+    def _loops(self, use: BufferMention) -> dict[int, Extent]:
         """The scopes inside, by depth, over which the access moves, or on which the extents of such depend."""
         wanted = {d for index in use.access.indices if isinstance(index, Affine) for d in index.iterators}
         extents: dict[int, Extent] = {}

@@ -5,37 +5,39 @@ from __future__ import annotations
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, affine_value, integer
 from dojoir.codegen.lower.access.conversions import number
-from dojoir.codegen.lower.access.elements import Accesses
-from dojoir.codegen.lower.access.state import Block, Memory, State, Unit, Variable
+from dojoir.codegen.lower.access.elements import ElementAccess
+from dojoir.codegen.lower.access.state import Block, LoweringState, LoweringUnit, Memory, Variable
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.instruction import Instruction, Use
 from dojoir.ir.nodes import Path, Scope
 from dojoir.ir.places import ancestors
-from dojoir.types.recognise import Fit, Operand, recognise
+from dojoir.types.recognise import InstructionFit, InstructionOperand, recognise
 
 
-def instruction_of(unit: Unit, path: Path, scope: Scope, state: State) -> tuple[Instruction, Fit] | None:
+def instruction_of(
+    unit: LoweringUnit, path: Path, scope: Scope, state: LoweringState
+) -> tuple[Instruction, InstructionFit] | None:
     """The instruction that the scope at `path` is to be, if the target has it and all operands have a place."""
     for hint in scope.hints:
         if not (isinstance(hint, Use) and unit.target.spells(hint.instruction) and state.lanes is None):
             continue
         fit = recognise(unit.kernel, path, hint.instruction)
-        if isinstance(fit, Fit) and all(_has_place(state, o) for o in fit.operands.values()):
+        if isinstance(fit, InstructionFit) and all(_has_place(state, o) for o in fit.operands.values()):
             return hint.instruction, fit
     return None
 
 
-def _has_place(state: State, operand: Operand) -> bool:
+def _has_place(state: LoweringState, operand: InstructionOperand) -> bool:
     place = state.places.get(operand.access.buffer)
     return isinstance(place, Variable) or (isinstance(place, Memory) and place.copies == 1)
 
 
 def instruct(
-    unit: Unit,
+    unit: LoweringUnit,
     path: Path,
-    state: State,
+    state: LoweringState,
     instruction: Instruction,
-    fit: Fit,
+    fit: InstructionFit,
     otherwise: tuple[lir.Stmt, ...],
     block: Block,
 ) -> None:
@@ -57,14 +59,16 @@ def instruct(
                 if buffer.dims or buffer.role != "in":
                     operands.append((name, element))
                 else:
-                    operands.append((name, Accesses(unit, state, block, path).load(operand.access)))
+                    operands.append((name, ElementAccess(unit, state, block, path).load(operand.access)))
             case _:
                 raise AssertionError("operands have a place")
     strides = tuple((name, operand.stride) for name, operand in fit.operands.items() if operand.stride is not None)
     block.emit(lir.Instruct(instruction, tuple(operands), otherwise, strides))
 
 
-def _element(unit: Unit, path: Path, place: Memory, operand: Operand, state: State) -> lir.Element:
+def _element(
+    unit: LoweringUnit, path: Path, place: Memory, operand: InstructionOperand, state: LoweringState
+) -> lir.Element:
     """The element with which an operand begins. Of one in shared memory, what goes along unrolled scopes is apart:
     the hardware adds numbers to an address."""
     scopes = [node for node in ancestors(unit.kernel, path) if isinstance(node, Scope)]

@@ -6,15 +6,15 @@ AVX2 reads and writes neighbours of 32 and 64 bits under a mask (`vmaskmovps`), 
 from __future__ import annotations
 
 from dojoir.codegen.lower.access.conversions import as_stored
-from dojoir.codegen.lower.access.state import Memory, State, Unit
+from dojoir.codegen.lower.access.state import LoweringState, LoweringUnit, Memory
 from dojoir.codegen.lower.access.stream import is_contiguous
-from dojoir.codegen.lower.plans.placement import Use
+from dojoir.codegen.lower.plans.placement import BufferMention
 from dojoir.ir.nodes import Path
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import is_uniform
 
 
-def may_mask(unit: Unit, path: Path, state: State) -> bool:
+def may_mask(unit: LoweringUnit, path: Path, state: LoweringState) -> bool:
     """Whether the scope at `path`, one in lanes, may leave some of them off. Each access in it is to a variable,
     to an element that all lanes share, or to neighbours of a width that the target masks. That is in memory that
     is not added to (a masked store is not forwarded to the load after it, which waits for it). `state` is that
@@ -27,7 +27,7 @@ def may_mask(unit: Unit, path: Path, state: State) -> bool:
     )
 
 
-def _is_maskable(unit: Unit, use: Use, depth: int, state: State) -> bool:
+def _is_maskable(unit: LoweringUnit, use: BufferMention, depth: int, state: LoweringState) -> bool:
     place = state.places.get(use.access.buffer)
     if is_uniform(unit.kernel, use.access, depth):
         return True

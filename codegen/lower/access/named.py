@@ -6,13 +6,13 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.notation import Expr
 from dojoir.codegen.lir.program import Type, Value
 from dojoir.codegen.lower.access.conversions import as_stored, call, convert, exact_enough, is_narrow
-from dojoir.codegen.lower.access.state import Unit
+from dojoir.codegen.lower.access.state import LoweringUnit
 from dojoir.codegen.math import codes, elementary
 from dojoir.codegen.math.narrow_floats import bits_of
 from dojoir.ir.dtypes import F64, DType
 
 
-def by_name(unit: Unit, source: DType, dtype: DType, way: str, value: Value) -> Value:
+def by_name(unit: LoweringUnit, source: DType, dtype: DType, way: str, value: Value) -> Value:
     """A value that holds a `source`, as one that holds a `dtype`."""
     lanes = value.type.lanes
     if way == "bitcast":
@@ -35,13 +35,13 @@ def by_name(unit: Unit, source: DType, dtype: DType, way: str, value: Value) -> 
     return lir.Bitcast(Type(dtype, lanes), bits) if dtype.bits >= 32 else _held(unit, dtype, bits)
 
 
-def _plain(unit: Unit, dtype: DType, value: Value) -> Value:
+def _plain(unit: LoweringUnit, dtype: DType, value: Value) -> Value:
     """The bits of a narrow float where the target has such a type; what it is otherwise."""
     native = is_narrow(dtype) and as_stored(dtype, unit.target) == dtype
     return lir.Bitcast(value.type.with_dtype(bits_of(dtype)), value) if native else value
 
 
-def _held(unit: Unit, dtype: DType, bits: Value) -> Value:
+def _held(unit: LoweringUnit, dtype: DType, bits: Value) -> Value:
     native = is_narrow(dtype) and as_stored(dtype, unit.target) == dtype
     return lir.Bitcast(bits.type.with_dtype(dtype), bits) if native else bits
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from dojoir.codegen.lir.arith import add, affine_value, along, integer
 from dojoir.codegen.lir.program import Value
-from dojoir.codegen.lower.access.state import State, Unit
+from dojoir.codegen.lower.access.state import LoweringState, LoweringUnit
 from dojoir.ir.dtypes import I64
 from dojoir.ir.expressions import expr_accesses
 from dojoir.ir.nodes import Access, Cast, Expr, Index, Kernel, Op, Path, Scope, Statement
@@ -22,11 +22,11 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Row:
+class NamedRow:
     """The terms whose sum is the index in the first lane, all computed as i64, and the state in which they are."""
 
     terms: tuple[Expr, ...]
-    state: State
+    state: LoweringState
 
     @property
     def reads(self) -> tuple[Access, ...]:
@@ -44,7 +44,7 @@ class Row:
         return total
 
 
-def row_of(unit: Unit, state: State, path: Path, index: Access) -> Row | None:
+def row_of(unit: LoweringUnit, state: LoweringState, path: Path, index: Access) -> NamedRow | None:
     """What an index of the statement at `path` begins with in the first lane, where it is one more in each lane
     than in the one before, in i64 without regard to its ends. Else None."""
     lanes = state.lanes
@@ -60,7 +60,7 @@ def row_of(unit: Unit, state: State, path: Path, index: Access) -> Row | None:
     plain = all(isinstance(term, Index) or _is_i64(unit, term) for term in terms)
     if not (plain and shared and all(linear for _, linear in steps) and sum(step for step, _ in steps) == 1):
         return None
-    return Row(tuple(terms), replace(state, lanes=None))
+    return NamedRow(tuple(terms), replace(state, lanes=None))
 
 
 def _only_setting(kernel: Kernel, path: Path, index: Access) -> Statement | None:
@@ -91,7 +91,7 @@ def _is_shared(kernel: Kernel, access: Access, depth: int, path: Path) -> bool:
     return all(site.statement.target.buffer != access.buffer for site in inside)
 
 
-def _is_i64(unit: Unit, term: Expr) -> bool:
+def _is_i64(unit: LoweringUnit, term: Expr) -> bool:
     """Whether a term is an integer element as an i64."""
     match term:
         case Access(name, _):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import affine_value, along, known
 from dojoir.codegen.lir.program import Type, Value
-from dojoir.codegen.lower.access.elements import Accesses
+from dojoir.codegen.lower.access.elements import ElementAccess
 from dojoir.codegen.lower.access.state import Memory
 from dojoir.ir.affine import Affine, FloorDiv
 from dojoir.ir.dtypes import DTYPES
@@ -22,7 +22,7 @@ LOW = 0x0F
 HALVES = 0x0F0F
 
 
-def halves(typed: Typed, accesses: Accesses) -> Value | None:
+def halves(typed: Typed, accesses: ElementAccess) -> Value | None:
     """The elements that an expression takes out of bytes, where all lanes are at work on neighbours; else None."""
     match typed:
         case Apply(_, "bitand", (Apply(_, "shr", (Load(dtype, access), IndexValue(shift))), Number(value=15))):
@@ -31,7 +31,7 @@ def halves(typed: Typed, accesses: Accesses) -> Value | None:
     return None
 
 
-def _neighbours(access: Access, shift: Affine, accesses: Accesses) -> Value | None:
+def _neighbours(access: Access, shift: Affine, accesses: ElementAccess) -> Value | None:
     state, lanes, place = accesses.state, accesses.state.lanes, accesses.state.places[access.buffer]
     if not (accesses.unit.target.reshapes and lanes is not None and isinstance(place, Memory)):
         return None

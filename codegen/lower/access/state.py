@@ -12,11 +12,11 @@ from dojoir.codegen.lir.arith import both, known
 from dojoir.codegen.lir.names import free
 from dojoir.codegen.lir.outcome import FIRST_CHECK, Check
 from dojoir.codegen.lir.program import INDEX, Value, Var
-from dojoir.codegen.lower.gpu.launches import Launched, Phase
+from dojoir.codegen.lower.gpu.launches import Launched, ThreadPhase
 from dojoir.codegen.lower.plans.layout import Layout
-from dojoir.codegen.lower.plans.placement import Home, Use
-from dojoir.codegen.lower.plans.plan import Accumulator, Plan
-from dojoir.codegen.lower.texts.beside import Beside
+from dojoir.codegen.lower.plans.placement import BufferMention, Home
+from dojoir.codegen.lower.plans.plan import Accumulator, LanePlan
+from dojoir.codegen.lower.texts.beside import TextBeside
 from dojoir.codegen.target import Target
 from dojoir.ir.format import format_access
 from dojoir.ir.nodes import Access, Buffer, Kernel, Path, Scope
@@ -41,7 +41,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Window:
+class BufferWindow:
     """A buffer of which a scope only writes neighbours: in memory, but written to an array of its own first, from
     the element of iteration `first` of the scope at `depth` on."""
 
@@ -50,7 +50,7 @@ class Window:
     first: Value
 
 
-Place = Variable | Memory | Window
+Place = Variable | Memory | BufferWindow
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptReduction:
     """The variables that a reduction goes into: one for each value of the iterators at `depths`. `touched` is a
     flag that is set where something goes there, if only the data say whether something does."""
 
@@ -79,16 +79,16 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Device:
+class LaunchPlace:
     """Where in a launch: in the code of a block, of a warp (a group of lanes), or of one thread."""
 
     level: str
     launched: Launched
-    phase: Phase | None = None
+    phase: ThreadPhase | None = None
 
 
 @dataclass(frozen=True)
-class State:
+class LoweringState:
     """The facts at one place of the kernel: the iterators by depth (scalars; that of a scope in lanes is that of
     the first lane), the lanes, and the place of each buffer. Also the variables that reductions go into, the
     unrolled scopes whose iterations have some of their own. Also the scopes that are known to run as often as
@@ -100,7 +100,7 @@ class State:
     iterators: tuple[Value, ...] = ()
     lanes: Lanes | None = None
     places: Mapping[str, Place] = field(default_factory=dict)
-    accumulators: Mapping[Path, Kept] = field(default_factory=dict)
+    accumulators: Mapping[Path, KeptReduction] = field(default_factory=dict)
     spelled: frozenset[Path] = frozenset()
     in_parallel: bool = False
     full: frozenset[Path] = frozenset()
@@ -111,7 +111,7 @@ class State:
     settled: frozenset[Typed] = frozenset()
     aligned: Access | None = None
     cached: frozenset[str] = frozenset()
-    device: Device | None = None
+    device: LaunchPlace | None = None
 
     @property
     def lane_count(self) -> int:
@@ -137,7 +137,7 @@ class Block:
         return tuple(self.statements)
 
 
-def at_work(names: Names, state: State, holds: Value, block: Block) -> tuple[Value, State]:
+def at_work(names: LoweredNames, state: LoweringState, holds: Value, block: Block) -> tuple[Value, LoweringState]:
     """Where a condition holds: whether it does (in some lane that is at work), and the state there, in which only
     lanes where it holds are at work. `block` gets their mask."""
     if holds.type.lanes == 1:
@@ -151,7 +151,7 @@ def at_work(names: Names, state: State, holds: Value, block: Block) -> tuple[Val
 
 
 @dataclass
-class Names:
+class LoweredNames:
     """Names for what the lowering adds. Loops side by side share a name; all else is unique."""
 
     used: set[str]
@@ -172,25 +172,25 @@ class Names:
 
 
 @dataclass
-class Unit:
+class LoweringUnit:
     """A kernel as analysed for a target, and what its lowering collects: functions, checks, names, arrays. On a
     GPU, the statements that write what other threads write at the same time (`met`)."""
 
     kernel: Kernel
     target: Target
     buffers: Mapping[str, Buffer]
-    uses: Mapping[str, Sequence[Use]]
+    uses: Mapping[str, Sequence[BufferMention]]
     homes: Mapping[str, Home]
     typed: Mapping[Path, TypedStatement]
-    plans: Mapping[Path, Plan]
+    plans: Mapping[Path, LanePlan]
     lines: Mapping[Path, str]
-    names: Names
-    beside: Beside
+    names: LoweredNames
+    beside: TextBeside
     carried: Mapping[Path, tuple[Accumulator, ...]] = field(default_factory=dict)
     met: Collection[Path] = ()
     functions: dict[str, lir.Function] = field(default_factory=dict)
     checks: dict[tuple[Path, Access | str], Check] = field(default_factory=dict)
-    arrays: dict[str, lir.Array] = field(default_factory=dict)
+    arrays: dict[str, lir.ProgramArray] = field(default_factory=dict)
 
     def loop_var(self, scope: Scope, iterators: Sequence[Value]) -> Var:
         """A variable named like the scope inside of some loops."""
@@ -201,9 +201,9 @@ class Unit:
         return self.kernel.fp == "fast"
 
     @cached_property
-    def held(self) -> Mapping[Path, Sequence[Plan]]:
+    def held(self) -> Mapping[Path, Sequence[LanePlan]]:
         """The scopes around those in lanes until which these keep what they add up, each with them."""
-        found: dict[Path, list[Plan]] = {}
+        found: dict[Path, list[LanePlan]] = {}
         for path, plan in self.plans.items():
             for until in {accumulator.until for accumulator in plan.accumulators} - {path}:
                 found.setdefault(until, []).append(plan)

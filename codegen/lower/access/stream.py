@@ -24,14 +24,14 @@ from dojoir.codegen.lir.arith import (
 )
 from dojoir.codegen.lir.program import LINE, Type, Value, stream_alignment
 from dojoir.codegen.lower.access.conversions import as_stored
-from dojoir.codegen.lower.access.state import Memory, State, Unit
+from dojoir.codegen.lower.access.state import LoweringState, LoweringUnit, Memory
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.support.frozen import dataclass
 
 
-def may_stream(unit: Unit, name: str, state: State) -> bool:
+def may_stream(unit: LoweringUnit, name: str, state: LoweringState) -> bool:
     """Whether stores to a buffer bypass the caches here."""
     return unit.target.streams and unit.buffers[name].stream > 0 and name not in state.cached
 
@@ -41,7 +41,7 @@ LONG = 512
 
 
 @dataclass(frozen=True)
-class Asked:
+class StreamedOutputs:
     """Streamed outputs of a scope: those known to be small, those that depend on the sizes of a call, and the
     condition that the latter are large (None: there are none)."""
 
@@ -50,7 +50,7 @@ class Asked:
     large: Value | None
 
 
-def asked_of(unit: Unit, path: Path, state: State, stop: Value) -> Asked:
+def asked_of(unit: LoweringUnit, path: Path, state: LoweringState, stop: Value) -> StreamedOutputs:
     """The check before the scope at `path` runs, of `stop` iterations, by `state` around it. One that turns out to
     be short is not streamed either: it would only come to a whole line at its end."""
     small, undecided = set(), set()
@@ -69,7 +69,7 @@ def asked_of(unit: Unit, path: Path, state: State, stop: Value) -> Asked:
                 small.add(name)
     if large is not None and known(stop) is None:
         large = both(large, compare("ge", stop, integer(LONG)))
-    return Asked(frozenset(small), frozenset(undecided), large)
+    return StreamedOutputs(frozenset(small), frozenset(undecided), large)
 
 
 def _bytes(place: Memory) -> Value:
@@ -80,7 +80,7 @@ def _bytes(place: Memory) -> Value:
     return total
 
 
-def streamed_stores(unit: Unit, path: Path, scope: Scope, state: State) -> list[Access]:
+def streamed_stores(unit: LoweringUnit, path: Path, scope: Scope, state: LoweringState) -> list[Access]:
     """The elements that each iteration of the scope at `path` writes next to the one before, in buffers that are
     streamed: by assignments, without a condition on data, under which some are left as they were. `state` is that
     around the scope."""
@@ -109,7 +109,9 @@ def is_contiguous(access: Access, place: Memory, depth: int) -> bool:
     )
 
 
-def before_alignment(unit: Unit, access: Access, state: State, lanes: int, stop: Value) -> Value | None:
+def before_alignment(
+    unit: LoweringUnit, access: Access, state: LoweringState, lanes: int, stop: Value
+) -> Value | None:
     """How many iterations of a scope, of which there are `stop`, come before `access` is aligned as a vector of
     `lanes` elements (0: as a cache line) must be to be streamed. None if no such vector is."""
     place = state.places[access.buffer]

@@ -19,7 +19,7 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import both, condition_value, extent_value, integer, least
 from dojoir.codegen.lir.program import FLAG, INDEX, Const, Value, Var
 from dojoir.codegen.lower.access.presburger import size_value, value_of
-from dojoir.codegen.lower.access.state import Block, State, Unit
+from dojoir.codegen.lower.access.state import Block, LoweringState, LoweringUnit
 from dojoir.ir.nodes import Extent, Guard, Kernel, Node, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
@@ -49,7 +49,7 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class Touch:
+class StatementRuns:
     """Whether a statement at one of `paths` runs, given the iterators at the depths `kept`: those around the node
     at `around`, which holds the statements, and some of those inside. It is asked at a place of `state` where that
     node is reached, and where `also` holds, conditions on those iterators in isl's notation."""
@@ -59,7 +59,7 @@ class Touch:
     around: Path
     kept: tuple[int, ...]
     also: tuple[str, ...] = ()
-    state: State = field(default_factory=State)
+    state: LoweringState = field(default_factory=LoweringState)
 
     @cached_property
     def reached(self) -> isl.Set:
@@ -108,10 +108,10 @@ class Touch:
 
 
 def where_touched(
-    unit: Unit,
+    unit: LoweringUnit,
     paths: Sequence[Path],
     scope: Path,
-    state: State,
+    state: LoweringState,
     block: Block,
     runs: bool = False,
     at: Mapping[int, int] | None = None,
@@ -127,12 +127,12 @@ def where_touched(
     also = [f"i{d} = {value}" for d, value in at.items()]
     also += [f"{isl_affine(bound)} >= 1" for bound in node.extent.bounds] if runs else []
     kept = (*range(len(state.iterators)), *at)
-    touch = Touch(unit.kernel, tuple(paths), scope, kept, tuple(also), state)
+    touch = StatementRuns(unit.kernel, tuple(paths), scope, kept, tuple(also), state)
     values = dict(enumerate(state.iterators)) | {d: integer(value) for d, value in at.items()}
     return asked(unit, touch, values, block)
 
 
-def _as_known(kernel: Kernel, path: Path, state: State) -> Nodes:
+def _as_known(kernel: Kernel, path: Path, state: LoweringState) -> Nodes:
     """The nodes around the one at `path`, but for guards that are known to hold; scopes that are known to be full
     run as often as their constant bound says."""
     found: list[Scope | Guard] = []
@@ -148,7 +148,7 @@ def _as_known(kernel: Kernel, path: Path, state: State) -> Nodes:
     return tuple(found)
 
 
-def is_sure(kernel: Kernel, path: Path, scope: Path, state: State, runs: bool = False) -> bool:
+def is_sure(kernel: Kernel, path: Path, scope: Path, state: LoweringState, runs: bool = False) -> bool:
     """Whether the text shows that the statement at `path` runs in the scope at `scope`, which does if `runs`."""
     nodes = _as_known(kernel, path, state)
     return all(
@@ -157,12 +157,12 @@ def is_sure(kernel: Kernel, path: Path, scope: Path, state: State, runs: bool = 
     )
 
 
-def runs_at_all(kernel: Kernel, path: Path, extent: Extent, state: State) -> bool:
+def runs_at_all(kernel: Kernel, path: Path, extent: Extent, state: LoweringState) -> bool:
     """Whether it is seen that the scope at `path`, of `extent`, runs at least once wherever its parent does."""
     return _runs(extent, _as_known(kernel, path, state), state)
 
 
-def _runs(extent: Extent, around: Nodes, state: State) -> bool:
+def _runs(extent: Extent, around: Nodes, state: LoweringState) -> bool:
     """The same of a scope inside of the nodes `around`. Lanes that are off and threads of a GPU that only take part
     have iterators beyond the extents of these: there only what holds of all iterators is used."""
     if state.device is not None or state.lanes is not None:
@@ -172,7 +172,7 @@ def _runs(extent: Extent, around: Nodes, state: State) -> bool:
 
 
 def asked(
-    unit: Unit, touch: Touch, values: Mapping[int, Value], block: Block, guess: Guess | None = None
+    unit: LoweringUnit, touch: StatementRuns, values: Mapping[int, Value], block: Block, guess: Guess | None = None
 ) -> Value | None:
     """Whether a statement runs, by the values of the iterators that are kept; None where one always does. `block`
     gets what has to be run to know."""
@@ -190,7 +190,7 @@ def asked(
     return _run_through(unit, touch, values, block) if found is None else found
 
 
-def _run_through(unit: Unit, touch: Touch, values: Mapping[int, Value], block: Block) -> Value:
+def _run_through(unit: LoweringUnit, touch: StatementRuns, values: Mapping[int, Value], block: Block) -> Value:
     """Whether a statement runs: the loops around them without anything else in them."""
     found = Var(FLAG, unit.names.fresh("touched"))
     block.emit(lir.Declare(found, Const(FLAG, False)))
@@ -203,8 +203,8 @@ def _run_through(unit: Unit, touch: Touch, values: Mapping[int, Value], block: B
 class _Through:
     """The loops of one question: `found` is to be true where a statement is reached."""
 
-    unit: Unit
-    touch: Touch
+    unit: LoweringUnit
+    touch: StatementRuns
     values: Mapping[int, Value]
     found: Var
 

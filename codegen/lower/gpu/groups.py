@@ -16,15 +16,15 @@ from dojoir.ir.nodes import Access, Kernel, Node, Path, Scope
 from dojoir.ir.places import ancestors
 from dojoir.ir.words import BLOCK
 from dojoir.support.frozen import dataclass
-from dojoir.types.recognise import Fit, recognise
+from dojoir.types.recognise import InstructionFit, recognise
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupInstruction:
     """An instruction that the lanes of a group execute, and its operands."""
 
     instruction: Instruction
-    fit: Fit
+    fit: InstructionFit
 
     def digits(self, buffer: str) -> Mapping[int, int]:
         """The dimensions of a buffer that say which lane has an element, each with how much it counts."""
@@ -49,25 +49,31 @@ class Group:
         return number if digits else None
 
 
-def groups_of(kernel: Kernel, warp: int) -> dict[Path, Group]:
+def groups_of(kernel: Kernel, warp: int) -> dict[Path, GroupInstruction]:
     """The scopes that are instructions of a group of `warp` threads, or of four warps: in block scopes, with no
     lanes around."""
-    return {path: Group(*found) for path, scope in kernel.walk() if (found := _used(kernel, path, scope, warp))}
+    return {
+        path: GroupInstruction(*found)
+        for path, scope in kernel.walk()
+        if (found := _used(kernel, path, scope, warp))
+    }
 
 
-def has_proxy(groups: Mapping[Path, Group], inside: Callable[[Path], bool]) -> bool:
+def has_proxy(groups: Mapping[Path, GroupInstruction], inside: Callable[[Path], bool]) -> bool:
     """Whether an instruction somewhere inside reads shared memory by the asynchronous proxy."""
     return any(group.instruction.proxied and inside(path) for path, group in groups.items())
 
 
-def _used(kernel: Kernel, path: Path, node: Node, warp: int) -> tuple[Instruction, Fit] | None:
+def _used(kernel: Kernel, path: Path, node: Node, warp: int) -> tuple[Instruction, InstructionFit] | None:
     instruction = group_instruction(node)
     if instruction is None or instruction.group not in (warp, 4 * warp):
         return None
     marks = {mark for around in ancestors(kernel, path) if isinstance(around, Scope) for mark in around.marks}
     fit = recognise(kernel, path, instruction)
     return (
-        (instruction, fit) if isinstance(fit, Fit) and marks.intersection(BLOCK) and "lane" not in marks else None
+        (instruction, fit)
+        if isinstance(fit, InstructionFit) and marks.intersection(BLOCK) and "lane" not in marks
+        else None
     )
 
 
@@ -90,11 +96,11 @@ def as_spelled(kernel: Kernel, target: Target) -> Kernel:
     return kernel
 
 
-def inside(groups: Mapping[Path, Group], path: Path) -> Group | None:
+def inside(groups: Mapping[Path, GroupInstruction], path: Path) -> GroupInstruction | None:
     """The instruction that a node is part of, if one."""
     return next((group for at, group in groups.items() if path[: len(at)] == at), None)
 
 
-def paths_in(groups: Mapping[Path, Group], path: Path) -> Iterator[Path]:
+def paths_in(groups: Mapping[Path, GroupInstruction], path: Path) -> Iterator[Path]:
     """The instructions inside of a node."""
     return (at for at in groups if at[: len(path)] == path)

@@ -10,7 +10,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Nest:
+class ThreadNest:
     """Thread scopes inside each other: their paths, and how often each runs at most. Iterators are numbered from
     `depth` on."""
 
@@ -37,14 +37,14 @@ class Nest:
 
 
 @dataclass(frozen=True)
-class Phase:
+class ThreadPhase:
     """The code of threads between two barriers: a nest of scopes. `lanes` is how many iterations its lane scopes
     have (1: it has none), and `groups` the nests of these where the block scopes have warp code inside; `used` are
     the instructions there that all lanes execute together."""
 
-    nest: Nest
+    nest: ThreadNest
     lanes: int = 1
-    groups: tuple[Nest, ...] = ()
+    groups: tuple[ThreadNest, ...] = ()
     used: tuple[Path, ...] = ()
 
     @property
@@ -88,7 +88,7 @@ class Collective:
     (else 0)."""
 
     paths: tuple[Path, ...]
-    nest: Nest
+    nest: ThreadNest
     depths: tuple[int, ...]
     width: int
 
@@ -107,7 +107,7 @@ class Launched:
     parent: Path
     first: int
     last: int
-    phases: tuple[Phase, ...]
+    phases: tuple[ThreadPhase, ...]
     threads: int
 
     @property
@@ -129,5 +129,5 @@ class Launched:
         assert not isinstance(node, Statement)
         return range(len(node.body))
 
-    def phase_of(self, path: Path) -> Phase | None:
+    def phase_of(self, path: Path) -> ThreadPhase | None:
         return next((phase for phase in self.phases if is_inside(path, phase.path)), None)

@@ -14,8 +14,8 @@ from math import prod
 
 import islpy as isl
 
-from dojoir.codegen.lower.gpu.groups import Group, groups_of, paths_in
-from dojoir.codegen.lower.gpu.launches import Collective, Launched, Nest, Phase
+from dojoir.codegen.lower.gpu.groups import GroupInstruction, groups_of, paths_in
+from dojoir.codegen.lower.gpu.launches import Collective, Launched, ThreadNest, ThreadPhase
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import expr_accesses
@@ -52,7 +52,7 @@ class Threads:
 
     def __init__(self, kernel: Kernel, warp: int) -> None:
         self.kernel, self.warp = kernel, warp
-        self.groups: Mapping[Path, Group] = groups_of(kernel, warp)
+        self.groups: Mapping[Path, GroupInstruction] = groups_of(kernel, warp)
         self.launches: tuple[Launched, ...] = tuple(self._launches((), kernel.body))
 
     # -- launches --------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Threads:
         return self._launched(tuple(paths), paths[0][:-1], paths[0][-1], paths[0][-1], phases)
 
     def _launched(
-        self, grid: tuple[Path, ...], parent: Path, first: int, last: int, phases: tuple[Phase, ...]
+        self, grid: tuple[Path, ...], parent: Path, first: int, last: int, phases: tuple[ThreadPhase, ...]
     ) -> Launched:
         phases = self._with_as_many_lanes(phases)
         launched = Launched(grid, parent, first, last, phases, 1)
@@ -113,7 +113,7 @@ class Threads:
             threads = self._whole_warps(threads)
         return Launched(grid, parent, first, last, phases, threads)
 
-    def _with_as_many_lanes(self, phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
+    def _with_as_many_lanes(self, phases: tuple[ThreadPhase, ...]) -> tuple[ThreadPhase, ...]:
         """The phases of a block. Where two digits count the lanes of some nest, those that assign registers by the
         first alone have as many lanes, which share them out as that nest does."""
         nests = [nest for phase in phases for nest in phase.groups if len(nest.paths) > 1]
@@ -132,7 +132,7 @@ class Threads:
         return 1 << (threads - 1).bit_length()
 
     # -- phases ----------------------------------------------------------------------------------------------
-    def _phases(self, path: Path, node: Node, depth: int) -> Iterator[Phase]:
+    def _phases(self, path: Path, node: Node, depth: int) -> Iterator[ThreadPhase]:
         if isinstance(node, Statement):
             return
         if mark_of(node, THREADS):
@@ -141,7 +141,7 @@ class Threads:
         for i, child in enumerate(node.body):
             yield from self._phases((*path, i), child, depth + isinstance(node, Scope))
 
-    def _nest(self, path: Path, depth: int, marks: frozenset[str]) -> tuple[Nest, Scope]:
+    def _nest(self, path: Path, depth: int, marks: frozenset[str]) -> tuple[ThreadNest, Scope]:
         """The scopes with `marks` from `path` on that are alone in each other, and the innermost."""
         scope = self.kernel.at(path)
         paths, extents = [], []
@@ -155,18 +155,18 @@ class Threads:
                 case (Scope() as child,) if mark_of(child, marks):
                     path, scope = (*path, 0), child
                 case _:
-                    return Nest(tuple(paths), depth, tuple(extents)), scope
+                    return ThreadNest(tuple(paths), depth, tuple(extents)), scope
 
-    def _phase(self, path: Path, depth: int) -> Phase:
+    def _phase(self, path: Path, depth: int) -> ThreadPhase:
         nest, inner = self._nest(path, depth, THREADS)
         used = tuple(paths_in(self.groups, path))
         if not any(has_mark(child, THREADS) for child in inner.body):
             if used:
-                return self._checked(Phase(nest, self._group_of(nest, used), (), used))
+                return self._checked(ThreadPhase(nest, self._group_of(nest, used), (), used))
             extents = zip(nest.paths, nest.extents, strict=True)
             counted = {path: n for path, n in extents if mark_of(self.kernel.at(path), ("lane",))}
             self._check_lanes(next(iter(counted), nest.path), prod(counted.values()))
-            return self._checked(Phase(nest, prod(counted.values())))
+            return self._checked(ThreadPhase(nest, prod(counted.values())))
         if mark_of(inner, ("lane",)) or any(has_mark(child, BLOCK) for child in inner.body):
             raise self._error(
                 "broken-block",
@@ -174,7 +174,7 @@ class Threads:
                 "is marked for threads and has other thread scopes inside that are not alone in it: "
                 "swap_scopes and split_scopes bring them together",
             )
-        groups: list[Nest] = []
+        groups: list[ThreadNest] = []
         self._groups(nest.paths[-1], inner.body, depth + len(nest.paths), groups)
         lanes = max(*(group.threads for group in groups), self._group_of(nest, used) if used else 1)
         for group in groups:
@@ -186,16 +186,16 @@ class Threads:
                     f"has lane scopes of {sizes} lanes: split them alike (fewer may only assign registers)",
                 )
             self._check_lanes(group.path, group.threads)
-        return self._checked(Phase(nest, lanes, tuple(groups), used))
+        return self._checked(ThreadPhase(nest, lanes, tuple(groups), used))
 
-    def _keeps_to_registers(self, group: Nest) -> bool:
+    def _keeps_to_registers(self, group: ThreadNest) -> bool:
         """Whether a nest of threads assigns to registers alone: where it has fewer iterations than there are lanes,
         neighbours run each alike, and each has what all of them assign."""
         inside = [site.statement for site in self.kernel.sites if is_inside(site.path, group.path)]
         targets = (self.kernel.buffer(statement.target.buffer) for statement in inside)
         return all(s.accumulation is None for s in inside) and all(t.storage in ("reg", "stack") for t in targets)
 
-    def _group_of(self, nest: Nest, used: Sequence[Path]) -> int:
+    def _group_of(self, nest: ThreadNest, used: Sequence[Path]) -> int:
         """How many threads come to the instructions in a nest."""
         sizes = sorted({self.groups[path].instruction.group for path in used})
         if len(sizes) > 1:
@@ -203,7 +203,7 @@ class Threads:
             raise self._error("unequal-lanes", nest.paths[-1], what)
         return sizes[0]
 
-    def _groups(self, path: Path, nodes: tuple[Node, ...], depth: int, found: list[Nest]) -> None:
+    def _groups(self, path: Path, nodes: tuple[Node, ...], depth: int, found: list[ThreadNest]) -> None:
         for i, node in enumerate(nodes):
             if isinstance(node, Statement):
                 continue
@@ -212,7 +212,7 @@ class Threads:
                 continue
             self._groups((*path, i), node.body, depth + isinstance(node, Scope), found)
 
-    def _checked(self, phase: Phase) -> Phase:
+    def _checked(self, phase: ThreadPhase) -> ThreadPhase:
         if phase.threads > MAX_BLOCK:
             most = MAX_BLOCK // (phase.threads // phase.nest.extents[0])
             what = (
@@ -264,7 +264,7 @@ class Threads:
         source, span = place(self.kernel, collective.paths[0])
         return KernelError(Diagnostic(code, what.format(format_access(self._target(collective))), span, source))
 
-    def _refuse_between_warps(self, phase: Phase) -> None:
+    def _refuse_between_warps(self, phase: ThreadPhase) -> None:
         """Raises KernelError where block scopes with warp code inside accumulate into an element that several warps
         share: nothing puts together what these have."""
         for collective in self._in_nest(phase.nest):
@@ -282,7 +282,7 @@ class Threads:
         )
         raise self._illegal("collective-loop", collective, message)
 
-    def _in_nest(self, nest: Nest) -> Iterator[Collective]:
+    def _in_nest(self, nest: ThreadNest) -> Iterator[Collective]:
         together: dict[Access, list[Site]] = {}  # by what they accumulate into
         for site in self.kernel.sites:
             statement = site.statement
@@ -302,7 +302,7 @@ class Threads:
                 last = tuple(moving[-len(depths) :]) == depths
                 yield Collective(tuple(s.path for s in sites), nest, depths, width if last else 0)
 
-    def _by_one_thread(self, nest: Nest, sites: Sequence[Site]) -> bool:
+    def _by_one_thread(self, nest: ThreadNest, sites: Sequence[Site]) -> bool:
         """Whether accumulations into one element are made in memory, in the order of the text, and not summed up
         over the threads of the nest.
 

@@ -16,15 +16,23 @@ from dojoir.codegen.lir.program import INDEX, Barrier, BlockNumber, Launch, Type
 from dojoir.codegen.lir.program import Phase as PhaseCode
 from dojoir.codegen.lir.walk import variables
 from dojoir.codegen.lower.access.conversions import as_stored
-from dojoir.codegen.lower.access.elements import Accesses
+from dojoir.codegen.lower.access.elements import ElementAccess
 from dojoir.codegen.lower.access.instruction import instruct
-from dojoir.codegen.lower.access.state import Block, Device, Memory, Place, State, Unit, Variable
+from dojoir.codegen.lower.access.state import (
+    Block,
+    LaunchPlace,
+    LoweringState,
+    LoweringUnit,
+    Memory,
+    Place,
+    Variable,
+)
 from dojoir.codegen.lower.gpu.grids import has_room, in_launches
 from dojoir.codegen.lower.gpu.groups import has_proxy
-from dojoir.codegen.lower.gpu.launches import Launched, Nest
+from dojoir.codegen.lower.gpu.launches import Launched, ThreadNest
 from dojoir.codegen.lower.gpu.threads import Threads, mark_of
 from dojoir.codegen.lower.nests.parallel import CoreScopes, captured
-from dojoir.codegen.lower.plans.placement import Home, Use
+from dojoir.codegen.lower.plans.placement import BufferMention, Home
 from dojoir.codegen.lower.sums.by_threads import by_one, is_atomic, thread_iterators
 from dojoir.codegen.lower.sums.collectives import Combining, atomically, carry
 from dojoir.codegen.lower.sums.partial_sums import in_parts
@@ -34,7 +42,7 @@ from dojoir.codegen.lower.waits.barrier_proof import are_separated_unasked
 from dojoir.codegen.lower.waits.exchanges import Exchanges
 from dojoir.codegen.lower.waits.landings import Landings, without_idle_waits
 from dojoir.codegen.lower.waits.places_to_wait import Barriers
-from dojoir.codegen.lower.waits.speculated import Conditions, cleared, loaded_before
+from dojoir.codegen.lower.waits.speculated import LaunchConditions, cleared, loaded_before
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.buffer_rules import SWIZZLED_ROWS
@@ -49,10 +57,10 @@ from dojoir.types.typed import TypedStatement
 class DeviceScopes(CoreScopes):
     """Lowers the nodes of one kernel for a GPU."""
 
-    def __init__(self, unit: Unit, threads: Threads, barriers: Barriers, landings: Landings) -> None:
+    def __init__(self, unit: LoweringUnit, threads: Threads, barriers: Barriers, landings: Landings) -> None:
         super().__init__(unit)
         self.threads, self.barriers, self.landings = threads, barriers, landings
-        self.shared: list[lir.Array] = []
+        self.shared: list[lir.ProgramArray] = []
         self.cleared: set[str] = set()
         self.sums: set[str] = set()
         self.apart: dict[Path, bool] = {}
@@ -64,13 +72,13 @@ class DeviceScopes(CoreScopes):
         """A temporary in global memory: an array for all launches."""
         dtype = as_stored(home.buffer.dtype, self.unit.target)
         name = self.unit.names.fresh(home.buffer.name)
-        array = lir.Array(name, dtype, home.layout.elements.value, "heap", max(home.buffer.align, 256))
+        array = lir.ProgramArray(name, dtype, home.layout.elements.value, "heap", max(home.buffer.align, 256))
         self.unit.arrays[name] = array
         block.emit(lir.Allocate(array))
         return Memory(name, home.layout)
 
     # -- host code -------------------------------------------------------------------------------------------
-    def nodes(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+    def nodes(self, path: Path, nodes: tuple[Node, ...], state: LoweringState, block: Block) -> None:
         """The children of a node: of the host, launches; of a block, with barriers between them."""
         if state.device is None:
             self._host(path, nodes, state, block)
@@ -89,7 +97,7 @@ class DeviceScopes(CoreScopes):
                     self._plain((*path, i), node, state, block)
         self._barrier(path, children.stop, state.device, block)
 
-    def _plain(self, path: Path, node: Node, state: State, block: Block) -> None:
+    def _plain(self, path: Path, node: Node, state: LoweringState, block: Block) -> None:
         match node:
             case Statement():
                 self._statement(path, state, block)
@@ -98,25 +106,25 @@ class DeviceScopes(CoreScopes):
             case _:
                 self._guard(path, node, state, block)
 
-    def is_idle(self, path: Path, state: State) -> bool:
+    def is_idle(self, path: Path, state: LoweringState) -> bool:
         device = state.device
         if device is None or device.level != "thread":
             return False
-        conditions = Conditions(self.threads, device.launched)
+        conditions = LaunchConditions(self.threads, device.launched)
         if not conditions.is_idle(path) or not self._is_apart(path):
             return False
         read = (state.places[name] for name in conditions.shared(path))
         self.cleared.update(place.array for place in read if isinstance(place, Memory))
         return True
 
-    def _guard(self, path: Path, guard: Guard, state: State, block: Block) -> None:
+    def _guard(self, path: Path, guard: Guard, state: LoweringState, block: Block) -> None:
         device, inner = state.device, Block(pending=block.pending)
         super()._guard(path, guard, state, inner)
         around = (self.unit.kernel.at(path[:end]) for end in range(1, len(path)))
         wide = any(isinstance(node, Scope) and "v" in node.marks for node in around)  # asked once, for neighbours
         asked = not (wide or state.lanes) and any(isinstance(stmt, lir.If) for stmt in inner.statements)
         if device is not None and device.level == "thread" and asked:
-            names = Conditions(self.threads, device.launched).loadable_before(path)
+            names = LaunchConditions(self.threads, device.launched).loadable_before(path)
             names = names if names and self._is_apart(path) else set()
             arrays = {place.array for name in names if isinstance(place := state.places[name], Memory)}
             self.cleared |= arrays
@@ -131,7 +139,7 @@ class DeviceScopes(CoreScopes):
             self.apart[path] = are_separated_unasked(kernel, warp, self.barriers, path)
         return self.apart[path]
 
-    def _host(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+    def _host(self, path: Path, nodes: tuple[Node, ...], state: LoweringState, block: Block) -> None:
         starts = {launched.first: launched for launched in self.threads.launches if launched.parent == path}
         for i, node in enumerate(nodes):
             if i in starts:
@@ -139,7 +147,7 @@ class DeviceScopes(CoreScopes):
             elif not any(launched.holds((*path, i)) for launched in self.threads.launches):
                 self._plain((*path, i), node, state, block)
 
-    def _launch(self, launched: Launched, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+    def _launch(self, launched: Launched, nodes: tuple[Node, ...], state: LoweringState, block: Block) -> None:
         """One kernel of the device. What it needs of the host is computed there, and given to it."""
         self.shared, self.cleared = [], set()
         self.divisors = size_divisors((*self.unit.kernel.facts, *self._conditions_around(launched)))
@@ -162,7 +170,7 @@ class DeviceScopes(CoreScopes):
             inner.emit(lir.Let(var, number))
             iterators.append(var)
             body = scope.body
-        device = Device("block", launched)
+        device = LaunchPlace("block", launched)
         inside = replace(state, iterators=tuple(iterators), device=device)
         self.fill(launched.body, body, inside, inner)
         clear = [array for array in self.shared if array.name in self.cleared]
@@ -188,7 +196,7 @@ class DeviceScopes(CoreScopes):
         )
         block.emit(in_launches(launch, parts_of, self.unit.target.grid, self.unit.names.fresh))
 
-    def _alone(self, launched: Launched, state: State) -> frozenset[str]:
+    def _alone(self, launched: Launched, state: LoweringState) -> frozenset[str]:
         """The arrays of global memory through which the threads of a launch exchange nothing."""
         exchanged = self.exchanges[id(launched)].exchanged
         places = {name: place.array for name, place in state.places.items() if isinstance(place, Memory)}
@@ -206,7 +214,7 @@ class DeviceScopes(CoreScopes):
         return f"{self.unit.kernel.name}_kernel"
 
     # -- block code ------------------------------------------------------------------------------------------
-    def _barrier(self, path: Path, at: int, device: Device, block: Block) -> None:
+    def _barrier(self, path: Path, at: int, device: LaunchPlace, block: Block) -> None:
         about = self.barriers.get((path, at))
         if (path, at) in self.landings.commits:
             block.emit(lir.Commit())
@@ -226,13 +234,13 @@ class DeviceScopes(CoreScopes):
             proxy = not lanes and has_proxy(self.threads.groups, device.launched.holds)
             block.emit(Barrier(about, lanes, proxy))
 
-    def _nest_at(self, path: Path, device: Device) -> Nest | None:
+    def _nest_at(self, path: Path, device: LaunchPlace) -> ThreadNest | None:
         if device.level == "block":
             return next((phase.nest for phase in device.launched.phases if phase.path == path), None)
         assert device.phase is not None
         return next((nest for nest in device.phase.groups if nest.path == path), None)
 
-    def _threads(self, path: Path, nest: Nest, state: State, block: Block) -> None:
+    def _threads(self, path: Path, nest: ThreadNest, state: LoweringState, block: Block) -> None:
         """The code of threads, then what they put together."""
         device = state.device
         assert device is not None
@@ -244,7 +252,7 @@ class DeviceScopes(CoreScopes):
         last = self.unit.kernel.at(nest.paths[-1])
         assert isinstance(last, Scope)
         warp_code = phase.is_warp_code and device.level == "block"
-        below = Device("warp" if warp_code else "thread", device.launched, phase)
+        below = LaunchPlace("warp" if warp_code else "thread", device.launched, phase)
         inside = replace(
             state,
             iterators=iterators,
@@ -267,8 +275,8 @@ class DeviceScopes(CoreScopes):
 
     # -- temporaries -----------------------------------------------------------------------------------------
     def _settle(
-        self, path: Path, nodes: tuple[Node, ...], state: State, block: Block, versions: bool = False
-    ) -> State:
+        self, path: Path, nodes: tuple[Node, ...], state: LoweringState, block: Block, versions: bool = False
+    ) -> LoweringState:
         """Gives the temporaries of the scope at `path` their places: those of the host are arrays of the device,
         and have theirs. All at once: an array in registers is one for the whole of a launch."""
         if state.device is None:
@@ -296,7 +304,7 @@ class DeviceScopes(CoreScopes):
         return replace(state, places={**state.places, **places}) if places else state
 
     # -- statements ------------------------------------------------------------------------------------------
-    def _statement(self, path: Path, state: State, block: Block) -> None:
+    def _statement(self, path: Path, state: LoweringState, block: Block) -> None:
         device = state.device
         assert device is not None, "host code has no statements"
         target = self.unit.typed[path].target
@@ -305,7 +313,7 @@ class DeviceScopes(CoreScopes):
         self._note_sum(path, state)
         by_one(self.unit, target.buffer, state, inner, block)
 
-    def _update(self, statement: TypedStatement, accesses: Accesses) -> None:
+    def _update(self, statement: TypedStatement, accesses: ElementAccess) -> None:
         device = accesses.state.device
         assert device is not None
         if is_atomic(self.unit, accesses.path):
@@ -313,13 +321,13 @@ class DeviceScopes(CoreScopes):
         else:
             super()._update(statement, accesses)
 
-    def _where(self, holds: Value, statement: TypedStatement, accesses: Accesses) -> None:
+    def _where(self, holds: Value, statement: TypedStatement, accesses: ElementAccess) -> None:
         """Of neighbours that one access moves, whose conditions differ, all are read, and some are taken. What is
         read under a condition on data is inside of its array whether or not that holds (see `data_writes`)."""
         kept = accesses.state.accumulators.get(accesses.path)
         if kept is not None and kept.touched is None and self._differs_among_neighbours(accesses.path):
             inner = Block(pending=set())
-            self._do(accesses.path, statement, Accesses(self.unit, accesses.state, inner, accesses.path))
+            self._do(accesses.path, statement, ElementAccess(self.unit, accesses.state, inner, accesses.path))
             match inner.statements:
                 case [lir.Assign(var, value)] if holds.type.lanes == 1:
                     accesses.block.emit(lir.Assign(var, lir.Select(holds, value, var)))
@@ -340,7 +348,7 @@ class DeviceScopes(CoreScopes):
         indices = [index for read in expr_accesses(statement.condition) for index in read.indices]
         return any(isinstance(index, Affine) and depth in index.iterators for index in indices)
 
-    def _note_sum(self, path: Path, state: State) -> None:
+    def _note_sum(self, path: Path, state: LoweringState) -> None:
         """Remembers the variable of f32 that a statement adds to, if it does, in any order."""
         statement = self.unit.typed[path]
         place = state.places[statement.target.buffer]
@@ -353,7 +361,7 @@ class DeviceScopes(CoreScopes):
             self.sums.add(place.var.name)
 
     # -- scopes ----------------------------------------------------------------------------------------------
-    def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+    def _scope(self, path: Path, scope: Scope, state: LoweringState, block: Block) -> None:
         """A scope as a loop: of the host, of a block, or of one thread; its iterations side by side where that is
         asked for and there are few."""
         group = self.threads.groups.get(path)
@@ -367,7 +375,7 @@ class DeviceScopes(CoreScopes):
         else:
             self._run(path, scope, state, block)
 
-    def _run(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+    def _run(self, path: Path, scope: Scope, state: LoweringState, block: Block) -> None:
         device, bound = state.device, scope.constant_bound
         side_by_side = device is not None and device.level == "thread" and "v" in scope.marks
         if not side_by_side or bound is None or not 1 < bound <= MOST_LANES:
@@ -389,13 +397,13 @@ class DeviceScopes(CoreScopes):
         full = compare("ge", extent_value(Extent(rest), state.iterators), integer(bound))
         block.emit(lir.If(full, tuple(whole), part.body, self.unit.lines[path]))
 
-    def _in_memory(self, name: str) -> lir.Array | None:
+    def _in_memory(self, name: str) -> lir.ProgramArray | None:
         """An array that is not in registers, if wide accesses may be made at all."""
         array = self.unit.arrays.get(name)
         return array if array is not None and self.unit.target.wide and array.lives != "stack" else None
 
 
-def _is_of_itself(use: Use) -> bool:
+def _is_of_itself(use: BufferMention) -> bool:
     """Whether a use is an assignment of an element by itself, as `s = s + x`: of that the order counts."""
     statement = use.site.statement
     return statement.op == "=" and any(read.buffer == statement.target.buffer for read in statement.term_reads)

@@ -12,17 +12,17 @@ from dojoir.codegen.lir.arith import add, compare, divide, extent_value, integer
 from dojoir.codegen.lir.program import INDEX, Type, Value, Var
 from dojoir.codegen.lir.walk import parts_of, statements
 from dojoir.codegen.lower.access.conversions import as_stored
-from dojoir.codegen.lower.access.elements import Accesses
+from dojoir.codegen.lower.access.elements import ElementAccess
 from dojoir.codegen.lower.access.expr import combination
-from dojoir.codegen.lower.access.fetch import Span, fetch_ahead
+from dojoir.codegen.lower.access.fetch import FetchSpan, fetch_ahead
 from dojoir.codegen.lower.access.masking import may_mask
-from dojoir.codegen.lower.access.state import Block, Lanes, Memory, Place, State, Unit, Window
+from dojoir.codegen.lower.access.state import Block, BufferWindow, Lanes, LoweringState, LoweringUnit, Memory, Place
 from dojoir.codegen.lower.access.stream import asked_of, before_alignment, streamed_stores
 from dojoir.codegen.lower.access.touched import runs_at_all
 from dojoir.codegen.lower.nests.scopes import Scopes
-from dojoir.codegen.lower.plans.plan import Plan, fixed_lanes
+from dojoir.codegen.lower.plans.plan import LanePlan, fixed_lanes
 from dojoir.codegen.lower.sums.reductions import finish, keep
-from dojoir.codegen.lower.vectors.contiguous import Nest
+from dojoir.codegen.lower.vectors.contiguous import ContiguousNest
 from dojoir.codegen.lower.vectors.padded import may_run_whole
 from dojoir.ir.affine import Affine, Mod, SizeVar
 from dojoir.ir.dtypes import DTYPES, I64
@@ -39,18 +39,20 @@ BLOCK = 256
 class LaneScopes(Scopes):
     """Lowers scopes, those in lanes among them."""
 
-    def in_lanes(self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]) -> None:
+    def in_lanes(
+        self, path: Path, scope: Scope, state: LoweringState, block: Block, lengths: Sequence[Value]
+    ) -> None:
         stop = extent_value(scope.extent, state.iterators)
         runs = not lengths and runs_at_all(self.unit.kernel, path, scope.extent, state)
         if lengths:  # iterations behind one are not those of an edge, where nobody may mind them
             stop, state = reduce(smaller, lengths, stop), replace(state, cut=state.cut - {path})
 
-        def run(state: State, block: Block) -> None:
+        def run(state: LoweringState, block: Block) -> None:
             _Runner(self, path, scope, state, self.unit.lines[path], bool(lengths)).below(stop, runs, block)
 
         _by_size(self.unit, path, state, stop, block, run)
 
-    def as_one(self, nest: Nest, state: State, block: Block) -> None:
+    def as_one(self, nest: ContiguousNest, state: LoweringState, block: Block) -> None:
         path = nest.paths[-1]
         scope = self.unit.kernel.at(path)
         assert isinstance(scope, Scope)
@@ -58,7 +60,7 @@ class LaneScopes(Scopes):
         comment = "; ".join(self.unit.lines[path] for path in nest.paths)
         stop, runs = nest.stop(state.iterators), all((least(extent) or 0) >= 1 for extent in nest.extents)
 
-        def run(state: State, block: Block) -> None:
+        def run(state: LoweringState, block: Block) -> None:
             around = replace(state, iterators=(*state.iterators, *outer))
             _Runner(self, path, scope, around, comment).below(stop, runs, block)
 
@@ -66,7 +68,12 @@ class LaneScopes(Scopes):
 
 
 def _by_size(
-    unit: Unit, path: Path, state: State, stop: Value, block: Block, run: Callable[[State, Block], None]
+    unit: LoweringUnit,
+    path: Path,
+    state: LoweringState,
+    stop: Value,
+    block: Block,
+    run: Callable[[LoweringState, Block], None],
 ) -> None:
     """The scope at `path`, of `stop` iterations, as `run` emits it; twice, if it depends on sizes whether what it
     writes is streamed."""
@@ -85,12 +92,12 @@ class _Runner:
     """Ways to run one scope in lanes; `ends_early` where it may end before its extent."""
 
     def __init__(
-        self, scopes: Scopes, path: Path, scope: Scope, state: State, comment: str, ends_early: bool = False
+        self, scopes: Scopes, path: Path, scope: Scope, state: LoweringState, comment: str, ends_early: bool = False
     ) -> None:
         self.scopes, self.path, self.scope, self.state, self.comment = scopes, path, scope, state, comment
         self.ends_early = ends_early
         self.unit = scopes.unit
-        self.plan: Plan = self.unit.plans[path]
+        self.plan: LanePlan = self.unit.plans[path]
         self.extent = fixed_lanes(scope) or 0
 
     def below(self, stop: Value, runs: bool, block: Block) -> None:
@@ -139,7 +146,7 @@ class _Runner:
         iterations at once."""
         windows = self._windows()
 
-        def run(state: State, block: Block) -> None:
+        def run(state: LoweringState, block: Block) -> None:
             if windows or self.scope.hints:
                 self._blocks(windows, stop, state, block)
             else:
@@ -147,7 +154,7 @@ class _Runner:
 
         self._reducing(1, run, block)
 
-    def _simd(self, start: Value, stop: Value, state: State, block: Block) -> None:
+    def _simd(self, start: Value, stop: Value, state: LoweringState, block: Block) -> None:
         var = self.unit.loop_var(self.scope, state.iterators)
         body = self._body(state, var, None)
         reductions = tuple(
@@ -165,7 +172,7 @@ class _Runner:
         stores = streamed_stores(self.unit, self.path, self.scope, self.state)
         return [store for store in stores if touched[store.buffer] == 1]
 
-    def _blocks(self, windows: list[Access], stop: Value, state: State, block: Block) -> None:
+    def _blocks(self, windows: list[Access], stop: Value, state: LoweringState, block: Block) -> None:
         """The iterations in blocks: for each, what the hints ask for, then the iterations, which write what is
         streamed to arrays of their own, then those."""
         unit = self.unit
@@ -181,10 +188,10 @@ class _Runner:
         last = Var(INDEX, unit.names.fresh("last"))
         inner.emit(lir.Let(last, smaller(add(first, integer(BLOCK)), stop)))
         ahead = replace(state, iterators=(*state.iterators, first))
-        fetch_ahead(unit, self.path, self.scope, ahead, inner, Span(first, last))
+        fetch_ahead(unit, self.path, self.scope, ahead, inner, FetchSpan(first, last))
         places: dict[str, Place] = {}
         for store in windows:
-            array = lir.Array(
+            array = lir.ProgramArray(
                 unit.names.fresh(f"{store.buffer}_block"),
                 as_stored(unit.buffers[store.buffer].dtype, unit.target),
                 integer(BLOCK),
@@ -193,12 +200,12 @@ class _Runner:
             )
             unit.arrays[array.name] = array
             inner.emit(lir.Allocate(array))
-            places[store.buffer] = Window(array.name, len(state.iterators), first)
+            places[store.buffer] = BufferWindow(array.name, len(state.iterators), first)
         self._simd(first, last, replace(state, places={**state.places, **places}), inner)
         for store in windows:
             place, window = state.places[store.buffer], places[store.buffer]
-            assert isinstance(place, Memory) and isinstance(window, Window)
-            offset = Accesses(unit, ahead, inner, self.path).address(store, place).offset
+            assert isinstance(place, Memory) and isinstance(window, BufferWindow)
+            offset = ElementAccess(unit, ahead, inner, self.path).address(store, place).offset
             inner.emit(lir.Stream(place.array, offset, window.array, sub(last, first)))
         block.emit(lir.For(first, start, stop, BLOCK, inner.body))
 
@@ -206,7 +213,7 @@ class _Runner:
         """As many iterations at once as the target takes: it is asked at the beginning of each strip."""
         count = self.plan.at_once(self.unit.target)
 
-        def run(state: State, block: Block) -> None:
+        def run(state: LoweringState, block: Block) -> None:
             var = self.unit.loop_var(self.scope, state.iterators)
             body = self._body(state, var, self._lanes(count, None))
             kind = "strips" if self._counts_lanes(body) else "open strips"
@@ -234,11 +241,11 @@ class _Runner:
             self.strips(stop, block)
             return
 
-        def whole(state: State, block: Block) -> None:
+        def whole(state: LoweringState, block: Block) -> None:
             for start in range(0, count, size):
                 block.statements.extend(self._body(state, integer(start), self._lanes(size, None)))
 
-        def first(state: State, block: Block) -> None:
+        def first(state: LoweringState, block: Block) -> None:
             for start in range(0, count, size):
                 inner = Block()
                 active = stop if size == count else smaller(sub(stop, integer(start)), integer(size))
@@ -284,7 +291,7 @@ class _Runner:
         if not masked and aligned is not None:
             self._rest(integer(0), start, True, block)
 
-        def run(state: State, block: Block) -> None:
+        def run(state: LoweringState, block: Block) -> None:
             if masked and aligned is not None:
                 head = Block()
                 mask = self._mask(start, count, head)
@@ -316,7 +323,7 @@ class _Runner:
             last = Var(INDEX, self.unit.names.fresh("last"))
             block.emit(lir.Let(last, sub(stop, divide("rem", stop if plain else sub(stop, start), lanes))))
 
-        def run(state: State, block: Block) -> None:
+        def run(state: LoweringState, block: Block) -> None:
             if last is not start:
                 var = self.unit.loop_var(self.scope, state.iterators)
                 body = self._body(state, var, self._lanes(lanes, None))
@@ -332,7 +339,7 @@ class _Runner:
             self._reducing_if(compare("lt", start, last), lanes, run, block, self._alone())
         self.one_by_one(last, stop, block)
 
-    def _masked(self, start: Value, stop: Value, count: int, state: State, block: Block) -> None:
+    def _masked(self, start: Value, stop: Value, count: int, state: LoweringState, block: Block) -> None:
         """The iterations from `start` on, fewer than `count`, at once, if there are any."""
         inner = Block()
         mask = self._mask(sub(stop, start), count, inner)
@@ -360,7 +367,7 @@ class _Runner:
         """Whether variables of a scope around this one are added to: they have as many lanes as the plan says."""
         return any(a.paths[0] in self.state.accumulators for a in self.plan.accumulators)
 
-    def _alone(self) -> State:
+    def _alone(self) -> LoweringState:
         """The state around the scope for another number of lanes: without the variables of scopes around, which
         have as many as the plan says."""
         own = {path for accumulator in self.plan.accumulators for path in accumulator.paths}
@@ -370,7 +377,7 @@ class _Runner:
     def _lanes(self, count: int, mask: Value | None) -> Lanes:
         return Lanes(len(self.state.iterators), count, mask)
 
-    def _body(self, state: State, iterator: Value, lanes: Lanes | None) -> tuple[lir.Stmt, ...]:
+    def _body(self, state: LoweringState, iterator: Value, lanes: Lanes | None) -> tuple[lir.Stmt, ...]:
         inner = replace(state, iterators=(*state.iterators, iterator), lanes=lanes)
         return self.scopes.body(self.path, self.scope.body, inner)
 
@@ -388,7 +395,11 @@ class _Runner:
         return not self.ends_early and len(bounds) == 1 and is_multiple(bounds[0], count, self.unit.kernel.facts)
 
     def _reducing(
-        self, lanes: int, run: Callable[[State, Block], None], block: Block, around: State | None = None
+        self,
+        lanes: int,
+        run: Callable[[LoweringState, Block], None],
+        block: Block,
+        around: LoweringState | None = None,
     ) -> None:
         """`run` with variables for the reductions that have none yet, which go into their elements when it is
         done. `around` is the state around the scope, if not its own."""
@@ -399,7 +410,12 @@ class _Runner:
         finish(self.unit, sums, self.path, around, block, runs=True)
 
     def _reducing_if(
-        self, some: Value, lanes: int, run: Callable[[State, Block], None], block: Block, around: State
+        self,
+        some: Value,
+        lanes: int,
+        run: Callable[[LoweringState, Block], None],
+        block: Block,
+        around: LoweringState,
     ) -> None:
         """The same where there are `some` iterations to run: without, there would be nothing to add up, and no
         need to do so. `run` alone asks by itself."""

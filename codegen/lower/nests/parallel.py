@@ -9,7 +9,7 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import extent_value
 from dojoir.codegen.lir.program import Var
 from dojoir.codegen.lir.walk import buffers, parts_of, statements
-from dojoir.codegen.lower.access.state import Block, Place, State, Unit
+from dojoir.codegen.lower.access.state import Block, LoweringState, LoweringUnit, Place
 from dojoir.codegen.lower.nests.lanes import LaneScopes
 from dojoir.ir.nodes import Path, Scope
 from dojoir.ir.paths import is_inside
@@ -18,7 +18,7 @@ from dojoir.ir.paths import is_inside
 class CoreScopes(LaneScopes):
     """Lowers scopes, those in lanes and on the cores among them."""
 
-    def on_cores(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+    def on_cores(self, path: Path, scope: Scope, state: LoweringState, block: Block) -> None:
         unit, depth, prologue = self.unit, len(state.iterators), Block()
         places: dict[str, Place] = {}
         for name, home in unit.homes.items():
@@ -34,8 +34,8 @@ class CoreScopes(LaneScopes):
 
 
 def captured(
-    body: tuple[lir.Stmt, ...], own: set[str], unit: Unit
-) -> tuple[tuple[Var, ...], tuple[lir.Array, ...]]:
+    body: tuple[lir.Stmt, ...], own: set[str], unit: LoweringUnit
+) -> tuple[tuple[Var, ...], tuple[lir.ProgramArray, ...]]:
     """The variables and arrays that `body` uses and does not make."""
     read: dict[str, Var] = {}
     touched: dict[str, None] = {}

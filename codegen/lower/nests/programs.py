@@ -9,13 +9,21 @@ from types import MappingProxyType
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.program import INDEX, Program, Type, Var
 from dojoir.codegen.lower.access.conversions import as_passed, as_stored
-from dojoir.codegen.lower.access.state import Block, Memory, Names, Place, State, Unit, Variable
+from dojoir.codegen.lower.access.state import (
+    Block,
+    LoweredNames,
+    LoweringState,
+    LoweringUnit,
+    Memory,
+    Place,
+    Variable,
+)
 from dojoir.codegen.lower.gpu.launch_homes import within_launches
 from dojoir.codegen.lower.gpu.spread import in_registers
 from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.nests.device import DeviceScopes
 from dojoir.codegen.lower.nests.parallel import CoreScopes
-from dojoir.codegen.lower.nests.work import Work
+from dojoir.codegen.lower.nests.work import LoweringWork
 from dojoir.codegen.lower.plans.layout import Layout
 from dojoir.codegen.lower.plans.placement import homes_of, uses_of
 from dojoir.codegen.lower.plans.plan import Analysis
@@ -28,16 +36,18 @@ from dojoir.types.elaborate import elaborate
 EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
-def with_nests(work: Work) -> Work:
+def with_nests(work: LoweringWork) -> LoweringWork:
     """The nests of a kernel for a CPU as a program: scopes as loops, lanes and chunks for the cores."""
     kernel, target = work.kernel, work.target
     analysis = analysis_of(kernel, target)
     buffers, typed, uses, homes = analysis.buffers, analysis.typed, analysis.uses, analysis.homes
     plans = analysis.plans()
     arguments = {buffer.name: _argument(buffer, target) for buffer in kernel.arguments}
-    names = Names({kernel.name, *arguments, *kernel.runtime_sizes})
+    names = LoweredNames({kernel.name, *arguments, *kernel.runtime_sizes})
     sums = carried(analysis, plans)
-    unit = Unit(kernel, target, buffers, uses, homes, typed, plans, work.beside.lines, names, work.beside, sums)
+    unit = LoweringUnit(
+        kernel, target, buffers, uses, homes, typed, plans, work.beside.lines, names, work.beside, sums
+    )
     unit.arrays |= arguments
     scopes = CoreScopes(unit)
     block = Block()
@@ -46,20 +56,20 @@ def with_nests(work: Work) -> Work:
     for name, home in homes.items():
         if home.lives == "heap" and not home.is_variable and not scopes.is_private_to_chunk(home):
             places[name] = scopes.allocate(home, scopes.lane_copies(home), block)
-    scopes.fill((), kernel.body, State(places=places), block)
+    scopes.fill((), kernel.body, LoweringState(places=places), block)
     steps = tuple(step for found in strides.values() for step in found)
     return replace(work, names=names, program=_program(unit, by_value, block.body, work.given, steps))
 
 
-def with_launches(work: Work) -> Work:
+def with_launches(work: LoweringWork) -> LoweringWork:
     """The nests of a kernel for a GPU as a program: host code around launches. What several threads accumulate into
     is accumulated in one step."""
     kernel, target, threads, spread = work.kernel, work.target, work.threads, work.of_one_thread
     arguments = {buffer.name: _argument(buffer, target) for buffer in work.text.arguments}
-    names = Names({kernel.name, *arguments, *work.same, *kernel.runtime_sizes})
+    names = LoweredNames({kernel.name, *arguments, *work.same, *kernel.runtime_sizes})
     analysis = _thread_analysis(spread, threads, target)
     buffers, typed, uses, homes = analysis.buffers, analysis.typed, analysis.uses, analysis.homes
-    unit = Unit(spread, target, buffers, uses, homes, typed, {}, work.beside.lines, names, work.beside)
+    unit = LoweringUnit(spread, target, buffers, uses, homes, typed, {}, work.beside.lines, names, work.beside)
     unit.arrays |= arguments
     unit.carried, unit.met = carried_by_threads(analysis, threads), work.atomic
     scopes = DeviceScopes(unit, threads, work.barriers, work.landings)
@@ -68,7 +78,7 @@ def with_launches(work: Work) -> Work:
     for name, home in homes.items():
         if home.buffer.storage == "heap":
             places[name] = scopes.workspace(home, block)
-    scopes.fill((), spread.body, State(places=places), block)
+    scopes.fill((), spread.body, LoweringState(places=places), block)
     return replace(work, program=_program(unit, by_value, block.body, work.given), names=names)
 
 
@@ -102,7 +112,7 @@ def thread_carriers(kernel: Kernel, target: Target) -> dict[Path, Path]:
     return together | {path: a.until for a in alone for path in a.paths}
 
 
-def _strides(unit: Unit) -> dict[str, tuple[str, ...]]:
+def _strides(unit: LoweringUnit) -> dict[str, tuple[str, ...]]:
     """The names of the strides that a call gives of each argument that is strided, from the outermost on."""
     return {
         buffer.name: tuple(unit.names.fresh(f"{buffer.name}_stride") for _ in buffer.steps)
@@ -112,7 +122,7 @@ def _strides(unit: Unit) -> dict[str, tuple[str, ...]]:
 
 
 def _placed(
-    unit: Unit, block: Block, strides: Mapping[str, tuple[str, ...]], same: Mapping[str, str] = EMPTY
+    unit: LoweringUnit, block: Block, strides: Mapping[str, tuple[str, ...]], same: Mapping[str, str] = EMPTY
 ) -> tuple[dict[str, Place], tuple[Var, ...]]:
     """Where the arguments are, `same` being other names of some, and those that are passed by value."""
     by_value: list[Var] = []
@@ -128,7 +138,11 @@ def _placed(
 
 
 def _program(
-    unit: Unit, by_value: tuple[Var, ...], body: tuple[lir.Stmt, ...], given: Kernel, steps: tuple[str, ...] = ()
+    unit: LoweringUnit,
+    by_value: tuple[Var, ...],
+    body: tuple[lir.Stmt, ...],
+    given: Kernel,
+    steps: tuple[str, ...] = (),
 ) -> Program:
     kernel = unit.kernel
     return Program(
@@ -144,7 +158,7 @@ def _program(
     )
 
 
-def _unpacked(passed: Var, buffer: Buffer, unit: Unit, block: Block) -> Var:
+def _unpacked(passed: Var, buffer: Buffer, unit: LoweringUnit, block: Block) -> Var:
     """A scalar argument in the type in which the target holds it."""
     kind = Type(as_stored(buffer.dtype, unit.target))
     if passed.type == kind:
@@ -154,8 +168,8 @@ def _unpacked(passed: Var, buffer: Buffer, unit: Unit, block: Block) -> Var:
     return var
 
 
-def _argument(buffer: Buffer, target: Target) -> lir.Array:
-    return lir.Array(
+def _argument(buffer: Buffer, target: Target) -> lir.ProgramArray:
+    return lir.ProgramArray(
         buffer.name,
         as_stored(buffer.dtype, target),
         Layout(buffer).elements.value,

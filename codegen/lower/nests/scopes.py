@@ -21,17 +21,17 @@ from dojoir.codegen.lir.arith import (
 from dojoir.codegen.lir.program import FLAG, Type, Value, Var
 from dojoir.codegen.lower.access.asked_once import asked_once, conjuncts
 from dojoir.codegen.lower.access.conversions import as_stored, convert, number
-from dojoir.codegen.lower.access.elements import Accesses, lane_condition
+from dojoir.codegen.lower.access.elements import ElementAccess, lane_condition
 from dojoir.codegen.lower.access.expr import combination, evaluate, operate
 from dojoir.codegen.lower.access.fetch import fetch_ahead
 from dojoir.codegen.lower.access.instruction import instruct, instruction_of
-from dojoir.codegen.lower.access.state import Block, Memory, Place, State, Unit, Variable, at_work
+from dojoir.codegen.lower.access.state import Block, LoweringState, LoweringUnit, Memory, Place, Variable, at_work
 from dojoir.codegen.lower.access.touched import runs_at_all
 from dojoir.codegen.lower.plans.full_tiles import edge, inside
 from dojoir.codegen.lower.plans.placement import STACK_BYTES, Home, begins_with_assignment
 from dojoir.codegen.lower.plans.unrolling import copies, rolled
 from dojoir.codegen.lower.sums.reductions import accumulate_magnitudes, finish, identity, keep, largest_magnitude
-from dojoir.codegen.lower.vectors.contiguous import Nest, contiguous_nest
+from dojoir.codegen.lower.vectors.contiguous import ContiguousNest, contiguous_nest
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DType
 from dojoir.ir.nodes import Extent, Guard, Node, Path, Scope, Statement
@@ -42,42 +42,44 @@ MOST_VERSIONED = 512
 """How many statements, unrolled scopes spelled out, there may be in all versions of what is lowered for full tiles
 and cut ones, and for conditions that hold and do not."""
 
-Run = Callable[[Path, Scope, State, Block, Sequence[Value]], None]
+Run = Callable[[Path, Scope, LoweringState, Block, Sequence[Value]], None]
 """Lowers the scope at a path into a block; it ends where one of some lengths (i64) is reached as well."""
 
 
 class Scopes(ABC):
     """Lowers the nodes of one kernel."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: LoweringUnit) -> None:
         self.unit = unit
 
     @abstractmethod
-    def in_lanes(self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]) -> None:
+    def in_lanes(
+        self, path: Path, scope: Scope, state: LoweringState, block: Block, lengths: Sequence[Value]
+    ) -> None:
         """A scope that runs in lanes, and ends where one of `lengths` is reached as well."""
 
     @abstractmethod
-    def as_one(self, nest: Nest, state: State, block: Block) -> None:
+    def as_one(self, nest: ContiguousNest, state: LoweringState, block: Block) -> None:
         """Scopes inside each other that run in lanes as one loop."""
 
     @abstractmethod
-    def on_cores(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+    def on_cores(self, path: Path, scope: Scope, state: LoweringState, block: Block) -> None:
         """A scope marked `p`."""
 
     # -- blocks ----------------------------------------------------------------------------------------------
-    def body(self, path: Path, nodes: tuple[Node, ...], state: State) -> tuple[lir.Stmt, ...]:
+    def body(self, path: Path, nodes: tuple[Node, ...], state: LoweringState) -> tuple[lir.Stmt, ...]:
         """The children of the scope at `path` (empty: of the kernel), with the temporaries that live there."""
         block = Block()
         self.fill(path, nodes, state, block)
         return block.body
 
-    def fill(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+    def fill(self, path: Path, nodes: tuple[Node, ...], state: LoweringState, block: Block) -> None:
         """The same, into a block that has begun."""
         state = self._settle(path, nodes, state, block, versions=True)
         self._fetch(path, state, block)
         self._tiles(path, nodes, state, block)
 
-    def _fetch(self, path: Path, state: State, block: Block) -> None:
+    def _fetch(self, path: Path, state: LoweringState, block: Block) -> None:
         """Emits the prefetches for the hints of the scope at `path`. The iterations of a scope in lanes that are
         left over run one by one, and have been asked for; those of a compiler's lanes are asked for in blocks,
         around them."""
@@ -85,7 +87,7 @@ class Scopes(ABC):
         if isinstance(scope, Scope) and scope.hints and (state.lanes is not None or path not in self.unit.plans):
             fetch_ahead(self.unit, path, scope, state, block)
 
-    def _tiles(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+    def _tiles(self, path: Path, nodes: tuple[Node, ...], state: LoweringState, block: Block) -> None:
         """The children of a scope: twice, where the tiles inside may be full or cut at an edge."""
         found = None
         if state.lanes is None and _may_fork(nodes, state):
@@ -97,7 +99,7 @@ class Scopes(ABC):
         cut = replace(state, cut=state.cut | found.paths, versions=2 * state.versions)
         self._fork(found.bounds, found.full, full, cut, partial(self._tiles, path, nodes), block)
 
-    def _insides(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+    def _insides(self, path: Path, nodes: tuple[Node, ...], state: LoweringState, block: Block) -> None:
         """The children of a scope: twice, where the conditions inside may hold for all of a tile; once for the
         threads of a GPU, which would run both one after the other."""
         found = None
@@ -114,9 +116,9 @@ class Scopes(ABC):
         self,
         bounds: Iterable[Affine],
         least: int,
-        yes: State,
-        no: State,
-        fill: Callable[[State, Block], None],
+        yes: LoweringState,
+        no: LoweringState,
+        fill: Callable[[LoweringState, Block], None],
         block: Block,
     ) -> None:
         """Two versions of some code: for all `bounds` at `least` that, and else."""
@@ -130,7 +132,7 @@ class Scopes(ABC):
         fill(no, other)
         block.emit(lir.If(holds, whole.body, other.body))
 
-    def nodes(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+    def nodes(self, path: Path, nodes: tuple[Node, ...], state: LoweringState, block: Block) -> None:
         for i, node in enumerate(nodes):
             here = (*path, i)
             match node:
@@ -143,8 +145,8 @@ class Scopes(ABC):
 
     # -- temporaries -----------------------------------------------------------------------------------------
     def _settle(
-        self, path: Path, nodes: tuple[Node, ...], state: State, block: Block, versions: bool = False
-    ) -> State:
+        self, path: Path, nodes: tuple[Node, ...], state: LoweringState, block: Block, versions: bool = False
+    ) -> LoweringState:
         """Gives the temporaries of the scope at `path` their places. Where there may be several `versions` of what
         is inside, all but arrays on the stack, of which each has its own. A compiler that finds one in two of them
         keeps what it holds over both, and then not in registers."""
@@ -190,15 +192,17 @@ class Scopes(ABC):
             lives = "heap"
         align = max(buffer.align, 64) if lives == "heap" else buffer.align
         times = Affine.constant(copies)
-        array = lir.Array(self.unit.names.fresh(buffer.name), dtype, elements.times(times).value, lives, align)
+        array = lir.ProgramArray(
+            self.unit.names.fresh(buffer.name), dtype, elements.times(times).value, lives, align
+        )
         self.unit.arrays[array.name] = array
         block.emit(lir.Allocate(array))
         return Memory(array.name, home.layout, copies)
 
     # -- statements ------------------------------------------------------------------------------------------
-    def _statement(self, path: Path, state: State, block: Block) -> None:
+    def _statement(self, path: Path, state: LoweringState, block: Block) -> None:
         statement = self.unit.typed[path]
-        accesses = Accesses(self.unit, state, block, path)
+        accesses = ElementAccess(self.unit, state, block, path)
         asked = [part for part in conjuncts(statement.condition) if part not in state.settled]
         if asked:
             condition = reduce(lambda one, other: Apply(BOOL, "and", (one, other)), asked)
@@ -206,15 +210,15 @@ class Scopes(ABC):
         else:
             self._do(path, statement, accesses)
 
-    def _where(self, holds: Value, statement: TypedStatement, accesses: Accesses) -> None:
+    def _where(self, holds: Value, statement: TypedStatement, accesses: ElementAccess) -> None:
         """A statement where a condition on data holds: in one iteration, or in some lanes. Elsewhere nothing is
         read or written, nor can anything fail."""
         inner = Block(pending=set())
         some, state = at_work(self.unit.names, accesses.state, holds, accesses.block)
-        self._do(accesses.path, statement, Accesses(self.unit, state, inner, accesses.path))
+        self._do(accesses.path, statement, ElementAccess(self.unit, state, inner, accesses.path))
         accesses.block.emit(lir.If(some, inner.body))
 
-    def _do(self, path: Path, statement: TypedStatement, accesses: Accesses) -> None:
+    def _do(self, path: Path, statement: TypedStatement, accesses: ElementAccess) -> None:
         state = accesses.state
         if path in state.accumulators:
             kept = state.accumulators[path]
@@ -226,13 +230,13 @@ class Scopes(ABC):
         else:
             self._update(statement, accesses)
 
-    def _update(self, statement: TypedStatement, accesses: Accesses) -> None:
+    def _update(self, statement: TypedStatement, accesses: ElementAccess) -> None:
         if self._is_shared_reduction(statement, accesses.state):
             self._reduce_in_place(statement, accesses)
         else:
             accesses.store(statement.target, self._spelled(statement, accesses))
 
-    def _scatter(self, statement: TypedStatement, within: Value, accesses: Accesses) -> None:
+    def _scatter(self, statement: TypedStatement, within: Value, accesses: ElementAccess) -> None:
         """Accumulates into the element at indices from data, where they are in range: nothing else is touched."""
         lanes, around = accesses.state.lanes, accesses.block
         if within.type.lanes > 1 and lanes is not None:
@@ -243,7 +247,7 @@ class Scopes(ABC):
         self._update(statement, accesses)
         around.emit(lir.If(within, accesses.block.body))
 
-    def _spelled(self, statement: TypedStatement, accesses: Accesses) -> Value:
+    def _spelled(self, statement: TypedStatement, accesses: ElementAccess) -> Value:
         """The new element, of the type as stored."""
         if statement.fused:
             added = self._fused(statement, accesses, self._own(statement, accesses))
@@ -253,24 +257,24 @@ class Scopes(ABC):
             return convert(self.unit, statement.value.dtype, statement.dtype, value)
         return self._combined(statement, accesses, value)
 
-    def _own(self, statement: TypedStatement, accesses: Accesses) -> Value:
+    def _own(self, statement: TypedStatement, accesses: ElementAccess) -> Value:
         """The element that a statement accumulates into, in the type in which it does."""
         value = evaluate(Load(statement.dtype, statement.target), accesses)
         return convert(self.unit, statement.dtype, statement.value.dtype, value)
 
-    def _fused(self, statement: TypedStatement, accesses: Accesses, into: Value) -> Value:
+    def _fused(self, statement: TypedStatement, accesses: ElementAccess, into: Value) -> Value:
         """`into` with the product of a fused accumulation added to it."""
         factors = [evaluate(factor, accesses) for factor in statement.factors]
         return operate(self.unit, "fma", statement.value.dtype, *factors, into)
 
-    def _combined(self, statement: TypedStatement, accesses: Accesses, value: Value) -> Value:
+    def _combined(self, statement: TypedStatement, accesses: ElementAccess, value: Value) -> Value:
         """The element combined with `value`, converted to the type as stored."""
         dtype = statement.value.dtype
         assert statement.op is not None
         own = self._own(statement, accesses)
         return convert(self.unit, dtype, statement.dtype, operate(self.unit, statement.op, dtype, own, value))
 
-    def _accumulate(self, var: Var, statement: TypedStatement, accesses: Accesses) -> None:
+    def _accumulate(self, var: Var, statement: TypedStatement, accesses: ElementAccess) -> None:
         """Into the variable of a reduction; lanes that are masked keep theirs."""
         assert statement.op is not None
         dtype, own = var.type.dtype, statement.value.dtype  # a sum may be carried in a wider type
@@ -292,7 +296,7 @@ class Scopes(ABC):
         ordered = (value, into) if op in ("min", "max") else (into, value)
         return operate(self.unit, op, dtype, *ordered)
 
-    def _is_shared_reduction(self, statement: TypedStatement, state: State) -> bool:
+    def _is_shared_reduction(self, statement: TypedStatement, state: LoweringState) -> bool:
         """Whether all lanes accumulate into one element."""
         if state.lanes is None or statement.op is None:
             return False
@@ -301,7 +305,7 @@ class Scopes(ABC):
             return False
         return is_uniform(self.unit.kernel, statement.target, state.lanes.depth)
 
-    def _reduce_in_place(self, statement: TypedStatement, accesses: Accesses) -> None:
+    def _reduce_in_place(self, statement: TypedStatement, accesses: ElementAccess) -> None:
         assert statement.op is not None
         lanes = accesses.state.lane_count
         dtype = statement.value.dtype
@@ -315,11 +319,11 @@ class Scopes(ABC):
         accesses.store(statement.target, self._combined(statement, accesses, total))
 
     # -- guards ----------------------------------------------------------------------------------------------
-    def is_idle(self, path: Path, state: State) -> bool:
+    def is_idle(self, path: Path, state: LoweringState) -> bool:
         """Whether the condition at a place need not be asked."""
         return False
 
-    def _guard(self, path: Path, guard: Guard, state: State, block: Block) -> None:
+    def _guard(self, path: Path, guard: Guard, state: LoweringState, block: Block) -> None:
         if path in state.holding or self.is_idle(path, state):
             self.nodes(path, guard.body, state, block)
             return
@@ -346,7 +350,7 @@ class Scopes(ABC):
             block.emit(lir.If(uniform, inner.body, comment=comment))
 
     # -- scopes ----------------------------------------------------------------------------------------------
-    def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+    def _scope(self, path: Path, scope: Scope, state: LoweringState, block: Block) -> None:
         if path in state.full:
             constants = tuple(bound for bound in scope.extent.bounds if bound.is_constant)
             scope = replace(scope, extent=Extent(constants))
@@ -374,34 +378,36 @@ class Scopes(ABC):
         else:
             self._loop(path, scope, state, block)
 
-    def _one_loop(self, path: Path, scope: Scope, state: State) -> Nest | None:
+    def _one_loop(self, path: Path, scope: Scope, state: LoweringState) -> ContiguousNest | None:
         """The nest that is one loop in lanes, outside of others."""
         return contiguous_nest(self.unit, path, scope, state) if state.lanes is None else None
 
-    def _copies(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+    def _copies(self, path: Path, scope: Scope, state: LoweringState, block: Block) -> None:
         """The iterations of a scope that runs a constant number of times, one after another."""
         block.emit(lir.Comment(self.unit.lines[path]))
         for i in range(scope.extent.bounds[0].offset):
             inner = replace(state, iterators=(*state.iterators, integer(i)))
             block.statements.extend(self.body(path, scope.body, inner))
 
-    def _loop(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+    def _loop(self, path: Path, scope: Scope, state: LoweringState, block: Block) -> None:
         self._asking_once(path, scope, state, block, self._iterations)
 
-    def _asking_once(self, path: Path, scope: Scope, state: State, block: Block, run: Run) -> None:
+    def _asking_once(self, path: Path, scope: Scope, state: LoweringState, block: Block, run: Run) -> None:
         """The scope as `run` lowers it, within what is asked once of all its iterations."""
         once = asked_once(self.unit, path, scope, state)
         if once is None:
             run(path, scope, state, block, ())
             return
         code = Block(pending=set())
-        accesses = Accesses(self.unit, state, code, once.statement)
+        accesses = ElementAccess(self.unit, state, code, once.statement)
         holds: Value | None = None
         for part in once.around:
             holds = both(holds, evaluate(part, accesses))
         inner = replace(state, settled=state.settled | once.settled)
         asked, code = code, code if holds is None else Block(pending=set())
-        lengths = [evaluate(length, Accesses(self.unit, state, code, once.statement)) for length in once.lengths]
+        lengths = [
+            evaluate(length, ElementAccess(self.unit, state, code, once.statement)) for length in once.lengths
+        ]
         run(path, scope, inner, code, lengths)
         if holds is not None:
             asked.emit(lir.If(holds, code.body))
@@ -411,7 +417,9 @@ class Scopes(ABC):
             runs = compare("ge", extent_value(scope.extent, state.iterators), integer(1))
             block.emit(lir.If(runs, asked.body))
 
-    def _iterations(self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]) -> None:
+    def _iterations(
+        self, path: Path, scope: Scope, state: LoweringState, block: Block, lengths: Sequence[Value]
+    ) -> None:
         """The loop of a scope, which ends where one of `lengths` is reached as well."""
         var = self.unit.loop_var(scope, state.iterators)
         inner = replace(state, iterators=(*state.iterators, var))
@@ -432,7 +440,7 @@ class Scopes(ABC):
             block.emit(lir.For(var, integer(0), stop, 1, body, comment=comment))
 
 
-def _may_fork(nodes: tuple[Node, ...], state: State) -> bool:
+def _may_fork(nodes: tuple[Node, ...], state: LoweringState) -> bool:
     """Whether the children of a scope may be lowered twice. Each question doubles what is spelled out of them, and
     so does each one that is asked inside of that."""
     return 2 * state.versions * copies(nodes) <= MOST_VERSIONED

@@ -7,10 +7,10 @@ from dataclasses import field, replace
 from functools import cached_property
 
 from dojoir.codegen.lir.program import Program, Stmt
-from dojoir.codegen.lower.access.state import Names
+from dojoir.codegen.lower.access.state import LoweredNames
 from dojoir.codegen.lower.gpu.spread import in_registers
 from dojoir.codegen.lower.gpu.threads import Threads
-from dojoir.codegen.lower.texts.beside import Beside
+from dojoir.codegen.lower.texts.beside import TextBeside
 from dojoir.codegen.lower.waits.barrier_proof import proved
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.codegen.lower.waits.exchanges import met
@@ -23,7 +23,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Work:
+class LoweringWork:
     """A kernel as it was `given`, the `text` that is lowered, and what that is now, with the places in the text of
     its statements (`beside`). `same` are other names of arguments. Then the program, with the names
     in it."""
@@ -31,10 +31,10 @@ class Work:
     given: Kernel
     target: Target
     text: Kernel
-    beside: Beside
+    beside: TextBeside
     same: Mapping[str, str] = field(default_factory=dict)
     program: Program | None = None
-    names: Names = field(default_factory=lambda: Names(set()))
+    names: LoweredNames = field(default_factory=lambda: LoweredNames(set()))
 
     @property
     def kernel(self) -> Kernel:
@@ -68,11 +68,11 @@ class Work:
         """The statements with which several threads of a GPU accumulate into one element."""
         return met(self.threads)
 
-    def of(self, text: Kernel) -> Work:
+    def of(self, text: Kernel) -> LoweringWork:
         """The same with another text to lower."""
-        return replace(self, text=text, beside=Beside.of(text))
+        return replace(self, text=text, beside=TextBeside.of(text))
 
-    def on_body(self, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Work:
+    def on_body(self, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> LoweringWork:
         """The same with another body of the program."""
         assert self.program is not None
         return replace(self, program=replace(self.program, body=change(self.program.body)))

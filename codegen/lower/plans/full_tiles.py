@@ -54,7 +54,7 @@ def _scopes(path: Path, nodes: tuple[Node, ...], level: int) -> Iterator[tuple[P
 
 
 @dataclass(frozen=True)
-class Inside:
+class InsideTile:
     """The guard at `guard` holds for a whole tile where all `least` are 0 or more."""
 
     guard: Path
@@ -68,7 +68,7 @@ def inside(
     plans: Container[Path],
     full: Container[Path],
     decided: Container[Path],
-) -> Inside | None:
+) -> InsideTile | None:
     """The first guard below the node at `path`, but in `decided`, around which all scopes whose iterators it uses
     are tiles that are `full`, and what is to be asked about it outside of them."""
     for own, guard, tiles, level in _guards(path, nodes, depth, {}, 0, plans, full):
@@ -76,7 +76,7 @@ def inside(
         known = tuple(affine for affine in lowest if affine is not None)
         never = any(affine.is_constant and affine.offset < 0 for affine in known)
         if level and own not in decided and len(known) == len(lowest) and not never:
-            return Inside(own, known)
+            return InsideTile(own, known)
     return None
 
 

@@ -14,16 +14,16 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Product:
+class SizeProduct:
     """`constant * factors[0] * …`, the factors affine in sizes and not constant."""
 
     constant: int = 1
     factors: tuple[Affine, ...] = ()
 
-    def times(self, factor: Affine) -> Product:
+    def times(self, factor: Affine) -> SizeProduct:
         if factor.is_constant:
-            return Product(self.constant * factor.offset, self.factors)
-        return Product(self.constant, (*self.factors, factor))
+            return SizeProduct(self.constant * factor.offset, self.factors)
+        return SizeProduct(self.constant, (*self.factors, factor))
 
     @property
     def text(self) -> str:
@@ -59,14 +59,14 @@ class Layout:
         return tuple((d, dims[d].extent + pad[d]) for d in order if not dims[d].collapsed)
 
     @cached_property
-    def elements(self) -> Product:
+    def elements(self) -> SizeProduct:
         """How many elements the buffer takes."""
-        total = Product()
+        total = SizeProduct()
         for _, extent in self.stored:
             total = total.times(extent)
         if self.buffer.swizzle and not total.factors:  # whole blocks, within which chunks are exchanged
             block = SWIZZLED_ROWS * self.buffer.swizzle // self.buffer.dtype.itemsize
-            total = Product(-(-total.constant // block) * block)
+            total = SizeProduct(-(-total.constant // block) * block)
         return total
 
     @property
@@ -74,9 +74,9 @@ class Layout:
         """Whether the buffer has exactly one element."""
         return not self.elements.factors and self.elements.constant == 1
 
-    def stride(self, dim: int) -> Product:
+    def stride(self, dim: int) -> SizeProduct:
         """How far apart in memory neighbours along `dim`, a dimension with storage, are."""
-        total = Product()
+        total = SizeProduct()
         if dim in self.buffer.steps:
             return total.times(Affine.size(self.steps[self.buffer.steps.index(dim)]))
         if self.steps:

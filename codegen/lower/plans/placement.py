@@ -26,7 +26,7 @@ STEP_LIMIT = 300_000
 
 
 @dataclass(frozen=True)
-class Use:
+class BufferMention:
     """One mention of a buffer."""
 
     site: Site
@@ -41,7 +41,7 @@ class Home:
     those around it, by depth."""
 
     layout: Layout
-    uses: tuple[Use, ...]
+    uses: tuple[BufferMention, ...]
     owner: Path
     around: tuple[Scope, ...]
     on_stack: bool = False
@@ -93,12 +93,12 @@ def is_linear(index: Affine, depth: int) -> bool:
     return linear and step != 0
 
 
-def uses_of(kernel: Kernel) -> dict[str, list[Use]]:
+def uses_of(kernel: Kernel) -> dict[str, list[BufferMention]]:
     """Every use of every buffer, in the order of the text."""
-    uses: dict[str, list[Use]] = {buffer.name: [] for buffer in kernel.buffers}
+    uses: dict[str, list[BufferMention]] = {buffer.name: [] for buffer in kernel.buffers}
     for site in kernel.sites:
         for access, writes in _accesses(site):
-            uses[access.buffer].append(Use(site, access, writes))
+            uses[access.buffer].append(BufferMention(site, access, writes))
     return uses
 
 
@@ -109,7 +109,7 @@ def _accesses(site: Site) -> Iterator[tuple[Access, bool]]:
         yield access, access is site.statement.target
 
 
-def homes_of(kernel: Kernel, uses: Mapping[str, list[Use]]) -> dict[str, Home]:
+def homes_of(kernel: Kernel, uses: Mapping[str, list[BufferMention]]) -> dict[str, Home]:
     """The home of each temporary that is used.
 
     Raises KernelError for one in stack or reg that has no constant size, or too large a one.
@@ -127,7 +127,7 @@ def homes_of(kernel: Kernel, uses: Mapping[str, list[Use]]) -> dict[str, Home]:
     return homes
 
 
-def _home(layout: Layout, uses: tuple[Use, ...]) -> Home:
+def _home(layout: Layout, uses: tuple[BufferMention, ...]) -> Home:
     first = uses[0].site
     common = min(_agreement(first.path, use.site.path) for use in uses)
     enclosing = [n for n in range(common) if isinstance(first.ancestors[n], Scope)]

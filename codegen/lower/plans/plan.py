@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
 
-from dojoir.codegen.lower.plans.placement import Home, Use, is_linear
+from dojoir.codegen.lower.plans.placement import BufferMention, Home, is_linear
 from dojoir.codegen.target import Target
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
@@ -32,7 +32,7 @@ MOST_KEPT = 16
 
 
 @dataclass(frozen=True)
-class Spelled:
+class UnrolledScope:
     """An unrolled scope inside of one in lanes, whose iterations are written one after another."""
 
     path: Path
@@ -51,7 +51,7 @@ class Accumulator:
     dtype: DType
     paths: tuple[Path, ...]
     until: Path
-    along: tuple[Spelled, ...] = ()
+    along: tuple[UnrolledScope, ...] = ()
 
     @property
     def iterations(self) -> Iterator[tuple[int, ...]]:
@@ -60,7 +60,7 @@ class Accumulator:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LanePlan:
     """How a scope runs in lanes: `lanes` at a time, where the target has vectors (else 0), of which one register
     holds as many as `register` says."""
 
@@ -85,20 +85,20 @@ class Analysis:
     kernel: Kernel
     target: Target
     buffers: Mapping[str, Buffer]
-    uses: Mapping[str, list[Use]]
+    uses: Mapping[str, list[BufferMention]]
     homes: Mapping[str, Home]
     typed: Mapping[Path, TypedStatement]
 
-    def plans(self) -> dict[Path, Plan]:
+    def plans(self) -> dict[Path, LanePlan]:
         """The plan of each scope that runs in lanes, by its path."""
-        plans: dict[Path, Plan] = {}
+        plans: dict[Path, LanePlan] = {}
         for path, node in self.kernel.walk():
             if isinstance(node, Scope) and "v" in node.marks:
                 depth = self.kernel.depth_of(path)
                 if self._allows_lanes(path, node, depth):
                     accumulators = tuple(self._accumulators(path, node, depth))
                     lanes = self._lanes(path, node, accumulators)
-                    plans[path] = Plan(lanes, accumulators, self._register(path))
+                    plans[path] = LanePlan(lanes, accumulators, self._register(path))
         return plans
 
     def reductions(self, path: Path, scope: Scope) -> Iterator[Accumulator]:
@@ -236,7 +236,7 @@ class Analysis:
         dtype = U8 if dtype == BOOL else dtype  # vectors keep bools as masks, which are no variables
         return Accumulator(target, op, dtype, tuple(use.site.path for use in inside), until, along)
 
-    def _until(self, path: Path, scope: Scope, inside: list[Use], target: Access) -> Path:
+    def _until(self, path: Path, scope: Scope, inside: list[BufferMention], target: Access) -> Path:
         """The outermost scope in which nothing is done with a buffer but what is done `inside` the one at `path`,
         to one element."""
         found = path
@@ -252,10 +252,12 @@ class Analysis:
             found = own
         return found
 
-    def _spelled(self, path: Path, depths: set[int], inside: list[Use]) -> tuple[Spelled, ...] | None:
+    def _spelled(
+        self, path: Path, depths: set[int], inside: list[BufferMention]
+    ) -> tuple[UnrolledScope, ...] | None:
         """The scopes at `depths` around all the uses `inside` the scope at `path`, if they are unrolled ones that
         run a few times."""
-        found: list[Spelled] = []
+        found: list[UnrolledScope] = []
         site = inside[0].site
         for length in range(len(path) + 1, len(site.path)):
             own, node = site.path[:length], site.ancestors[length - 1]
@@ -266,7 +268,7 @@ class Analysis:
             together = all(use.site.path[:length] == own for use in inside)
             if others or not first.is_constant or first.offset < 1 or "u" not in node.marks or not together:
                 return None
-            found.append(Spelled(own, depth, first.offset))
+            found.append(UnrolledScope(own, depth, first.offset))
         if len(found) < len(depths) or prod(scope.count for scope in found) > MOST_KEPT:
             return None
         return tuple(found)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import both, compare, divide, extent_value, integer
 from dojoir.codegen.lir.program import INDEX, Value
-from dojoir.codegen.lower.access.state import Block, Device, Memory, Place, State, Unit
-from dojoir.codegen.lower.gpu.launches import Nest, Phase
+from dojoir.codegen.lower.access.state import Block, LaunchPlace, LoweringState, LoweringUnit, Memory, Place
+from dojoir.codegen.lower.gpu.launches import ThreadNest, ThreadPhase
 from dojoir.codegen.lower.texts.words_beside import WORD
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Extent, Path, Scope
@@ -17,7 +17,7 @@ THREAD = lir.ThreadNumber(INDEX)
 
 
 def thread_iterators(
-    unit: Unit, nest: Nest, phase: Phase, state: State, block: Block
+    unit: LoweringUnit, nest: ThreadNest, phase: ThreadPhase, state: LoweringState, block: Block
 ) -> tuple[tuple[Value, ...], Value | None]:
     """The iterators of a nest, which `block` gets lets for, and where this thread has an iteration (None:
     everywhere)."""
@@ -45,7 +45,7 @@ def thread_iterators(
     return tuple(iterators), within
 
 
-def by_one(unit: Unit, buffer: str, state: State, code: Block, block: Block) -> None:
+def by_one(unit: LoweringUnit, buffer: str, state: LoweringState, code: Block, block: Block) -> None:
     """Code that writes to a buffer: where all threads run it alike and see what it writes, for the first."""
     device = state.device
     assert device is not None
@@ -56,19 +56,19 @@ def by_one(unit: Unit, buffer: str, state: State, code: Block, block: Block) -> 
         block.statements.extend(code.statements)
 
 
-def own_number(device: Device) -> Value:
+def own_number(device: LaunchPlace) -> Value:
     """The number of the thread among those that run this code alike."""
     if device.level == "warp" and device.phase is not None:
         return divide("rem", THREAD, device.phase.lanes)
     return THREAD
 
 
-def is_memory(unit: Unit, place: Place) -> bool:
+def is_memory(unit: LoweringUnit, place: Place) -> bool:
     """Whether something lives where other threads see it."""
     return isinstance(place, Memory) and unit.arrays[place.array].lives != "stack"
 
 
-def is_atomic(unit: Unit, path: Path) -> bool:
+def is_atomic(unit: LoweringUnit, path: Path) -> bool:
     """Whether the statement at `path` accumulates into an element that other blocks accumulate into as well, or
     other threads at an index from data."""
     statement = unit.typed[path]
@@ -79,7 +79,7 @@ def is_atomic(unit: Unit, path: Path) -> bool:
     return True
 
 
-def _not_atomic(unit: Unit, path: Path, statement: TypedStatement) -> KernelError:
+def _not_atomic(unit: LoweringUnit, path: Path, statement: TypedStatement) -> KernelError:
     name = statement.target.buffer
     source, span = place_in_text(unit.kernel, path)
     message = (

@@ -19,7 +19,7 @@ from dataclasses import replace
 from math import prod
 
 from dojoir.codegen.lower.gpu.threads import Threads, has_mark
-from dojoir.codegen.lower.plans.plan import Accumulator, Analysis, Plan
+from dojoir.codegen.lower.plans.plan import Accumulator, Analysis, LanePlan
 from dojoir.ir.dtypes import F32, F64, DType
 from dojoir.ir.instruction import Use
 from dojoir.ir.nodes import Access, Buffer, Const, Kernel, Path, Scope
@@ -40,7 +40,7 @@ def wider(dtype: DType) -> DType | None:
     return F64 if dtype.bits == 32 else F32
 
 
-def carried(analysis: Analysis, plans: Mapping[Path, Plan]) -> dict[Path, tuple[Accumulator, ...]]:
+def carried(analysis: Analysis, plans: Mapping[Path, LanePlan]) -> dict[Path, tuple[Accumulator, ...]]:
     """The sums that plain loops of a CPU carry, each by a scope."""
 
     def has(path: Path, scope: Scope) -> bool:
@@ -128,7 +128,7 @@ def _wider_of(dtype: DType) -> DType:
     return kind
 
 
-def _in_lanes(path: Path, plans: Mapping[Path, Plan]) -> bool:
+def _in_lanes(path: Path, plans: Mapping[Path, LanePlan]) -> bool:
     """Whether a scope is one in lanes, or inside of one."""
     return any(path[: len(plan)] == plan for plan in plans)
 

@@ -25,11 +25,11 @@ from dojoir.codegen.lir.program import (
 from dojoir.codegen.lir.program import Phase as PhaseCode
 from dojoir.codegen.lir.walk import variables
 from dojoir.codegen.lower.access.conversions import convert
-from dojoir.codegen.lower.access.elements import Accesses
+from dojoir.codegen.lower.access.elements import ElementAccess
 from dojoir.codegen.lower.access.expr import combination, evaluate, operate
-from dojoir.codegen.lower.access.state import Block, Kept, Memory, State, Unit
-from dojoir.codegen.lower.access.touched import Guess, Touch, asked
-from dojoir.codegen.lower.gpu.launches import Collective, Nest, Phase
+from dojoir.codegen.lower.access.state import Block, KeptReduction, LoweringState, LoweringUnit, Memory
+from dojoir.codegen.lower.access.touched import Guess, StatementRuns, asked
+from dojoir.codegen.lower.gpu.launches import Collective, ThreadNest, ThreadPhase
 from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.plans.plan import Accumulator
 from dojoir.codegen.lower.sums.by_threads import THREAD, by_one, is_atomic, is_memory, own_number, thread_iterators
@@ -52,22 +52,26 @@ I32 = DTYPES["i32"]
 class Combining:
     """The collectives of one nest of threads: variables for the parts, declared before it, then put together."""
 
-    def __init__(self, unit: Unit, threads: Threads, nest: Nest, state: State, block: Block) -> None:
+    def __init__(
+        self, unit: LoweringUnit, threads: Threads, nest: ThreadNest, state: LoweringState, block: Block
+    ) -> None:
         found = [one for one in dict.fromkeys(threads.collectives.values()) if one.nest == nest]
-        self.parts = [_Parts(unit, threads.warp, state, block, collective) for collective in found]
-        self.accumulators: Mapping[Path, Kept] = {
-            path: Kept((), {(): part.var}) for part in self.parts for path in part.collective.paths
+        self.parts = [_ThreadParts(unit, threads.warp, state, block, collective) for collective in found]
+        self.accumulators: Mapping[Path, KeptReduction] = {
+            path: KeptReduction((), {(): part.var}) for part in self.parts for path in part.collective.paths
         }
 
-    def finish(self, phase: Phase) -> list[lir.Array]:
+    def finish(self, phase: ThreadPhase) -> list[lir.ProgramArray]:
         """Puts the parts together and into the elements that they are for. Gives the shared arrays it needs."""
         return [array for part in self.parts for array in part.finish(phase)]
 
 
-class _Parts:
+class _ThreadParts:
     """One collective: a variable in each thread for its part, which `block` declares."""
 
-    def __init__(self, unit: Unit, warp: int, state: State, block: Block, collective: Collective) -> None:
+    def __init__(
+        self, unit: LoweringUnit, warp: int, state: LoweringState, block: Block, collective: Collective
+    ) -> None:
         self.unit, self.warp, self.state, self.block, self.collective = unit, warp, state, block, collective
         assert state.device is not None
         self.device, self.nest, self.statement = state.device, collective.nest, unit.typed[collective.paths[0]]
@@ -90,7 +94,7 @@ class _Parts:
         self.var = Var(Type(dtype), unit.names.fresh(f"{target.buffer}_{NAMES[op]}"))
         block.emit(lir.Declare(self.var, identity(op, dtype)))
 
-    def finish(self, phase: Phase) -> Iterator[lir.Array]:
+    def finish(self, phase: ThreadPhase) -> Iterator[lir.ProgramArray]:
         """Puts the parts together and into the element. Gives the shared array it needs."""
         if meets_in_memory(self.collective, self.warp):
             array = self._array()
@@ -116,10 +120,10 @@ class _Parts:
         if width > 1 and self.var.type.dtype.is_float and self.op.endswith("_fast"):
             self.block.emit(Assign(self.var, Shuffle("first", self.var, integer(0), width)))
 
-    def _array(self) -> lir.Array:
+    def _array(self) -> lir.ProgramArray:
         threads = self.device.launched.threads // (1 if self._in_pieces else self.warp)
         name = self.unit.names.fresh(f"{self.var.name}_parts")
-        array = lir.Array(name, self.var.type.dtype, integer(threads), "shared", 16)
+        array = lir.ProgramArray(name, self.var.type.dtype, integer(threads), "shared", 16)
         self.unit.arrays[name] = array
         return array
 
@@ -183,7 +187,7 @@ class _Parts:
         self.block.statements.extend(body)
 
     # -- into the element ------------------------------------------------------------------------------------
-    def _into(self, phase: Phase) -> None:
+    def _into(self, phase: ThreadPhase) -> None:
         """Combines the values of the threads with the element: by each thread, where it has the element in a
         register; else by the first of those that share it."""
         target, collective, device = self.statement.target, self.collective, self.device
@@ -208,7 +212,7 @@ class _Parts:
             first = both(first, self._some(iterators, within if first is not None else None, inner))
             first = both(first, self._changes())
         body = Block()
-        accesses = Accesses(self.unit, inside, body, collective.paths[0])
+        accesses = ElementAccess(self.unit, inside, body, collective.paths[0])
         if in_memory and is_atomic(self.unit, collective.paths[0]):
             in_one_step(accesses, self.statement, self.var)
         else:
@@ -231,7 +235,7 @@ class _Parts:
         extents = {d: n for d, n in zip(self.nest.depths, self.nest.extents, strict=True) if d not in shared}
         box = tuple(f"0 <= i{d} < {n}" for d, n in extents.items())
         kept = (*range(self.nest.depth), *extents)
-        touch = Touch(self.unit.kernel, self.collective.paths, self.nest.path, kept, box, self.state)
+        touch = StatementRuns(self.unit.kernel, self.collective.paths, self.nest.path, kept, box, self.state)
         guess = None if within is None else Guess(self._of_first(), shared, within)
         return asked(self.unit, touch, {d: iterators[d] for d in kept}, block, guess)
 
@@ -256,7 +260,7 @@ class _Parts:
             found.append(isl_extent(scope.extent, depth))
         return tuple(found)
 
-    def _update(self, accesses: Accesses) -> None:
+    def _update(self, accesses: ElementAccess) -> None:
         statement, dtype = self.statement, self.var.type.dtype
         value = evaluate(Load(statement.dtype, statement.target), accesses)
         own = convert(self.unit, statement.dtype, dtype, value)
@@ -264,7 +268,7 @@ class _Parts:
         accesses.store(statement.target, convert(self.unit, dtype, statement.dtype, combined))
 
 
-def atomically(unit: Unit, path: Path, accesses: Accesses) -> None:
+def atomically(unit: LoweringUnit, path: Path, accesses: ElementAccess) -> None:
     """Accumulates into an element that other blocks accumulate into as well."""
     statement = unit.typed[path]
     assert statement.op is not None
@@ -276,7 +280,7 @@ def atomically(unit: Unit, path: Path, accesses: Accesses) -> None:
     in_one_step(accesses, statement, value)
 
 
-def in_one_step(accesses: Accesses, statement: TypedStatement, value: Value) -> None:
+def in_one_step(accesses: ElementAccess, statement: TypedStatement, value: Value) -> None:
     """Accumulates a value into the element of a statement as other threads do at the same time: by the instruction
     that there is for it, or by compare and swap."""
     unit, dtype, block = accesses.unit, statement.dtype, accesses.block
@@ -296,12 +300,12 @@ def in_one_step(accesses: Accesses, statement: TypedStatement, value: Value) -> 
 
 
 def carry(
-    unit: Unit,
+    unit: LoweringUnit,
     path: Path,
     scope: Scope,
-    state: State,
+    state: LoweringState,
     block: Block,
-    run: Callable[[Path, Scope, State, Block], None],
+    run: Callable[[Path, Scope, LoweringState, Block], None],
 ) -> None:
     """Lowers the scope at `path` by `run`, with the sums that it carries in variables: declared before it, they go
     into their elements behind it, by an atomic where other blocks add to them too."""
@@ -316,7 +320,7 @@ def carry(
         by_one(unit, accumulator.target.buffer, state, once, block)
 
 
-def _by_atomic(accumulator: Accumulator, total: Value, accesses: Accesses) -> None:
+def _by_atomic(accumulator: Accumulator, total: Value, accesses: ElementAccess) -> None:
     """A total goes into an element that other blocks add to as well."""
     in_one_step(accesses, accesses.unit.typed[accumulator.paths[0]], total)
 
@@ -336,5 +340,5 @@ def _uses(inner: Block, lets: Block) -> bool:
     return not names.isdisjoint(variables(*inner.body))
 
 
-def _scopes(nest: Nest) -> str:
+def _scopes(nest: ThreadNest) -> str:
     return f"the scope at {'.'.join(map(str, nest.path))}"

@@ -16,7 +16,7 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import integer
 from dojoir.codegen.lir.program import INDEX, Assign, Binary, Const, Convert, Declare, For, Stmt, Type, Value, Var
 from dojoir.codegen.lir.walk import parts, statements, values, with_blocks
-from dojoir.codegen.lower.access.state import Names
+from dojoir.codegen.lower.access.state import LoweredNames
 from dojoir.ir.dtypes import F32, F64
 from dojoir.support.frozen import dataclass
 
@@ -29,14 +29,14 @@ _NOTHING = -0.0
 """The neutral element of a sum: adding it leaves a sum as it is."""
 
 
-def in_parts(body: Body, sums: frozenset[str], names: Names) -> Body:
+def in_parts(body: Body, sums: frozenset[str], names: LoweredNames) -> Body:
     """The code of a thread, its long sums in parts. `sums` are the variables of f32 that add up in any order."""
-    return _Parts(names).block(body, sums)
+    return _PartialSums(names).block(body, sums)
 
 
 @dataclass(frozen=True)
-class _Parts:
-    names: Names
+class _PartialSums:
+    names: LoweredNames
 
     def block(self, body: Body, sums: frozenset[str]) -> Body:
         if not any(

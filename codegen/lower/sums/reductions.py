@@ -10,9 +10,9 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import integer, spread
 from dojoir.codegen.lir.program import FLAG, Const, Type, Value, Var
 from dojoir.codegen.lower.access.conversions import convert, number
-from dojoir.codegen.lower.access.elements import Accesses
+from dojoir.codegen.lower.access.elements import ElementAccess
 from dojoir.codegen.lower.access.expr import combination, operate
-from dojoir.codegen.lower.access.state import Block, Kept, State, Unit, Variable
+from dojoir.codegen.lower.access.state import Block, KeptReduction, LoweringState, LoweringUnit, Variable
 from dojoir.codegen.lower.access.touched import where_touched
 from dojoir.codegen.lower.plans.plan import Accumulator
 from dojoir.ir.dtypes import DTYPES, DType
@@ -31,37 +31,43 @@ NAMES = {
 }
 """The suffix of the name of a reduction's variable, behind its buffer."""
 
-Sums = list[tuple[Accumulator, Kept]]
+Sums = list[tuple[Accumulator, KeptReduction]]
 
-Into = Callable[[Accumulator, Value, Accesses], None]
+Into = Callable[[Accumulator, Value, ElementAccess], None]
 """Combines an element with a total, which has the type of the accumulator."""
 
 
 def keep(
-    unit: Unit, accumulators: Iterable[Accumulator], lanes: int, state: State, block: Block
-) -> tuple[State, Sums]:
+    unit: LoweringUnit, accumulators: Iterable[Accumulator], lanes: int, state: LoweringState, block: Block
+) -> tuple[LoweringState, Sums]:
     """Declares variables of `lanes` lanes for reductions. Returns the state in which statements use them, and those
     that have to be finished: one that is such a variable already is its own."""
     made: Sums = []
-    into: dict[Path, Kept] = {}
+    into: dict[Path, KeptReduction] = {}
     for accumulator in accumulators:
         place = state.places[accumulator.target.buffer]
         if isinstance(place, Variable) and place.var.type == Type(accumulator.dtype, lanes):
-            into |= dict.fromkeys(accumulator.paths, Kept((), {(): place.var}))
+            into |= dict.fromkeys(accumulator.paths, KeptReduction((), {(): place.var}))
             continue
         variables = {at: _declared(unit, accumulator, lanes, block) for at in accumulator.iterations}
         touched = None
         if not isinstance(place, Variable) and any(unit.typed[path].condition for path in accumulator.paths):
             touched = Var(FLAG, unit.names.fresh(f"{accumulator.target.buffer}_touched"))
             block.emit(lir.Declare(touched, Const(FLAG, False)))
-        kept = Kept(tuple(scope.depth for scope in accumulator.along), variables, touched)
+        kept = KeptReduction(tuple(scope.depth for scope in accumulator.along), variables, touched)
         made.append((accumulator, kept))
         into |= dict.fromkeys(accumulator.paths, kept)
     return replace(state, accumulators={**state.accumulators, **into}), made
 
 
 def finish(
-    unit: Unit, sums: Sums, scope: Path, state: State, block: Block, runs: bool = False, into: Into | None = None
+    unit: LoweringUnit,
+    sums: Sums,
+    scope: Path,
+    state: LoweringState,
+    block: Block,
+    runs: bool = False,
+    into: Into | None = None,
 ) -> None:
     """Combines what the variables have with their elements, where the scope at `scope` accumulated anything: it is
     known to have run, if `runs`. `state` is that around it. `into`, if given, is what puts a total into its
@@ -78,7 +84,7 @@ def finish(
             if asking.statements or not groups or groups[-1][0] != some:
                 block.statements.extend(asking.statements)
                 groups.append((some, Block()))
-            accesses = Accesses(unit, _inside(state, values), groups[-1][1], accumulator.paths[0])
+            accesses = ElementAccess(unit, _inside(state, values), groups[-1][1], accumulator.paths[0])
             op = combination(unit, accumulator.op, accumulator.dtype)
             total: Value = var if var.type.lanes == 1 else lir.Reduce(op, var)
             if var.type.lanes > 1 and accumulate_magnitudes(unit.typed[path] for path in accumulator.paths):
@@ -91,7 +97,7 @@ def finish(
             block.emit(lir.If(some, code.body))
 
 
-def _declared(unit: Unit, accumulator: Accumulator, lanes: int, block: Block) -> Var:
+def _declared(unit: LoweringUnit, accumulator: Accumulator, lanes: int, block: Block) -> Var:
     """A variable for a reduction, which nothing has been added to."""
     name = unit.names.fresh(f"{accumulator.target.buffer}_{NAMES[accumulator.op]}")
     var = Var(Type(accumulator.dtype, lanes), name)
@@ -99,13 +105,13 @@ def _declared(unit: Unit, accumulator: Accumulator, lanes: int, block: Block) ->
     return var
 
 
-def _inside(state: State, at: Mapping[int, int]) -> State:
+def _inside(state: LoweringState, at: Mapping[int, int]) -> LoweringState:
     """The state with the iterators of unrolled scopes, which `at` gives by depth."""
     inner = (integer(at.get(depth, 0)) for depth in range(len(state.iterators), max(at, default=0) + 1))
     return replace(state, iterators=(*state.iterators, *inner)) if at else state
 
 
-def _update(accumulator: Accumulator, total: Value, accesses: Accesses) -> None:
+def _update(accumulator: Accumulator, total: Value, accesses: ElementAccess) -> None:
     """Adds a total to its element."""
     unit = accesses.unit
     dtype = unit.typed[accumulator.paths[0]].dtype

@@ -37,7 +37,7 @@ blocks: such a scope is gone into."""
 
 
 @dataclass(frozen=True)
-class Part:
+class AccumulatingPart:
     """The children of the node at `parent` from number `first` to `last`: all that they do with a buffer is to
     accumulate into its elements by one operator, as `+=`."""
 
@@ -52,7 +52,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Beside:
+class TextBeside:
     """A kernel with such arrays: the place in the text of each statement, and the buffers that they are for."""
 
     text: Kernel
@@ -61,23 +61,23 @@ class Beside:
     arrays: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(kernel: Kernel) -> Beside:
+    def of(kernel: Kernel) -> TextBeside:
         """A kernel as it is."""
-        return Beside(kernel, kernel, tuple(site.path for site in kernel.sites))
+        return TextBeside(kernel, kernel, tuple(site.path for site in kernel.sites))
 
-    def sites(self, part: Part) -> list[tuple[int, Site]]:
+    def sites(self, part: AccumulatingPart) -> list[tuple[int, Site]]:
         """The statements of a part, with their numbers."""
         return [(number, site) for number, site in enumerate(self.kernel.sites) if part.holds(site.path)]
 
     def instead(
         self,
-        part: Part,
+        part: AccumulatingPart,
         buffer: Buffer,
         change: Callable[[Site], tuple[Statement, ...]],
         before: Sequence[Standing],
         behind: Sequence[Standing],
         arrays: Mapping[str, DType],
-    ) -> Beside:
+    ) -> TextBeside:
         """The kernel with what `change` makes of each accumulation into a buffer in a part, with nodes before and
         behind that, and with arrays of the shape of the buffer, by name."""
         kernel, inside = self.kernel, self.sites(part)
@@ -93,7 +93,7 @@ class Beside:
         inner = [number for number, site in inside for _ in by.get(site.path, (site.statement,))]
         outer = range(inside[0][0]), range(inside[-1][0] + 1, len(self.origins))
         numbers = (*outer[0], *_standing(before), *inner, *_standing(behind), *outer[1])
-        return Beside(
+        return TextBeside(
             self.text,
             kernel.evolve(body=body)
             if isinstance(around, Kernel)
@@ -177,13 +177,13 @@ def held_in(kernel: Kernel, sites: Iterable[Site]) -> DType:
     return max((F32, *found), key=lambda dtype: dtype.bits)
 
 
-def is_around(kernel: Kernel, part: Part, buffer: Buffer) -> bool:
+def is_around(kernel: Kernel, part: AccumulatingPart, buffer: Buffer) -> bool:
     """Whether a part is around all threads that may have an element of a buffer in common."""
     around = (kernel.at(part.parent[:end]) for end in range(1, len(part.parent) + 1))
     return not any(isinstance(node, Scope) and _share(node, buffer) for node in around)
 
 
-def parts_of(kernel: Kernel, buffer: Buffer, met: Collection[Path] = ()) -> Iterator[Part]:
+def parts_of(kernel: Kernel, buffer: Buffer, met: Collection[Path] = ()) -> Iterator[AccumulatingPart]:
     """The largest parts of a kernel that only accumulate into elements of a buffer, by one operator each. `met`
     are its statements that accumulate into elements which other threads accumulate into as well."""
     return _parts(kernel, buffer, met, (), kernel.body)
@@ -191,11 +191,11 @@ def parts_of(kernel: Kernel, buffer: Buffer, met: Collection[Path] = ()) -> Iter
 
 def _parts(
     kernel: Kernel, buffer: Buffer, met: Collection[Path], parent: Path, nodes: tuple[Node, ...]
-) -> Iterator[Part]:
+) -> Iterator[AccumulatingPart]:
     run: list[int] = []
     by: set[str | None] = set()
 
-    def ended() -> Iterator[Part]:
+    def ended() -> Iterator[AccumulatingPart]:
         match [nodes[number] for number in run]:
             case []:
                 return
@@ -204,7 +204,7 @@ def _parts(
             case _:
                 (operator,) = by
                 assert operator is not None
-                yield Part(parent, run[0], run[-1], operator)
+                yield AccumulatingPart(parent, run[0], run[-1], operator)
 
     for number, node in enumerate(nodes):
         operators = set(_operators(node, buffer.name))

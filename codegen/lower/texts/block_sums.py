@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dojoir.codegen.lower.plans.plan import Accumulator, Analysis
-from dojoir.codegen.lower.texts.beside import Beside, fresh, with_statements
+from dojoir.codegen.lower.texts.beside import TextBeside, fresh, with_statements
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import F32
 from dojoir.ir.nodes import (
@@ -46,9 +46,9 @@ LEVELS = 2
 """How often the sums of blocks are summed by blocks again."""
 
 
-def with_block_sums(kernel: Kernel, analysed: Callable[[Kernel], Analysis]) -> Beside:
+def with_block_sums(kernel: Kernel, analysed: Callable[[Kernel], Analysis]) -> TextBeside:
     """The kernel with each long sum of f32 inside of lanes made of the sums of blocks."""
-    beside = Beside.of(kernel)
+    beside = TextBeside.of(kernel)
     if kernel.fp == "strict" or not any(isinstance(node, Scope) and "v" in node.marks for _, node in kernel.walk()):
         return beside
     for _ in range(LEVELS):
@@ -95,7 +95,7 @@ def _adds(analysis: Analysis, path: Path, at: Path) -> bool:
 
 
 # -- the rewriting ---------------------------------------------------------------------------------------------
-def _blocked(beside: Beside, path: Path, sums: Sequence[Accumulator]) -> Beside:
+def _blocked(beside: TextBeside, path: Path, sums: Sequence[Accumulator]) -> TextBeside:
     """The kernel with the loop at a path by blocks, each with a sum of its own."""
     kernel = beside.kernel
     scope, depth = kernel.at(path), kernel.depth_of(path)

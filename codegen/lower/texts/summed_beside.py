@@ -26,7 +26,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dojoir.codegen.lower.gpu.threads import THREADS
-from dojoir.codegen.lower.texts.beside import ON_DEVICE, Beside, Part, fresh, held_in, parts_of, where
+from dojoir.codegen.lower.texts.beside import (
+    ON_DEVICE,
+    AccumulatingPart,
+    TextBeside,
+    fresh,
+    held_in,
+    parts_of,
+    where,
+)
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DType
@@ -78,7 +86,7 @@ def _is_narrow(buffer: Buffer) -> bool:
     return buffer.dtype.is_float and buffer.dtype.bits < 32
 
 
-def with_sums_beside(beside: Beside, carriers: Callable[[Kernel], Carriers]) -> Beside:
+def with_sums_beside(beside: TextBeside, carriers: Callable[[Kernel], Carriers]) -> TextBeside:
     """A kernel with arrays of f32 for the sums of narrow floats that would be rounded more than once, those of
     statements in `carriers` being carried as said there.
 
@@ -97,7 +105,7 @@ def with_sums_beside(beside: Beside, carriers: Callable[[Kernel], Carriers]) -> 
 
 
 # -- whether an element is rounded more than once --------------------------------------------------------------
-def _is_rounded_again(beside: Beside, name: str, part: Part, carriers: Carriers) -> bool:
+def _is_rounded_again(beside: TextBeside, name: str, part: AccumulatingPart, carriers: Carriers) -> bool:
     """Whether two sums that are rounded by themselves go into one element."""
     inside = beside.sites(part)
     sites = [(number, site) for number, site in inside if site.statement.target.buffer == name]
@@ -159,7 +167,7 @@ _Around = list[tuple[Scope | Guard, int | None]]
 class _Rewrite:
     """A kernel with the sums that one part of it makes into elements of a buffer made in an array beside it."""
 
-    def __init__(self, made: Beside, buffer: Buffer, part: Part) -> None:
+    def __init__(self, made: TextBeside, buffer: Buffer, part: AccumulatingPart) -> None:
         self.made, self.kernel, self.buffer, self.part = made, made.kernel, buffer, part
         kernel, inside = made.kernel, made.sites(part)
         self.sites = {number: site for number, site in inside if site.statement.target.buffer == buffer.name}
@@ -168,7 +176,7 @@ class _Rewrite:
         self.name, self.flag = (fresh(kernel, f"{buffer.name}_{word}") for word in ("sum", "added"))
         self.dtype: DType = held_in(kernel, self.sites.values())
 
-    def result(self) -> Beside:
+    def result(self) -> TextBeside:
         before, behind = (
             [(number, self._again(site, done)) for number, site in self.sites.items()]
             for done in (self._begun, self._rounded)

@@ -24,8 +24,8 @@ from dataclasses import replace
 
 from dojoir.codegen.lower.texts.beside import (
     ON_DEVICE,
-    Beside,
-    Part,
+    AccumulatingPart,
+    TextBeside,
     fresh,
     held_in,
     is_around,
@@ -65,9 +65,9 @@ Met = Callable[[Kernel], Collection[Path]]
 """The statements of a kernel that write to elements which other threads write to as well."""
 
 
-def with_words_beside(kernel: Kernel, met: Met) -> Beside:
+def with_words_beside(kernel: Kernel, met: Met) -> TextBeside:
     """The kernel with arrays of words for the elements narrower than these that several threads accumulate into."""
-    beside = Beside.of(kernel)
+    beside = TextBeside.of(kernel)
     for buffer in kernel.buffers:
         if buffer.dtype.bits < WORD and any(_is_of(site, buffer) for site in kernel.sites):
             now = beside.kernel
@@ -89,7 +89,7 @@ def _is_of(site: Site, buffer: Buffer) -> bool:
     return statement.target.buffer == buffer.name and statement.accumulation not in (None, MAY_ASSIGN)
 
 
-def _in_words(beside: Beside, buffer: Buffer, part: Part) -> Beside:
+def _in_words(beside: TextBeside, buffer: Buffer, part: AccumulatingPart) -> TextBeside:
     kernel, inside = beside.kernel, beside.sites(part)
     adding = {number: site for number, site in inside if site.statement.target.buffer == buffer.name}
     dtype = _word(kernel, buffer, [*adding.values()])

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from dojoir.codegen.lir.arith import affine_value, along, integer, least, mul
 from dojoir.codegen.lir.program import Value
-from dojoir.codegen.lower.access.state import Memory, State, Unit
+from dojoir.codegen.lower.access.state import LoweringState, LoweringUnit, Memory
 from dojoir.codegen.lower.plans.plan import fixed_lanes
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
@@ -23,7 +23,7 @@ from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
-class Nest:
+class ContiguousNest:
     """Scopes inside each other that are one loop: their places, outermost first, and their extents. The last one
     runs in lanes; with 0 for the iterators of the others, its own counts the elements from the first on."""
 
@@ -38,7 +38,7 @@ class Nest:
         return total
 
 
-def contiguous_nest(unit: Unit, path: Path, scope: Scope, state: State) -> Nest | None:
+def contiguous_nest(unit: LoweringUnit, path: Path, scope: Scope, state: LoweringState) -> ContiguousNest | None:
     """The nest of the scope at `path` that is one loop, if there is one. `state` is that around it."""
     nest = _nest(unit, path, scope, len(state.iterators))
     if nest is None:
@@ -49,7 +49,7 @@ def contiguous_nest(unit: Unit, path: Path, scope: Scope, state: State) -> Nest 
     return nest if check.allows(last.body) else None
 
 
-def _nest(unit: Unit, path: Path, scope: Scope, depth: int) -> Nest | None:
+def _nest(unit: LoweringUnit, path: Path, scope: Scope, depth: int) -> ContiguousNest | None:
     """The scopes down to the first that runs in lanes, if they have no other children and one extent each, in the
     iterators around all of them: those below `depth`."""
     paths: list[Path] = []
@@ -63,7 +63,7 @@ def _nest(unit: Unit, path: Path, scope: Scope, depth: int) -> Nest | None:
         extents.append(extent)
         if path in unit.plans:
             several = len(paths) > 1 and fixed_lanes(scope) is None
-            return Nest(tuple(paths), tuple(extents)) if several else None
+            return ContiguousNest(tuple(paths), tuple(extents)) if several else None
         if scope.marks or scope.hints:
             return None
         match scope.body:
@@ -77,9 +77,9 @@ def _nest(unit: Unit, path: Path, scope: Scope, depth: int) -> Nest | None:
 class _Check:
     """Whether statements mean the same in one loop in lanes: the iterators of the nest are those at `depths`."""
 
-    unit: Unit
-    state: State
-    nest: Nest
+    unit: LoweringUnit
+    state: LoweringState
+    nest: ContiguousNest
     depths: range
 
     @cached_property

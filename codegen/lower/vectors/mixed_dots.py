@@ -13,17 +13,17 @@ from dojoir.codegen.legal import LEAST
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.program import Assign, Binary, Comment, Const, Dot, For, Splat, Stmt, Store, Value, Var
 from dojoir.codegen.lir.walk import parts, with_loops
-from dojoir.codegen.lower.access.state import Names
+from dojoir.codegen.lower.access.state import LoweredNames
 from dojoir.support.frozen import dataclass
 
 
-def with_sums_apart(body: tuple[Stmt, ...], names: Names) -> tuple[Stmt, ...]:
+def with_sums_apart(body: tuple[Stmt, ...], names: LoweredNames) -> tuple[Stmt, ...]:
     """The block with the sum of the bytes of `b` apart in each loop over such a tile."""
     return with_loops(body, lambda loop: _loop(loop, names))
 
 
 @dataclass(frozen=True)
-class _Tile:
+class _DotTile:
     """Rows that add to elements of a tile, all of them products with the same bytes."""
 
     rows: For
@@ -31,7 +31,7 @@ class _Tile:
     dot: Dot
 
 
-def _loop(loop: For, names: Names) -> tuple[Stmt, ...]:
+def _loop(loop: For, names: LoweredNames) -> tuple[Stmt, ...]:
     """The replacement of a loop, or nothing."""
     tile = _tile(loop)
     if tile is None:
@@ -50,7 +50,7 @@ def _loop(loop: For, names: Names) -> tuple[Stmt, ...]:
     return (lir.Declare(rest, Const(kind, 0)), replace(loop, body=summed), behind)
 
 
-def _tile(loop: For) -> _Tile | None:
+def _tile(loop: For) -> _DotTile | None:
     """The tile that a loop adds to, where its rows share a factor, and nothing else is in it."""
     match [stmt for stmt in loop.body if not isinstance(stmt, Comment)]:
         case [For(kind="unroll") as rows] if loop.kind == "seq":
@@ -62,7 +62,7 @@ def _tile(loop: For) -> _Tile | None:
             same = dot.signed[0] == dot.signed[1]
             own = dot.c == lir.Load(dot.type, buffer, offset) and not _uses(offset, loop.var)
             if same and own and not _uses(dot.b, rows.var):
-                return _Tile(rows, store, dot)
+                return _DotTile(rows, store, dot)
     return None
 
 

@@ -7,8 +7,8 @@ too, in registers.
 
 from __future__ import annotations
 
-from dojoir.codegen.lower.access.state import Unit
-from dojoir.codegen.lower.plans.placement import Home, Use
+from dojoir.codegen.lower.access.state import LoweringUnit
+from dojoir.codegen.lower.plans.placement import BufferMention, Home
 from dojoir.codegen.lower.plans.plan import fixed_lanes
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
@@ -17,7 +17,7 @@ from dojoir.ir.nodes import Access, Guard, Index, Node, Path, Scope, Statement
 ONE = Affine.constant(1)
 
 
-def may_run_whole(unit: Unit, path: Path) -> bool:
+def may_run_whole(unit: LoweringUnit, path: Path) -> bool:
     """Whether the scope at `path`, one in lanes with a constant bound, may run as often as that says wherever it
     runs at all. Whatever it reads in the lanes beyond its extent has memory, and what it writes there nobody reads.
 
@@ -59,7 +59,7 @@ def _statements(nodes: tuple[Node, ...], depth: int) -> list[Statement] | None:
     return found
 
 
-def _exists(unit: Unit, access: Access, depth: int, lanes: int) -> bool:
+def _exists(unit: LoweringUnit, access: Access, depth: int, lanes: int) -> bool:
     """Whether all lanes share the element of an access, or there is one in memory for each of so many; of floats,
     which no value of another lane makes a trap of."""
     buffer = unit.kernel.buffer(access.buffer)
@@ -90,7 +90,7 @@ def _is_gone_through_alike(home: Home) -> bool:
     return box is not None and all(_is_in_box(home, use, first, box) for use in home.uses[1:])
 
 
-def _box(home: Home, use: Use, known: int) -> dict[int, int] | None:
+def _box(home: Home, use: BufferMention, known: int) -> dict[int, int] | None:
     """The depths of the scopes inside of all uses that a use goes along, by dimension; None where it goes through
     no box that is the same in each iteration of those around. Dimensions with one element do not count."""
     found: dict[int, int] = {}
@@ -106,7 +106,7 @@ def _box(home: Home, use: Use, known: int) -> dict[int, int] | None:
     return found if fixed and len(set(found.values())) == len(found) else None
 
 
-def _is_in_box(home: Home, use: Use, first: Use, box: dict[int, int]) -> bool:
+def _is_in_box(home: Home, use: BufferMention, first: BufferMention, box: dict[int, int]) -> bool:
     """Whether a use goes along scopes of the extents of the first one, or along the very scopes where it shares
     them."""
     own = _box(home, use, len(home.around))

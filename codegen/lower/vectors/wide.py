@@ -45,7 +45,7 @@ class Widening:
     """Makes wide accesses of one launch. `memory` are the arrays that are not in registers, by name; `wide`
     collects the alignment in bytes that is needed of each."""
 
-    memory: Callable[[str], lir.Array | None]
+    memory: Callable[[str], lir.ProgramArray | None]
     divisors: Mapping[str, int]
     fresh: Callable[[str], str]
     wide: dict[str, int] = field(default_factory=dict)

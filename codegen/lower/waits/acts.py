@@ -33,7 +33,7 @@ in shared memory is written before the barrier and read after it."""
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchedPart:
     """Block code that is one launch: some children of the node at `root`, below the first `fixed` iterators."""
 
     root: Path
@@ -70,7 +70,7 @@ class Digit:
 
 
 @dataclass(frozen=True)
-class Together:
+class CooperativeSum:
     """A cooperative accumulation of a nest's threads into elements that they share. The place of the outermost
     scope of the nest, the thread that stores it, and whether some of them must leave what they have in shared
     memory."""
@@ -80,18 +80,18 @@ class Together:
     through_memory: bool
 
 
-def launches_of(kernel: Kernel) -> tuple[Launch, ...]:
+def launches_of(kernel: Kernel) -> tuple[LaunchedPart, ...]:
     """The launches of a kernel: nests of grid scopes, and what stands beside them in host code."""
     return tuple(_launches(kernel, ()))
 
 
-def _launches(kernel: Kernel, path: Path) -> Iterator[Launch]:
+def _launches(kernel: Kernel, path: Path) -> Iterator[LaunchedPart]:
     children = body(kernel, path)
     of_host = [i for i, child in enumerate(children) if _holds(child, GRID)]
     begin = 0
     for i in (*of_host, len(children)):
         if begin < i:
-            yield Launch(path, begin, i - 1, depth_inside(kernel, path))
+            yield LaunchedPart(path, begin, i - 1, depth_inside(kernel, path))
         begin = i + 1
     for i in of_host:
         inner = (*path, i)
@@ -100,7 +100,7 @@ def _launches(kernel: Kernel, path: Path) -> Iterator[Launch]:
             continue
         while len(body(kernel, inner)) == 1 and marked(body(kernel, inner)[0], GRID):
             inner = (*inner, 0)
-        yield Launch(inner, 0, len(body(kernel, inner)) - 1, depth_inside(kernel, inner))
+        yield LaunchedPart(inner, 0, len(body(kernel, inner)) - 1, depth_inside(kernel, inner))
 
 
 def marked(node: Node, marks: frozenset[str]) -> bool:
@@ -190,7 +190,7 @@ class Reading:
             if isinstance(node, Scope) and is_inside(own, path):
                 yield own, node
 
-    def has_threads(self, launch: Launch) -> bool:
+    def has_threads(self, launch: LaunchedPart) -> bool:
         """Whether a block of a launch has more threads than one."""
         inside = (self.digits(site.path) for site in self.kernel.sites if launch.holds(site.path))
         return any(prod(digit.extent for digit in found) * self.lanes_below(found) > 1 for found in inside)
@@ -219,7 +219,7 @@ class Reading:
         return inner if lanes and not (lanes == [(*inner, 0)] and len(body(self.kernel, inner)) == 1) else None
 
     # -- what ------------------------------------------------------------------------------------------------
-    def acts(self, launch: Launch) -> Iterator[Act]:
+    def acts(self, launch: LaunchedPart) -> Iterator[Act]:
         """The accesses of a launch's threads to memory that others see and that some of them write."""
         inside = [(n, site) for n, site in enumerate(self.kernel.sites) if launch.holds(site.path)]
         written = {site.statement.target.buffer for _, site in inside}
@@ -253,7 +253,7 @@ class Reading:
         lanes = [path for path, node in self.kernel.walk() if marked(node, LANE)]
         return held and bool(digits) and digits[-1].is_lane and any(path[:-1] in lanes for path in lanes)
 
-    def together(self, site: Site) -> Together | None:
+    def together(self, site: Site) -> CooperativeSum | None:
         """The cooperative accumulation by a statement, if there is one."""
         digits, statement = self.digits(site.path), site.statement
         if statement.accumulation in (None, MAY_ASSIGN) or not digits:
@@ -270,7 +270,7 @@ class Reading:
         shared = tuple(digit for digit in nest if digit.depth not in used and digit.extent > 1)
         if not shared:
             return None
-        return Together(nest[0].path, self.thread(digits, shared), not self._in_warps(nest, shared))
+        return CooperativeSum(nest[0].path, self.thread(digits, shared), not self._in_warps(nest, shared))
 
     def _stays_inside(self, name: str, path: Path) -> bool:
         """Whether a buffer is a temporary of the code inside the scope at `path`, so each thread's own."""

@@ -24,7 +24,7 @@ from dojoir.codegen.lower.waits.acts import (
     TICKS,
     WAITS,
     Act,
-    Launch,
+    LaunchedPart,
     Reading,
     depth_inside,
     launches_of,
@@ -66,14 +66,14 @@ def unseparated(kernel: Kernel, warp: int, barriers: Iterable[Position]) -> list
     reading = Reading(kernel, warp)
     placed = tuple(barriers)
     launches = (launch for launch in launches_of(kernel) if reading.has_threads(launch))
-    return [pair for launch in launches for pair in Proof(reading, launch, placed).left()]
+    return [pair for launch in launches for pair in BarrierProof(reading, launch, placed).left()]
 
 
 def shared(kernel: Kernel, warp: int, atomic: Collection[Path]) -> list[Unseparated]:
     """The pairs of accumulations by different threads into one element of which one is not `atomic`, given by the
     places of the statements."""
     reading = Reading(kernel, warp)
-    return [pair for launch in launches_of(kernel) for pair in Proof(reading, launch, ()).shared(atomic)]
+    return [pair for launch in launches_of(kernel) for pair in BarrierProof(reading, launch, ()).shared(atomic)]
 
 
 def refuse_unproved(kernel: Kernel, warp: int, atomic: Collection[Path]) -> None:
@@ -88,7 +88,7 @@ def are_separated_unasked(kernel: Kernel, warp: int, barriers: Iterable[Position
     """Whether barriers separate what the statements inside of the guard at `path` read in shared memory from what
     other threads write there, also where each thread reads it without asking a condition."""
     reading, placed = Reading(kernel, warp), tuple(barriers)
-    return all(Proof(reading, launch, placed, path).reads_apart() for launch in launches_of(kernel))
+    return all(BarrierProof(reading, launch, placed, path).reads_apart() for launch in launches_of(kernel))
 
 
 def proved(kernel: Kernel, warp: int, barriers: Barriers) -> Barriers:
@@ -102,7 +102,7 @@ def proved(kernel: Kernel, warp: int, barriers: Barriers) -> Barriers:
 
 
 @dataclass(frozen=True)
-class Times:
+class AccessTimes:
     """When an access runs: the name of its instances, their iterators, and the time as formulas of these."""
 
     name: str
@@ -115,13 +115,15 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Proof:
+class BarrierProof:
     reading: Reading
-    launch: Launch
+    launch: LaunchedPart
     barriers: tuple[Position, ...]
     unasked: Path | None = None
     waits: dict[Path | None, isl.UnionMap] = field(default_factory=dict)
-    orders: dict[tuple[Times | Path | None, Times | Path | None], isl.UnionMap] = field(default_factory=dict)
+    orders: dict[tuple[AccessTimes | Path | None, AccessTimes | Path | None], isl.UnionMap] = field(
+        default_factory=dict
+    )
 
     @property
     def kernel(self) -> Kernel:
@@ -252,9 +254,9 @@ class Proof:
             found.append(f"({self._first_differs(sites, self._common(*sites), False)})")
         return found
 
-    def times(self, act: Act, name: str) -> Times:
+    def times(self, act: Act, name: str) -> AccessTimes:
         """When an access runs, its instances under a name."""
-        return Times(name, iterators(len(self.kernel.sites[act.number].scopes)), act.when)
+        return AccessTimes(name, iterators(len(self.kernel.sites[act.number].scopes)), act.when)
 
     def pairs(self, one: Act, other: Act, conditions: Iterable[str]) -> isl.UnionMap:
         """The instances `a` of the first and `b` of the second access that are to one element."""
@@ -276,20 +278,21 @@ class Proof:
                     if self.kernel.buffer(mine.buffer).distinct:
                         yield from self._one_element(mine, its)
 
-    def _all_wait(self, pairs: isl.UnionMap, first: Times, last: Times, within: Path | None) -> bool:
+    def _all_wait(self, pairs: isl.UnionMap, first: AccessTimes, last: AccessTimes, within: Path | None) -> bool:
         """Whether each pair of which the first is before the last has a barrier between them."""
         in_order = pairs.intersect(self._before(first, last))
         if in_order.is_empty():
             return True
         return bool(in_order.is_subset(self._before(first, within).apply_range(self._before(within, last))))
 
-    def _before(self, first: Times | Path | None, last: Times | Path | None) -> isl.UnionMap:
+    def _before(self, first: AccessTimes | Path | None, last: AccessTimes | Path | None) -> isl.UnionMap:
         """The pairs of which the first is before the last in time: accesses, or waits of the block or of the warp
         code inside the scope at a path."""
         known = self.orders.get((first, last))
         if known is None:
             one, other = (
-                self.sets.map(one.text) if isinstance(one, Times) else self._waiting(one) for one in (first, last)
+                self.sets.map(one.text) if isinstance(one, AccessTimes) else self._waiting(one)
+                for one in (first, last)
             )
             known = self.orders[first, last] = one.lex_lt_union_map(other)
         return known
@@ -308,8 +311,8 @@ class Proof:
         same = [f"i{depth} = j{depth}" for depth in range(self.launch.fixed)]
         held = self.sets.constraints(around)
         pairs = self.sets.map(f"a[{own}] -> b[{_second(own)}] : {' and '.join([held, _second(held), *same])}")
-        read = Times("a", own, self.reading.time(path, WAITS + 1))
-        written = Times("b", own, self.reading.time(path, WAITS - 1))
+        read = AccessTimes("a", own, self.reading.time(path, WAITS + 1))
+        written = AccessTimes("b", own, self.reading.time(path, WAITS - 1))
         try:
             with limited_in_part(STEP_LIMIT):
                 return self._all_wait(pairs, read, written, None)

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from dojoir.codegen.lower.gpu.launches import Launched, Phase
+from dojoir.codegen.lower.gpu.launches import Launched, ThreadPhase
 from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.codegen.lower.waits.meetings import (
     MET,
     Parts,
     Place,
-    Touch,
+    ThreadAccess,
     meet,
     meets_in_memory,
     parts_of,
@@ -29,7 +29,7 @@ from dojoir.ir.paths import is_inside
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
 
-T = TypeVar("T", Touch, Parts)
+T = TypeVar("T", ThreadAccess, Parts)
 
 
 def barriers_of(threads: Threads) -> Barriers:
@@ -60,10 +60,10 @@ class Region:
 
     threads: Threads
     launched: Launched
-    phase: Phase | None
+    phase: ThreadPhase | None
     root: Path
     fixed: int
-    touches: tuple[Touch, ...]
+    touches: tuple[ThreadAccess, ...]
     parts: tuple[Parts, ...]
 
     @property
@@ -113,21 +113,28 @@ class Region:
         every = any(at == path for at, _ in barriers)  # each iteration passes it: later ones are apart
         names: dict[str, None] = {}
         for one, other in self.pairs(path, last):
-            name = one.access.buffer if isinstance(one, Touch) else "partial results"
+            name = one.access.buffer if isinstance(one, ThreadAccess) else "partial results"
             if name in names or separated(one.place, other.place, path if last is None else None, barriers):
                 continue
             if self.meets(one, other, path, carried, carried is not None and every):
                 names[name] = None
         return tuple(names)
 
-    def pairs(self, path: Path, last: Path | None) -> Iterator[tuple[Touch, Touch] | tuple[Parts, Parts]]:
+    def pairs(
+        self, path: Path, last: Path | None
+    ) -> Iterator[tuple[ThreadAccess, ThreadAccess] | tuple[Parts, Parts]]:
         """Touches of the node at `path` in text order, the second in its child at `last`; or all, the second in a
         later iteration."""
         yield from _ordered(self.touches, path, last)
         yield from _ordered(self.parts, path, last)
 
     def meets(
-        self, one: Touch | Parts, other: Touch | Parts, path: Path, carried: int | None, next_only: bool
+        self,
+        one: ThreadAccess | Parts,
+        other: ThreadAccess | Parts,
+        path: Path,
+        carried: int | None,
+        next_only: bool,
     ) -> bool:
         """Whether two touches of the node at `path` meet; of different iterations, only of one and the next if
         `next_only`."""
@@ -152,7 +159,7 @@ def _within(place: Place, path: Path) -> bool:
     return len(place) > len(path) and is_inside(place, path)
 
 
-def _child(touch: Touch | Parts, path: Path) -> int:
+def _child(touch: ThreadAccess | Parts, path: Path) -> int:
     """The number of the child of the node at `path` in which something is touched."""
     return int(touch.place[len(path)])
 

@@ -19,7 +19,20 @@ from dataclasses import field, replace
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, compare, integer, mul, substituted
-from dojoir.codegen.lir.program import Allocate, Array, Const, For, If, Let, Load, Phase, Stmt, Store, Value, Var
+from dojoir.codegen.lir.program import (
+    Allocate,
+    Const,
+    For,
+    If,
+    Let,
+    Load,
+    Phase,
+    ProgramArray,
+    Stmt,
+    Store,
+    Value,
+    Var,
+)
 from dojoir.codegen.lir.walk import (
     changed_by,
     changed_values,
@@ -161,7 +174,7 @@ class _Halves:
             single = Var(load.type, name)
             self.begun.append(lir.Declare(single, Const(load.type, 0)))
             return (lir.Assign(single, load),), single, single
-        self.begun.append(Allocate(Array(name, dtype, integer(lanes * trips), "reg", size)))
+        self.begun.append(Allocate(ProgramArray(name, dtype, integer(lanes * trips), "reg", size)))
         place = mul(index, integer(lanes))
         later = Load(load.type, name, place)
         return (Store(name, place, load),), later, later

@@ -14,7 +14,15 @@ from functools import cached_property
 
 from dojoir.codegen.lower.gpu.launches import Launched
 from dojoir.codegen.lower.gpu.threads import Threads
-from dojoir.codegen.lower.waits.meetings import Touch, one_element, other_thread, pairs, same, some, touches_of
+from dojoir.codegen.lower.waits.meetings import (
+    ThreadAccess,
+    one_element,
+    other_thread,
+    pairs,
+    same,
+    some,
+    touches_of,
+)
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Path
 from dojoir.sets.kernel_sets import sets_of
@@ -29,9 +37,9 @@ class Exchanges:
     launched: Launched
 
     @cached_property
-    def _touches(self) -> dict[str, list[Touch]]:
+    def _touches(self) -> dict[str, list[ThreadAccess]]:
         """The accesses to each array in global memory that the launch writes."""
-        found: dict[str, list[Touch]] = {}
+        found: dict[str, list[ThreadAccess]] = {}
         for touch in touches_of(self.threads, self.launched):
             if self.threads.kernel.buffer(touch.access.buffer).storage != "shared":
                 found.setdefault(touch.access.buffer, []).append(touch)
@@ -60,7 +68,7 @@ class Exchanges:
         of the two at an index from data. What is not at such an index is a thread's own, or put together by
         threads: the checker lets nothing else be marked."""
         sites = self.threads.kernel.sites
-        everywhere: dict[str, list[Touch]] = {}
+        everywhere: dict[str, list[ThreadAccess]] = {}
         for touch in touches_of(self.threads, self.launched):
             everywhere.setdefault(touch.access.buffer, []).append(touch)
         scattered = {n for n, site in enumerate(sites) if site.statement.scatters}
@@ -74,8 +82,8 @@ class Exchanges:
 
     def _met(
         self,
-        touches: Mapping[str, Sequence[Touch]],
-        different: Callable[[Touch, Touch], str],
+        touches: Mapping[str, Sequence[ThreadAccess]],
+        different: Callable[[ThreadAccess, ThreadAccess], str],
         among: Collection[int],
     ) -> frozenset[int]:
         """The statements that write an element which others do too that are `different` in who makes them; at least
@@ -90,25 +98,27 @@ class Exchanges:
                         found |= pair
         return frozenset(found)
 
-    def _other_block(self, one: Touch, other: Touch) -> str:
+    def _other_block(self, one: ThreadAccess, other: ThreadAccess) -> str:
         grid = range(self._host, self._host + len(self.launched.grid))
         return " or ".join(f"i{depth} != j{depth}" for depth in grid) or "false"
 
-    def _other_thread(self, one: Touch, other: Touch) -> str:
+    def _other_thread(self, one: ThreadAccess, other: ThreadAccess) -> str:
         return f"{self._other_block(one, other)} or {other_thread(one, other) or 'true'}"
 
-    def _any(self, touches: Sequence[Touch], different: Callable[[Touch, Touch], str]) -> bool:
+    def _any(self, touches: Sequence[ThreadAccess], different: Callable[[ThreadAccess, ThreadAccess], str]) -> bool:
         return any(
             (one.writes or other.writes) and self._is_met(one, other, different)
             for n, one in enumerate(touches)
             for other in touches[n:]
         )
 
-    def _is_met(self, one: Touch, other: Touch, different: Callable[[Touch, Touch], str]) -> bool:
+    def _is_met(
+        self, one: ThreadAccess, other: ThreadAccess, different: Callable[[ThreadAccess, ThreadAccess], str]
+    ) -> bool:
         """Whether two accesses are to one element where they are `different` in who makes them."""
         return not self._is_plainly_own(one, other) and self._meet(one, other, different(one, other))
 
-    def _is_plainly_own(self, one: Touch, other: Touch) -> bool:
+    def _is_plainly_own(self, one: ThreadAccess, other: ThreadAccess) -> bool:
         """Whether it is seen from the text that each element is one thread's: both accesses are the same
         function of the iterators, and an element tells all of the grid and of the threads."""
         if one.access != other.access or one.first != other.first or not one.span == other.span == 1:
@@ -123,7 +133,7 @@ class Exchanges:
         grid = range(self._host, self._host + len(self.launched.grid))
         return told.issuperset(grid) and told.issuperset(int(d) for d in re.findall(r"i(\d+)", one.first))
 
-    def _meet(self, one: Touch, other: Touch, different: str) -> bool:
+    def _meet(self, one: ThreadAccess, other: ThreadAccess, different: str) -> bool:
         sets = sets_of(self.threads.kernel)
         element = one_element(sets, one.access, other.access, distinct=True)
         left, right = sets.kernel.sites[one.number], sets.kernel.sites[other.number]

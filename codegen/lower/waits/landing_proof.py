@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 
 import islpy as isl
 
-from dojoir.codegen.lower.waits.acts import Act, Launch, Reading, launches_of
-from dojoir.codegen.lower.waits.barrier_proof import BEFORE, STEP_LIMIT, Proof, Unseparated
+from dojoir.codegen.lower.waits.acts import Act, LaunchedPart, Reading, launches_of
+from dojoir.codegen.lower.waits.barrier_proof import BEFORE, STEP_LIMIT, BarrierProof, Unseparated
 from dojoir.codegen.lower.waits.landings import NONE, Landings, waiting_for_all
 from dojoir.codegen.lower.waits.places_to_wait import Position
 from dojoir.ir.nodes import Kernel
@@ -36,18 +36,18 @@ def unlanded(kernel: Kernel, warp: int, landings: Landings) -> Iterator[Unsepara
     in the same launch, on a machine whose warps have `warp` threads."""
     reading = Reading(kernel, warp)
     for launch in launches_of(kernel):
-        yield from _Flight(Proof(reading, launch, ()), landings).left()
+        yield from _Flight(BarrierProof(reading, launch, ()), landings).left()
 
 
 @dataclass(frozen=True)
 class _Flight:
     """The copies of one launch."""
 
-    proof: Proof
+    proof: BarrierProof
     landings: Landings
 
     @property
-    def launch(self) -> Launch:
+    def launch(self) -> LaunchedPart:
         return self.proof.launch
 
     def left(self) -> Iterator[Unseparated]:

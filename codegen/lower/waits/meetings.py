@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import islpy as isl
 
 from dojoir.codegen.lower.gpu.groups import inside
-from dojoir.codegen.lower.gpu.launches import Collective, Launched, Phase
+from dojoir.codegen.lower.gpu.launches import Collective, Launched, ThreadPhase
 from dojoir.codegen.lower.gpu.threads import Threads
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Guard, Path, Scope, Site
@@ -33,7 +33,7 @@ WROTE_PARTS, MET, READ_PARTS, STORED = 0.25, 0.5, 0.6, 0.75
 
 
 @dataclass(frozen=True)
-class Touch:
+class ThreadAccess:
     """One access by the threads from number `first` (in isl's notation) on, of which there are `span`."""
 
     number: int
@@ -52,13 +52,13 @@ class Parts:
     writes: bool
 
 
-def touches_of(threads: Threads, launched: Launched) -> tuple[Touch, ...]:
+def touches_of(threads: Threads, launched: Launched) -> tuple[ThreadAccess, ...]:
     """The accesses of a launch to memory that its threads share, and that it writes."""
     kernel = threads.kernel
     sets = sets_of(kernel)
     written = {site.statement.target.buffer for site in kernel.sites if launched.holds(site.path)}
     common = {name for name in written if kernel.buffer(name).storage in ("shared", "heap")}
-    found: list[Touch] = []
+    found: list[ThreadAccess] = []
     for number, site in enumerate(kernel.sites):
         if launched.holds(site.path):
             found += (
@@ -67,13 +67,13 @@ def touches_of(threads: Threads, launched: Launched) -> tuple[Touch, ...]:
     return tuple(found)
 
 
-def _of_statement(threads: Threads, launched: Launched, sets: KernelSets, number: int) -> Iterator[Touch]:
+def _of_statement(threads: Threads, launched: Launched, sets: KernelSets, number: int) -> Iterator[ThreadAccess]:
     site = threads.kernel.sites[number]
     phase = launched.phase_of(site.path)
     first, span = runs_by(launched, phase, site)
     reads = [access for read in sets.reads[number] for access in read.access.accesses()]
     for access in dict.fromkeys(reads):
-        yield Touch(number, access, False, site.path, first, span)
+        yield ThreadAccess(number, access, False, site.path, first, span)
     collective = threads.collectives.get(site.path)
     stored: Place = site.path
     if collective is not None:
@@ -82,10 +82,10 @@ def _of_statement(threads: Threads, launched: Launched, sets: KernelSets, number
         stored = (*site.path[:at], site.path[at] + STORED)
         first = _number(phase, collective.nest.path, collective.depths)
     together = inside(threads.groups, site.path) is not None
-    yield Touch(number, site.statement.target, True, stored, first, span if together else 1)
+    yield ThreadAccess(number, site.statement.target, True, stored, first, span if together else 1)
 
 
-def runs_by(launched: Launched, phase: Phase | None, site: Site) -> tuple[str, int]:
+def runs_by(launched: Launched, phase: ThreadPhase | None, site: Site) -> tuple[str, int]:
     """The threads that run a statement: the first of them, and how many. What all of them run alike, they all read;
     what they write, the first writes."""
     if phase is None:
@@ -103,7 +103,7 @@ def thread_at(launched: Launched, site: Site, iteration: tuple[int, ...]) -> str
     return f"thread {first}" if alike == 1 else f"threads {first} to {first + alike - 1}"
 
 
-def _number(phase: Phase, path: Path, without: Collection[int] = ()) -> str:
+def _number(phase: ThreadPhase, path: Path, without: Collection[int] = ()) -> str:
     """The number of the thread that runs a node, of its iterators; those at the depths `without` are 0."""
     digits = phase.digits(path).items()
     return " + ".join(f"{apart}*i{depth}" for depth, (apart, _) in digits if depth not in without) or "0"
@@ -170,13 +170,18 @@ def one_element(sets: KernelSets, one: Access, other: Access, distinct: bool = F
                     yield from one_element(sets, mine, its, distinct)
 
 
-def other_thread(one: Touch, other: Touch) -> str | None:
+def other_thread(one: ThreadAccess, other: ThreadAccess) -> str | None:
     """That two different threads make two accesses; None where that is so of some."""
     return f"({one.first}) != ({second(other.first)})" if one.span == other.span == 1 else None
 
 
 def meet(
-    sets: KernelSets, one: Touch, other: Touch, shared: int, carried: int | None, next_only: bool = False
+    sets: KernelSets,
+    one: ThreadAccess,
+    other: ThreadAccess,
+    shared: int,
+    carried: int | None,
+    next_only: bool = False,
 ) -> bool:
     """Whether two threads make the accesses to one element, `one` before `other`. In one iteration of all the
     `shared` scopes around both, or in an earlier one of that at depth `carried` (the one right before, if
@@ -195,7 +200,7 @@ def meet(
     return some(sets, pairs(sets, sites[one.number], sites[other.number], conditions))
 
 
-def _plainly_apart(sets: KernelSets, one: Touch, other: Touch, fixed: int) -> bool:
+def _plainly_apart(sets: KernelSets, one: ThreadAccess, other: ThreadAccess, fixed: int) -> bool:
     """Whether it is seen from the text that two accesses are to different elements in one iteration of the first
     `fixed` scopes."""
     dims = sets.kernel.buffer(one.access.buffer).dims

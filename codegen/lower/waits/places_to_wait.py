@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dojoir.codegen.lower.waits.acts import BLOCK, LANE, THREAD, Launch, Reading, body, marked
+from dojoir.codegen.lower.waits.acts import BLOCK, LANE, THREAD, LaunchedPart, Reading, body, marked
 from dojoir.ir.nodes import Path, Scope, Statement
 
 Position = tuple[Path, float]
@@ -14,7 +14,7 @@ Barriers = Mapping[Position, tuple[str, ...]]
 """The barriers of a kernel, each with the buffers for which it stands there."""
 
 
-def places_to_wait(reading: Reading, launch: Launch) -> Iterator[Position]:
+def places_to_wait(reading: Reading, launch: LaunchedPart) -> Iterator[Position]:
     """Before each child of block code and of warp code, and behind the last of a loop there."""
     for i in range(launch.first, launch.last + 1):
         yield launch.root, i

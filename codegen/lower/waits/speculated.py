@@ -41,7 +41,7 @@ STEP_LIMIT = 3_000_000
 
 
 @dataclass(frozen=True)
-class Conditions:
+class LaunchConditions:
     """The conditions of one launch."""
 
     threads: Threads
@@ -128,7 +128,7 @@ class Conditions:
                 yield f"({runs[0][0]}) = ({second(runs[1][0])})"
 
 
-def cleared(arrays: Sequence[lir.Array], threads: int, fresh: Callable[[str], str]) -> tuple[lir.Stmt, ...]:
+def cleared(arrays: Sequence[lir.ProgramArray], threads: int, fresh: Callable[[str], str]) -> tuple[lir.Stmt, ...]:
     """Code in which the threads of a block set all elements of some arrays to 0, and wait for each other."""
     loops = []
     for array in arrays:

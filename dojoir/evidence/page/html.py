@@ -14,7 +14,7 @@ import dojoir
 from dojoir.evidence.bundle import Gate
 from dojoir.evidence.figures import Bench, Times, sizes_in_words
 from dojoir.evidence.page import plots
-from dojoir.evidence.page.view import View
+from dojoir.evidence.page.view import PageView
 from dojoir.records import State
 from dojoir.support.seconds import format_seconds
 
@@ -24,7 +24,7 @@ MARKS = {"pass": "✓", "fail": "✗", "not-run": "–", "unavailable": "?"}
 """The sign of each status of a gate, beside the word."""
 
 
-def page(view: View) -> str:
+def page(view: PageView) -> str:
     """A page that shows a view, as one file."""
     style, script = (files(HERE).joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     policy = (
@@ -84,14 +84,14 @@ def _section(name: str, label: str, html: str) -> Iterable[tuple[str, str, str]]
         yield name, label, f'<section id="{name}" aria-labelledby="{name}-head">{head}{html}</section>\n'
 
 
-def _facts(view: View) -> str:
+def _facts(view: PageView) -> str:
     rows = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in view.facts.items()
     )
     return f"<dl>{rows}</dl>" if rows else ""
 
 
-def _steps(view: View) -> str:
+def _steps(view: PageView) -> str:
     """The moves with the kernel after one of them; without a script, after the last."""
     last = view.steps[-1]
     text = "\n".join(line.text for line in last.lines if line.kind != "gone")
@@ -175,7 +175,7 @@ def _search(states: Sequence[State]) -> str:
     )
 
 
-def _data(view: View) -> str:
+def _data(view: PageView) -> str:
     """The steps for the script, as JSON in which nothing can end the element that it stands in."""
     steps = [
         {

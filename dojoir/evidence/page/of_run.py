@@ -8,7 +8,7 @@ from dataclasses import replace
 import dojoir
 from dojoir.evidence import bundle
 from dojoir.evidence.figures import sizes_in_words
-from dojoir.evidence.page.view import Step, View, steps_of
+from dojoir.evidence.page.view import PageStep, PageView, steps_of
 from dojoir.evidence.reading import Bundle
 
 WITH_LINES = ("c", "avx2", "avx512", "neon", "rvv", "sve", "cuda", "hip")
@@ -18,7 +18,7 @@ MOST_STATES = 3000
 """How many states a page shows: the first, and all on the way to the answer."""
 
 
-def view_of_trace(trace: dojoir.Trace, target: str = "llvm", title: str = "") -> View:
+def view_of_trace(trace: dojoir.Trace, target: str = "llvm", title: str = "") -> PageView:
     """The page of a trace."""
     plain = target.partition("@")[0]
     language = plain if plain in WITH_LINES else "c"
@@ -28,10 +28,10 @@ def view_of_trace(trace: dojoir.Trace, target: str = "llvm", title: str = "") ->
     }  # fmt: skip
     if not trace.is_safe:
         facts["unsafe"] = str(trace.unchecked)
-    return View(title or trace.start.name, facts, steps_of(trace, language), language)
+    return PageView(title or trace.start.name, facts, steps_of(trace, language), language)
 
 
-def view_of_run(given: Bundle) -> View:
+def view_of_run(given: Bundle) -> PageView:
     """The page of a run. Raises DojoError for files that are broken."""
     run = given.told
     try:
@@ -63,6 +63,6 @@ def view_of_run(given: Bundle) -> View:
     )
 
 
-def _final(view: View) -> str:
-    last: Step = view.steps[-1]
+def _final(view: PageView) -> str:
+    last: PageStep = view.steps[-1]
     return "\n".join(line.text for line in last.lines if line.kind != "gone") + "\n"

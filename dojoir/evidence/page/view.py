@@ -25,7 +25,7 @@ _COMMENT = re.compile(r"//\s(.*?)\s*$")
 
 
 @dataclass(frozen=True)
-class Line:
+class PageLine:
     """A line of the text of a kernel: `same`, `new` with the move, or `gone` with it. `spans` are the lines of the
     source that stand for it, from one to another, counted from 0."""
 
@@ -35,7 +35,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Machine:
+class CodeListing:
     """Machine code of a source under the name of its form (`PTX`, `SASS`). `of` are the numbers of the lines of the
     source that its lines stand for, from 0, or -1."""
 
@@ -45,25 +45,25 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Step:
+class PageStep:
     """The kernel after a move (the first after none), and the source of it, empty where it is left out. The last
     has what compilers make of that."""
 
     move: str
     hash: str
-    lines: tuple[Line, ...]
+    lines: tuple[PageLine, ...]
     source: str = ""
-    machine: tuple[Machine, ...] = ()
+    machine: tuple[CodeListing, ...] = ()
 
 
 @dataclass(frozen=True)
-class View:
+class PageView:
     """All that a page shows. `facts` are names and values, in order; `texts` are longer ones with their headings,
     such as what bounds the kernel, or its machine code."""
 
     title: str
     facts: Mapping[str, str]
-    steps: tuple[Step, ...]
+    steps: tuple[PageStep, ...]
     language: str = ""
     states: tuple[State, ...] = ()
     bench: Bench | None = None
@@ -71,7 +71,7 @@ class View:
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
-def steps_of(trace: dojoir.Trace, target: str = "c") -> tuple[Step, ...]:
+def steps_of(trace: dojoir.Trace, target: str = "c") -> tuple[PageStep, ...]:
     """The steps of a trace, each with its source for a target: `c` for one whose source does not have the lines of
     the kernel beside it."""
     kernels = [trace.start, *(step.kernel for step in trace.steps)]
@@ -81,20 +81,20 @@ def steps_of(trace: dojoir.Trace, target: str = "c") -> tuple[Step, ...]:
     before: list[str] | None = None
     for kernel, move, source in zip(kernels, moves, sources, strict=True):
         text = dojoir.to_text(kernel, labels=True).splitlines()
-        found.append(Step(move, kernel.hash, _lines(kernel, before, text, source), source))
+        found.append(PageStep(move, kernel.hash, _lines(kernel, before, text, source), source))
         before = text
     found[-1] = replace(found[-1], machine=tuple(_machine(kernels[-1], target)))
     return tuple(found)
 
 
-def _machine(kernel: dojoir.Kernel, target: str) -> Iterator[Machine]:
+def _machine(kernel: dojoir.Kernel, target: str) -> Iterator[CodeListing]:
     """PTX and SASS of a kernel for `cuda`, and why one is not to be had."""
     for form in ("ptx", "sass") if target.partition("@")[0] == "cuda" else ():
         try:
             text = dojoir.emit(kernel, form)
         except dojoir.DojoError as error:
             text = f"// {error.diagnostic.message}"
-        yield Machine(form.upper(), text, lines_of_source(text))
+        yield CodeListing(form.upper(), text, lines_of_source(text))
 
 
 def lines_of_source(text: str) -> tuple[int, ...]:
@@ -133,18 +133,18 @@ def _source(kernel: dojoir.Kernel, target: str) -> str:
         return ""
 
 
-def _lines(kernel: dojoir.Kernel, before: list[str] | None, text: list[str], source: str) -> tuple[Line, ...]:
+def _lines(kernel: dojoir.Kernel, before: list[str] | None, text: list[str], source: str) -> tuple[PageLine, ...]:
     """The lines of a kernel, with those that its move took out."""
     spans = spans_of(kernel, source)
     if before is None:
-        return tuple(Line(line, "same", spans.get(n, ())) for n, line in enumerate(text))
-    found: list[Line] = []
+        return tuple(PageLine(line, "same", spans.get(n, ())) for n, line in enumerate(text))
+    found: list[PageLine] = []
     matcher = difflib.SequenceMatcher(None, before, text, autojunk=False)
     for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
         if kind in ("replace", "delete"):
-            found += [Line(line, "gone") for line in before[old_from:old_to]]
+            found += [PageLine(line, "gone") for line in before[old_from:old_to]]
         how = "same" if kind == "equal" else "new"
-        found += [Line(text[n], how, spans.get(n, ())) for n in range(new_from, new_to)]
+        found += [PageLine(text[n], how, spans.get(n, ())) for n in range(new_from, new_to)]
     return tuple(found)
 
 

@@ -24,7 +24,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Begun:
+class ChatSubject:
     """The subject of a chat: the kernel's text and target, the model, its instructions, and the moves of each
     start. States are numbered from these on."""
 
@@ -56,7 +56,7 @@ class Chat:
     """The exchanges of a search. `live` says whether a model is asked where the file has no more."""
 
     def __init__(
-        self, begun: Begun, path: str | os.PathLike[str] | None, replay: str | os.PathLike[str] | None = None
+        self, begun: ChatSubject, path: str | os.PathLike[str] | None, replay: str | os.PathLike[str] | None = None
     ) -> None:
         """Raises ArgumentError: `cannot-read`, `bad-record`, `another-chat` where the file is about another kernel,
         target, or sizes, or, to go on with it, of another model; `cannot-write`."""
@@ -127,7 +127,9 @@ def _checked(lines: Sequence[Mapping[str, Any]], path: Path) -> str:
     return before
 
 
-def _exchanges_in(path: Path, begun: Begun, *, any_model: bool) -> tuple[Begun, list[Exchange], bool, str]:
+def _exchanges_in(
+    path: Path, begun: ChatSubject, *, any_model: bool
+) -> tuple[ChatSubject, list[Exchange], bool, str]:
     """The head of a file, its exchanges, whether its last line is whole, and its digest. Raises ArgumentError."""
     lines = read_input(str(path)).split("\n")
     whole = lines.pop() == ""
@@ -136,7 +138,7 @@ def _exchanges_in(path: Path, begun: Begun, *, any_model: bool) -> tuple[Begun, 
     found = [json_of(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
     if not all(isinstance(one, dict) for one in found):
         raise dojoir.ArgumentError(f"{path} has a line that is none of a chat", "bad-record")
-    head = from_data(Begun, found[0].get("begun"), f"{path}, line 1")
+    head = from_data(ChatSubject, found[0].get("begun"), f"{path}, line 1")
     digest = _checked(found, path)
     if head.version != VERSION:
         message = f"{path} is a chat of version {head.version}, and this reads {VERSION}"

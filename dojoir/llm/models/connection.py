@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import dojoir
-from dojoir.llm.models.exchange import Call, ModelError, object_in
+from dojoir.llm.models.exchange import ModelError, ToolCall, object_in
 
 MOST_CHARACTERS = 200_000
 """The most characters of one reply."""
@@ -154,10 +154,10 @@ class Gathered:
         named = [pieces for _, name, pieces in self.calls.values() if name]
         return bool(named) and all(pieces and object_in("".join(pieces) or "…") is not None for pieces in named)
 
-    def said(self, clean: Any) -> tuple[str, tuple[Call, ...]]:
+    def said(self, clean: Any) -> tuple[str, tuple[ToolCall, ...]]:
         """The text and the calls, without a key."""
         calls = [
-            Call(clean(id)[:200] or f"call_{number}", clean(name)[:200], clean("".join(pieces)))
+            ToolCall(clean(id)[:200] or f"call_{number}", clean(name)[:200], clean("".join(pieces)))
             for number, (id, name, pieces) in sorted(self.calls.items())
             if name  # some servers send an empty call with each text
         ]

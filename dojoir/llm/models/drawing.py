@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from random import Random
 
-from dojoir.llm.models.exchange import Call, Question, Reply
+from dojoir.llm.models.exchange import Question, Reply, ToolCall
 
 MOST_STEPS = 3
 """The most steps of a plan that is drawn."""
@@ -36,4 +36,4 @@ class Drawing:
 
 
 def _answer(data: dict[str, object]) -> Reply:
-    return Reply("", (Call("drawn", "answer", json.dumps(data)),), "tools")
+    return Reply("", (ToolCall("drawn", "answer", json.dumps(data)),), "tools")

@@ -14,7 +14,7 @@ Stopped = Literal["end", "tools", "length", "refused"]
 
 
 @dataclass(frozen=True)
-class Call:
+class ToolCall:
     """A call of a tool: `arguments` is the JSON that the model wrote, which may be broken."""
 
     id: str
@@ -29,7 +29,7 @@ class Message:
 
     role: Literal["user", "assistant", "tool"]
     text: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     answers: str = ""
 
 
@@ -69,7 +69,7 @@ class Reply:
     written."""
 
     text: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     stopped: Stopped = "end"
     tokens_in: int = 0
     tokens_out: int = 0

@@ -51,7 +51,7 @@ ANSWER = Tool("answer", "Gives your plans. Each is tried: proved, built, verifie
 
 
 @dataclass(frozen=True)
-class Plan:
+class ModelPlan:
     """Steps from a state, None for the one that the question shows; what is expected, and why."""
 
     steps: tuple[str, ...]
@@ -64,7 +64,7 @@ class Plan:
 class Answered:
     """An answer that fits the schema."""
 
-    plans: tuple[Plan, ...]
+    plans: tuple[ModelPlan, ...]
     reflection: str = ""
     stop: bool = False
 
@@ -106,7 +106,7 @@ def _answered(data: object) -> Answered:
     return Answered(found, _line(data.get("reflection", ""), "reflection"), stop is True)
 
 
-def _plan(data: object, where: str) -> Plan:
+def _plan(data: object, where: str) -> ModelPlan:
     if not isinstance(data, dict):
         raise _bad(f"{where} is an object with from, steps, expect, why")
     steps, of, expect = data.get("steps"), data.get("from"), data.get("expect")
@@ -123,7 +123,7 @@ def _plan(data: object, where: str) -> Plan:
         if not is_number or not (math.isfinite(expect) and 0 < expect < 1e6):
             raise _bad(f"{where}.expect is a number above 0, such as 1.5")
         expect = float(expect)
-    return Plan(tuple(one.strip() for one in texts), of, expect, _line(data.get("why", ""), f"{where}.why"))
+    return ModelPlan(tuple(one.strip() for one in texts), of, expect, _line(data.get("why", ""), f"{where}.why"))
 
 
 def _line(value: object, where: str) -> str:

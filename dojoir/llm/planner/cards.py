@@ -19,7 +19,7 @@ SHOWN = ("instances", "flops", "accesses next", "accesses strided", "accesses ga
 
 
 @dataclass(frozen=True)
-class Bound:
+class CardBottleneck:
     """The bottleneck of a state, in `words`; and the share of the ceiling that it reaches, None where that is
     unknown."""
 
@@ -33,7 +33,7 @@ class Cards:
 
     def __init__(self, target: str, sizes: Mapping[str, int], threads: int, timer: str) -> None:
         self.target, self.sizes, self.threads, self.timer = target, dict(sizes), threads, timer
-        self._known: dict[str, Bound] = {}
+        self._known: dict[str, CardBottleneck] = {}
 
     @cached_property
     def ceilings(self) -> str:
@@ -46,19 +46,19 @@ class Cards:
             return f"Ceilings, measured: {top.memory:.3g} GB/s of memory, {top.fma_f32:.3g} GFLOP/s of f32."
         return f"Ceilings, by the model: {peak(machine, self.threads):.3g} GFLOP/s of f32."
 
-    def of(self, kernel: dojoir.Kernel) -> Bound:
+    def of(self, kernel: dojoir.Kernel) -> CardBottleneck:
         """The bound of a kernel."""
         if kernel.hash not in self._known:
             self._known[kernel.hash] = self._measured(kernel) if self.timer == "measure" else self._read(kernel)
         return self._known[kernel.hash]
 
-    def _measured(self, kernel: dojoir.Kernel) -> Bound:
+    def _measured(self, kernel: dojoir.Kernel) -> CardBottleneck:
         try:
             card = dojoir.profile(
                 kernel, self.target, sizes=self.sizes, threads=self.threads, counted=False, time_limit=SECONDS
             )
         except dojoir.DojoError as error:
-            return Bound(f"no card: {error.diagnostic.message[:200]}")
+            return CardBottleneck(f"no card: {error.diagnostic.message[:200]}")
         lines = [f"bound by {card.kind}: {card.why}", f"{card.gbytes:.3g} GB/s, {card.gflops:.3g} GFLOP/s"]
         if card.share is not None:
             lines.append(f"it reaches {card.share:.0%} of the {card.of} ceiling of this machine")
@@ -76,14 +76,14 @@ class Cards:
         ]
         if card.moves:
             lines.append(f"legal moves that address it: {'; '.join(card.moves)}")
-        return Bound("\n".join(lines), card.share, card.of or "")
+        return CardBottleneck("\n".join(lines), card.share, card.of or "")
 
-    def _read(self, kernel: dojoir.Kernel) -> Bound:
+    def _read(self, kernel: dojoir.Kernel) -> CardBottleneck:
         found = dojoir.search.features(kernel, self.sizes)
         seconds = dojoir.search.estimate(kernel, self.sizes, self.target, self.threads)
         counts = ", ".join(f"{found[name]:.3g} {name}" for name in SHOWN if found.get(name))
         least = dojoir.search.floor(kernel, self.sizes, self.target, self.threads)
-        return Bound(
+        return CardBottleneck(
             f"not timed; estimated {format_seconds(seconds)} from the text: {counts}\n"
             f"no schedule is faster than {format_seconds(least)}, by the model; "
             f"it reaches {least / seconds:.0%} of that"

@@ -17,7 +17,7 @@ Drew = Callable[[dojoir.Trace, list[tuple[str, str]]], object]
 
 
 @dataclass(frozen=True)
-class Made:
+class MadePlan:
     """A plan that was made: the trace, the steps that are in it, and why the others are not."""
 
     trace: dojoir.Trace
@@ -27,7 +27,7 @@ class Made:
 
 def made(
     trace: dojoir.Trace, steps: tuple[str, ...], listed: Mapping[str, str], target: str, drew: Drew | None = None
-) -> Made:
+) -> MadePlan:
     """Makes steps on a state, one after another; the first that is refused ends it, and those before it stay made.
     `listed` are the texts of what can be named by number; `drew` is told of each move with its verdict. Never
     raises for what a step says."""
@@ -36,12 +36,12 @@ def made(
         text = listed.get(step.lstrip("#"), step)
         longer, refused = _step(at, text, target, drew)
         if refused:
-            return Made(at, tuple(done), (f"step {number}, {text}: {refused}",))
+            return MadePlan(at, tuple(done), (f"step {number}, {text}: {refused}",))
         if len(longer.moves) > MOST_MOVES:
-            return Made(at, tuple(done), (f"step {number}, {text}: it makes more than {MOST_MOVES} moves",))
+            return MadePlan(at, tuple(done), (f"step {number}, {text}: it makes more than {MOST_MOVES} moves",))
         at = longer
         done.append(text)
-    return Made(at, tuple(done))
+    return MadePlan(at, tuple(done))
 
 
 def _step(trace: dojoir.Trace, text: str, target: str, drew: Drew | None) -> tuple[dojoir.Trace, str]:

@@ -9,12 +9,12 @@ import dojoir
 from dojoir.ir.text import canonical_text
 from dojoir.know import notes_in
 from dojoir.llm.models.asking import Asker, Prices
-from dojoir.llm.models.chat import VERSION, Begun, Chat
+from dojoir.llm.models.chat import VERSION, Chat, ChatSubject
 from dojoir.llm.models.drawing import Drawing
 from dojoir.llm.models.exchange import Model
 from dojoir.llm.planner.cards import Cards
 from dojoir.llm.planner.settings import Settings
-from dojoir.llm.planner.strategy import Planner
+from dojoir.llm.planner.strategy import ModelPlanner
 from dojoir.llm.planner.system import SYSTEM
 from dojoir.llm.planner.tools import Tools
 from dojoir.search import Play
@@ -34,14 +34,14 @@ def check_name(name: str) -> None:
         )
 
 
-def from_name(name: str) -> Callable[..., Planner]:
+def from_name(name: str) -> Callable[..., ModelPlanner]:
     """A function that makes the strategy of a model: `llm:NAME`. Its options are those of `Settings`. Raises
     ArgumentError, `unknown-strategy`, for a name that is none."""
     check_name(name)
 
-    def llm(play: Play, **options: object) -> Planner:
+    def llm(play: Play, **options: object) -> ModelPlanner:
         settings = Settings.of(options)
-        begun = Begun(
+        begun = ChatSubject(
             VERSION, canonical_text(play.kernel), play.target, play.sizes, play.threads, name, SYSTEM,
             tuple(tuple(map(str, trace.moves)) for trace in play.starts),
         )  # fmt: skip
@@ -56,7 +56,7 @@ def from_name(name: str) -> Callable[..., Planner]:
             more += recorded([settings.runs])
         tools = Tools(play.target, play.sizes[0], play.threads, more)
         cards = Cards(play.target, play.sizes[0], play.threads, play.timer)
-        return Planner(play, asker, settings, starts, tools, cards)
+        return ModelPlanner(play, asker, settings, starts, tools, cards)
 
     return llm
 

@@ -11,7 +11,7 @@ import dojoir
 from dojoir.game.choices import choices
 from dojoir.llm.answers import moved, planned
 from dojoir.llm.models.exchange import CHARACTERS_OF_A_TOKEN
-from dojoir.llm.planner.cards import Bound
+from dojoir.llm.planner.cards import CardBottleneck
 from dojoir.llm.planner.tries import Try
 
 MOST_TEXT = 6000
@@ -28,7 +28,7 @@ MOST_REFLECTIONS = 6
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionParts:
     """The parts of a question. `listed` are the moves and choices by number, `estimates` how many times as fast as
     the state each is by the text. `ceilings` is what the machine reaches."""
 
@@ -37,7 +37,7 @@ class Asked:
     tries: tuple[Try, ...]
     listed: Mapping[str, str]
     estimates: Mapping[str, float]
-    bounds: Mapping[int, Bound]
+    bounds: Mapping[int, CardBottleneck]
     reflections: tuple[str, ...]
     plans: int
     target: str

@@ -17,9 +17,9 @@ from dojoir.llm.models.asking import Asker
 from dojoir.llm.models.chat import Exchange
 from dojoir.llm.models.exchange import Message, ModelError, Question, Reply
 from dojoir.llm.planner.answer import ANSWER, Answered, answered, in_text
-from dojoir.llm.planner.cards import Bound, Cards
+from dojoir.llm.planner.cards import CardBottleneck, Cards
 from dojoir.llm.planner.making import made
-from dojoir.llm.planner.question import Asked, listed_at
+from dojoir.llm.planner.question import QuestionParts, listed_at
 from dojoir.llm.planner.settings import Settings
 from dojoir.llm.planner.system import SYSTEM
 from dojoir.llm.planner.tools import TOOLS, Tools
@@ -31,7 +31,7 @@ HOPELESS = 0.5
 """A search continues from a state while it is at least so many times as fast as the best."""
 
 
-class Planner:
+class ModelPlanner:
     """Plans by a model. `starts` are the states that numbers begin with; `stopped` says why it ended."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Planner:
         self.play, self.asker, self.settings, self.tools, self.cards = play, asker, settings, tools, cards
         self.tries: dict[int, Try] = {}
         self.evaluations: dict[str, runtime.Evaluation] = {}
-        self.bounds: dict[int, Bound] = {}
+        self.bounds: dict[int, CardBottleneck] = {}
         self.reflections: list[str] = []
         self.waiting: list[dojoir.Trace] = []
         self.round = self.idle = 0
@@ -113,7 +113,7 @@ class Planner:
             return f"nothing was gained in {self.idle} rounds"
         return ""
 
-    def _headroom(self) -> tuple[Bound, float]:
+    def _headroom(self) -> tuple[CardBottleneck, float]:
         """The bottleneck of the best state, and the share of the limit that is left; all of it where that is not
         known."""
         bound = self.cards.of(self.play.best.kernel)
@@ -163,13 +163,13 @@ class Planner:
                 best.number: bound,
                 **self._last_bounds(),
             }
-        asked = Asked(
+        asked = QuestionParts(
             state, best, tuple(self.tries.values()), listed, estimates, self.bounds, tuple(self.reflections),
             plans, self.play.target, self.play.threads, self.play.sizes, self.cards.ceilings,
         )  # fmt: skip
         return self._conversed(state, asked)
 
-    def _last_bounds(self) -> dict[int, Bound]:
+    def _last_bounds(self) -> dict[int, CardBottleneck]:
         """The bottleneck of the fastest state that was built in the last round."""
         last = [one for one in self.tries.values() if one.of is not None and one.speed]
         newest = max((one.number for one in last), default=0)
@@ -177,7 +177,7 @@ class Planner:
         fastest = max(found, key=lambda one: one.speed or 0, default=None)
         return {} if fastest is None else {fastest.number: self.cards.of(fastest.trace.kernel)}
 
-    def _conversed(self, state: Try, asked: Asked) -> list[dojoir.Trace]:
+    def _conversed(self, state: Try, asked: QuestionParts) -> list[dojoir.Trace]:
         """Asks, answers tools, and has an answer mended of which nothing can be made, a few times each. What stands
         in a chat is said as it was said then, so that a model that is asked on sees the same."""
         messages: tuple[Message, ...] = ()
@@ -203,7 +203,7 @@ class Planner:
         return []
 
     def _heard(
-        self, reply: Reply, state: Try, asked: Asked
+        self, reply: Reply, state: Try, asked: QuestionParts
     ) -> tuple[list[dojoir.Trace], tuple[Message, ...], bool]:
         """The states of a reply; else what is to be said to it, and whether something in it was wrong."""
         results, wrong, traces = list[Message](), False, list[dojoir.Trace]()
@@ -221,7 +221,9 @@ class Planner:
             results.append(Message("user", said))
         return traces, tuple(results), wrong
 
-    def _of_answer(self, text: str, called: bool, state: Try, asked: Asked) -> tuple[list[dojoir.Trace], str]:
+    def _of_answer(
+        self, text: str, called: bool, state: Try, asked: QuestionParts
+    ) -> tuple[list[dojoir.Trace], str]:
         """The states of an answer, and what is told where there are none. Raises ModelError where the model
         stops."""
         try:
@@ -235,7 +237,7 @@ class Planner:
         traces, said = self._made(answer, state, asked)
         return traces, "Nothing of it could be tried:\n" + "\n".join(said)
 
-    def _made(self, answer: Answered, state: Try, asked: Asked) -> tuple[list[dojoir.Trace], list[str]]:
+    def _made(self, answer: Answered, state: Try, asked: QuestionParts) -> tuple[list[dojoir.Trace], list[str]]:
         """The new states that the plans lead to, and what is to be said of each plan."""
         known = {one.trace.kernel.hash: one.number for one in self.tries.values()}
         traces, said = list[dojoir.Trace](), list[str]()

@@ -11,7 +11,7 @@ import dojoir
 from dojoir.cli.arguments import schema_of
 from dojoir.know import Document, known
 from dojoir.llm.answers import explained, of_verdict, planned
-from dojoir.llm.models.exchange import Call, Tool, object_in
+from dojoir.llm.models.exchange import Tool, ToolCall, object_in
 from dojoir.llm.planner.answer import ANSWER
 from dojoir.llm.planner.tries import Try
 
@@ -48,7 +48,7 @@ class Tools:
     def __init__(self, target: str, sizes: Mapping[str, int], threads: int, notes: Sequence[Document] = ()) -> None:
         self.target, self.sizes, self.threads, self.notes = target, dict(sizes), threads, tuple(notes)
 
-    def answer(self, call: Call, state: Try, states: Mapping[int, Try]) -> str:
+    def answer(self, call: ToolCall, state: Try, states: Mapping[int, Try]) -> str:
         """The answer of a tool, as JSON; an error is an answer too."""
         try:
             return _shown(self._answer(call, state, states))
@@ -56,7 +56,7 @@ class Tools:
             return _shown({"status": "error", "code": error.diagnostic.code,
                            "message": error.diagnostic.message[:1000]})  # fmt: skip
 
-    def _answer(self, call: Call, state: Try, states: Mapping[int, Try]) -> dict[str, Any]:
+    def _answer(self, call: ToolCall, state: Try, states: Mapping[int, Try]) -> dict[str, Any]:
         given = _arguments(call)
         number = given.get("state", state.number)
         if isinstance(number, bool) or not isinstance(number, int) or number not in states:
@@ -78,7 +78,7 @@ class Tools:
         raise dojoir.ArgumentError(f"there is no tool {call.name[:40]!r}; they are {names}", "bad-arguments")
 
 
-def _arguments(call: Call) -> dict[str, Any]:
+def _arguments(call: ToolCall) -> dict[str, Any]:
     found = object_in(call.arguments)
     if found is None:
         raise dojoir.ArgumentError(f"the arguments of {call.name[:40]} are no object of JSON", "bad-arguments")

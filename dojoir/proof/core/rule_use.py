@@ -35,7 +35,7 @@ from dojoir.ir.nodes import (
 from dojoir.ir.places import ancestors, siblings
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core.same_sums import adds_the_same
-from dojoir.rules.rule import Match, Rule, RuleUse
+from dojoir.rules.rule import Rule, RuleMatch, RuleUse
 from dojoir.sets.kernel_sets import isl_affine, isl_extent, iterators, sets_of
 from dojoir.types.elaborate import natural_type
 
@@ -74,7 +74,7 @@ def _faults(before: Kernel, after: Kernel, rule: Rule, use: RuleUse) -> Iterator
         yield "other-sums", "a result would not be the sum of the same elements, each once"
 
 
-def _mode(before: Kernel, rule: Rule, match: Match) -> Fault | None:
+def _mode(before: Kernel, rule: Rule, match: RuleMatch) -> Fault | None:
     """The kernel allows as much as the rule does to floating point."""
     types = _types(before, rule, match)
     if rule.fits(before.fp, *(types if len(types) == 1 else ())):
@@ -119,13 +119,13 @@ def rewritten(kernel: Kernel, rule: Rule, use: RuleUse, labels: dict[str, str] |
     return kernel.evolve(buffers=(*kernel.buffers, *new))
 
 
-def _fresh(rule: Rule, match: Match, name: str, dtype: DType) -> Buffer:
+def _fresh(rule: Rule, match: RuleMatch, name: str, dtype: DType) -> Buffer:
     """A new temporary of a rule: a dimension has as many elements as the scope that the rule has it for."""
     extents = (match.size[str(dim.extent)] for dim in rule.right.buffer(name).dims)
     return Buffer("tmp", match.element[name].buffer, dtype, tuple(Dim(extent.bounds[0]) for extent in extents))
 
 
-def computed_in(kernel: Kernel, rule: Rule, match: Match) -> DType | None:
+def computed_in(kernel: Kernel, rule: Rule, match: RuleMatch) -> DType | None:
     """The type in which the arrays of the rule compute, or None where they do in several or in none."""
     types = _types(kernel, rule, match)
     computes = {dtype.compute for dtype in types}
@@ -134,7 +134,7 @@ def computed_in(kernel: Kernel, rule: Rule, match: Match) -> DType | None:
     return dtype if fits and not computes else None
 
 
-def _types(kernel: Kernel, rule: Rule, match: Match) -> set[DType]:
+def _types(kernel: Kernel, rule: Rule, match: RuleMatch) -> set[DType]:
     return {kernel.buffer(match.element[name].buffer).dtype for name in (*rule.results, *rule.scratch)}
 
 
@@ -152,7 +152,7 @@ def _sizes(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
     return None
 
 
-def _elements(before: Kernel, rule: Rule, match: Match) -> Fault | None:
+def _elements(before: Kernel, rule: Rule, match: RuleMatch) -> Fault | None:
     """The arrays of the rule are different arrays of one float type; scratch is temporary."""
     named = [match.element[name].buffer for name in (*rule.results, *rule.scratch)]
     if len(set(named)) < len(named):
@@ -170,7 +170,7 @@ def _elements(before: Kernel, rule: Rule, match: Match) -> Fault | None:
     return None
 
 
-def _expressions(before: Kernel, rule: Rule, match: Match) -> Fault | None:
+def _expressions(before: Kernel, rule: Rule, match: RuleMatch) -> Fault | None:
     """The fault of a rule's inputs: each must be of a type that its arrays compute in, and not written inside
     it."""
     buffers = {buffer.name: buffer for buffer in before.buffers}

@@ -29,7 +29,7 @@ from dojoir.ir.nodes import (
 from dojoir.ir.rewriting.rewrite import replace_read
 from dojoir.proof.certificate import Substitution
 from dojoir.sets.flow import whole_flow
-from dojoir.sets.flow_check import Accesses, compute_flow
+from dojoir.sets.flow_check import FlowInput, compute_flow
 from dojoir.sets.flow_maps import Flow
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators
 from dojoir.support.frozen import dataclass
@@ -215,7 +215,7 @@ class Graph:
         elements, numbers = self.sets.map(self.sets.write_text(site)), self.sets.numbers
         added = self.accumulations()
         sources, begun = compute_flow(
-            Accesses(
+            FlowInput(
                 entering.subtract_domain(added).apply_range(elements),
                 entering.intersect_domain(added).apply_range(elements),
                 elements,

@@ -23,7 +23,7 @@ from dojoir.support.memo import Memo
 
 
 @dataclass(frozen=True)
-class Use:
+class ElementRead:
     """A read of an element: the value of statement `number` reads it, or, where `read` is None, that statement
     accumulates into it."""
 
@@ -64,7 +64,7 @@ class ReadBeforeWrite:
 
     kernel: Kernel
     buffer: Buffer
-    use: Use
+    use: ElementRead
     wrong: isl.UnionMap
 
 
@@ -84,7 +84,7 @@ class SharedStorage:
 
     kernel: Kernel
     buffer: Buffer
-    uses: Mapping[str, Use]
+    uses: Mapping[str, ElementRead]
     wrong: isl.UnionMap
 
 
@@ -113,7 +113,7 @@ def prove_written(
     return None
 
 
-def find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[Use, isl.UnionMap] | None:
+def find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[ElementRead, isl.UnionMap] | None:
     """The first use of an element that nothing has assigned yet, and when it happens."""
     writers, sets = assigning(kernel, buffer), sets_of(kernel)
     written: tuple[isl.UnionMap, isl.UnionMap] | None = None
@@ -145,7 +145,7 @@ def is_seen_written(kernel: Kernel, buffer: Buffer) -> bool:
     return all(_assigned_before.get(_question(kernel, use, writers)) for use in _unseen(kernel, buffer, writers))
 
 
-def _unseen(kernel: Kernel, buffer: Buffer, writers: Sequence[int]) -> Iterator[Use]:
+def _unseen(kernel: Kernel, buffer: Buffer, writers: Sequence[int]) -> Iterator[ElementRead]:
     """The uses of which the text alone does not say that what they read was assigned before."""
     plain = [kernel.sites[k] for k in writers]
     return (use for use in _reads_of(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain))
@@ -157,7 +157,7 @@ _assigned_before: Memo[_Question, bool] = Memo(2048)
 """The uses whose reads are known to be assigned before."""
 
 
-def _question(kernel: Kernel, use: Use, writers: Sequence[int]) -> _Question:
+def _question(kernel: Kernel, use: ElementRead, writers: Sequence[int]) -> _Question:
     """The facts that decide whether the elements that a use reads were assigned before, the names of statements
     being those of `dojoir.sets.flow.Users`: what it reads and when, and the same of the writers."""
     sets = sets_of(kernel)
@@ -219,7 +219,7 @@ def _writes(kernel: Kernel, buffer: Buffer) -> list[int]:
     return [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer == buffer.name]
 
 
-def _reads_of(kernel: Kernel, buffer: Buffer) -> Iterator[Use]:
+def _reads_of(kernel: Kernel, buffer: Buffer) -> Iterator[ElementRead]:
     """The reads of a buffer, in the order of the text."""
     sets = sets_of(
         kernel
@@ -227,14 +227,14 @@ def _reads_of(kernel: Kernel, buffer: Buffer) -> Iterator[Use]:
     for number, site in enumerate(kernel.sites):
         for ordinal, access in enumerate(site.statement.term_reads):
             if access.buffer == buffer.name:
-                yield Use(sets, number, access, site, Read(number, ordinal, access))
+                yield ElementRead(sets, number, access, site, Read(number, ordinal, access))
         target = site.statement.target
         if site.statement.accumulation is not None and target.buffer == buffer.name:
-            yield Use(sets, number, target, site, None)
+            yield ElementRead(sets, number, target, site, None)
 
 
 # -- what needs no isl ---------------------------------------------------------------------------------------
-def _covers(buffer: Buffer, writer: Site, use: Use | None) -> bool:
+def _covers(buffer: Buffer, writer: Site, use: ElementRead | None) -> bool:
     """Whether a plain assignment surely assigns all that `use` reads (every element, for None), before it does
     and in the same iteration of the scopes they share.
 
@@ -288,7 +288,7 @@ def _single(free: Bounds) -> dict[int, Affine]:
     return {depth: bounds[0] for depth, bounds in free.items() if len(bounds) == 1}
 
 
-def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[Use]) -> bool:
+def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[ElementRead]) -> bool:
     """Whether each element that shares storage surely comes and goes within one iteration of the scopes that all
     its users share. They index the collapsed dimensions alike, with iterators of these scopes only, and each
     read is covered there."""
@@ -318,7 +318,7 @@ def _unwritten_output(kernel: Kernel, buffer: Buffer, writers: Sequence[int]) ->
     return None if missing.is_empty() else UnwrittenOutput(kernel, buffer, missing)
 
 
-def _mixed_up(kernel: Kernel, buffer: Buffer, uses: Sequence[Use]) -> SharedStorage | None:
+def _mixed_up(kernel: Kernel, buffer: Buffer, uses: Sequence[ElementRead]) -> SharedStorage | None:
     """By the flow through storage: every source of a read must be a write to the very element it reads."""
     sets = sets_of(kernel)
     writes = _writes(kernel, buffer)

@@ -13,7 +13,7 @@ from dojoir.ir.nodes import MAY_ASSIGN, Access, Buffer, Condition, Kernel, Op
 from dojoir.ir.where import place
 from dojoir.proof.core.bounds import OutOfBounds, index_and_dim
 from dojoir.proof.core.wellformed import EmptyDimension
-from dojoir.proof.core.written import ReadBeforeWrite, SharedStorage, UnwrittenOutput, Use, assigning
+from dojoir.proof.core.written import ElementRead, ReadBeforeWrite, SharedStorage, UnwrittenOutput, assigning
 from dojoir.proof.explain.cures import divisibility, least, mending_fact, nonnegative, with_cure
 from dojoir.proof.explain.example import Point, accuse, describe, occasion, party, spelling, when, witness
 from dojoir.sets.kernel_sets import sets_of
@@ -86,7 +86,7 @@ def read_before_write(failure: ReadBeforeWrite) -> Diagnostic:
     return accuse("read-before-write", message, [reader], found.sizes, _assigned(kernel, writers))
 
 
-def _keeps(use: Use) -> bool:
+def _keeps(use: ElementRead) -> bool:
     """Whether a read is that of an assignment which may leave its target, as the core looks at it."""
     match use.site.statement.value:
         case Op("select", (_, _, Access() as own)):

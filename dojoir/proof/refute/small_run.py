@@ -68,7 +68,7 @@ class _Run:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RunFinding:
     """The finding of a run: its sizes, and the difference, by the code of such a refusal and in words."""
 
     sizes: tuple[tuple[str, int], ...]
@@ -81,7 +81,7 @@ def goes_wrong(before: Kernel, after: Kernel, instances: InstanceMap, unread: Co
     return seen(before, after, instances, unread) is not None
 
 
-def seen(before: Kernel, after: Kernel, instances: InstanceMap, unread: Collection[str] = ()) -> Seen | None:
+def seen(before: Kernel, after: Kernel, instances: InstanceMap, unread: Collection[str] = ()) -> RunFinding | None:
     """The difference of the kernels that some run is certain to show. A read gets its value from other writes, or
     none, a statement runs that did not, or none does that did, or something else is returned. Of the last values
     of the buffers `unread` nothing is asked.
@@ -105,7 +105,7 @@ def seen(before: Kernel, after: Kernel, instances: InstanceMap, unread: Collecti
             continue
         found = _difference(old, was, _run_of(new, instances, sizes), unread)
         if found is not None:
-            return Seen(tuple(sizes.items()), *found)
+            return RunFinding(tuple(sizes.items()), *found)
     return None
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.builder import Builder, Place, Tensor, Unsupported, element
-from dojoir.torch.importer.convolution import Window
-from dojoir.torch.importer.index import Index, as_index, divide
-from dojoir.torch.importer.nests import Node, Store, When, loops
+from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
+from dojoir.torch.importer.convolution import WindowGeometry
+from dojoir.torch.importer.index import IndexSum, as_index, divide
+from dojoir.torch.importer.nests import Node, ProgramStatement, When, loops
 from dojoir.torch.importer.pooling import average, largest_backward
 from dojoir.torch.importer.reductions import is_better, lowest
-from dojoir.torch.importer.values import At, Value, apply, cast, number
+from dojoir.torch.importer.values import IndexAsValue, Value, apply, cast, number
 
 aten: Any = torch.ops.aten
 
@@ -37,7 +37,7 @@ class _Windows:
             self.are_equal = False
             self.sizes.append(max(-(-(i + 1) * n // m) - i * n // m for i in range(m)))
 
-    def limits(self, d: int, i: Index) -> tuple[Index, Index]:
+    def limits(self, d: int, i: IndexSum) -> tuple[IndexSum, IndexSum]:
         """The first element of a window along a dimension, and the one behind its last."""
         extent, count = self.extents[d], self.counts[d]
         return divide(i * extent, count)[0], divide((i + 1) * extent + count - 1, count)[0]
@@ -48,12 +48,12 @@ class _Windows:
         for d, i in enumerate(index):
             first, end = self.limits(d, i)
             total = total * (end - first)
-        return number(total.constant, dtype) if total.constant is not None else At(total, dtype)
+        return number(total.constant, dtype) if total.constant is not None else IndexAsValue(total, dtype)
 
-    def over(self, b: Builder, index: Place, body: Callable[[Place], tuple[Node, ...]]) -> tuple[Node, ...]:
+    def over(self, b: ProgramBuilder, index: Place, body: Callable[[Place], tuple[Node, ...]]) -> tuple[Node, ...]:
         """A body for each element of a window."""
         taps, k = b.iterate([as_index(size) for size in self.sizes])
-        at: list[Index] = []
+        at: list[IndexSum] = []
         guards = []
         for d, (i, step) in enumerate(zip(index, k, strict=True)):
             first, end = self.limits(d, i)
@@ -65,21 +65,21 @@ class _Windows:
 
 
 def _mean(rank: int) -> Callable[..., Tensor]:
-    def lower(b: Builder, x: Tensor, _: Any) -> Tensor:
+    def lower(b: ProgramBuilder, x: Tensor, _: Any) -> Tensor:
         shape = b.shape()
         windows = _Windows(x, shape, rank)
         x = b.stored(x)
         if windows.are_equal:
             sizes = tuple(windows.sizes)
-            return average(b, x, sizes, Window(sizes, (0,) * rank, (1,) * rank), shape, True, None)
+            return average(b, x, sizes, WindowGeometry(sizes, (0,) * rank, (1,) * rank), shape, True, None)
         lead, carried = x.rank - rank, _carried(x)
         buffer = b.declare(shape, carried)
         outer, index = b.iterate(shape)
         target = element(buffer, index)
         added = windows.over(
-            b, index[lead:], lambda at: (Store(target, "+=", cast(x.at((*index[:lead], *at)), carried)),)
+            b, index[lead:], lambda at: (ProgramStatement(target, "+=", cast(x.at((*index[:lead], *at)), carried)),)
         )
-        b.emit(outer, Store(target, "=", number(0, carried)), *added)
+        b.emit(outer, ProgramStatement(target, "=", number(0, carried)), *added)
         total = b.tensor(buffer, shape, x.dtype)
         return Tensor(
             shape, x.dtype, lambda place: apply("/", total.at(place), windows.count(place[lead:], x.dtype))
@@ -89,7 +89,7 @@ def _mean(rank: int) -> Callable[..., Tensor]:
 
 
 def _mean_backward(rank: int) -> Callable[..., Tensor]:
-    def lower(b: Builder, grad: Tensor, x: Tensor) -> Tensor:
+    def lower(b: ProgramBuilder, grad: Tensor, x: Tensor) -> Tensor:
         windows = _Windows(x, grad.shape, rank)
         lead = x.rank - rank
         if windows.are_equal:
@@ -105,7 +105,7 @@ def _mean_backward(rank: int) -> Callable[..., Tensor]:
     return lower
 
 
-def _handed_back(b: Builder, grad: Tensor, shape: Place, windows: _Windows, lead: int) -> Tensor:
+def _handed_back(b: ProgramBuilder, grad: Tensor, shape: Place, windows: _Windows, lead: int) -> Tensor:
     """For each element the sum of the shares of the windows that it is in."""
     carried = _carried(grad)
     buffer = b.declare(shape, carried)
@@ -117,15 +117,15 @@ def _handed_back(b: Builder, grad: Tensor, shape: Place, windows: _Windows, lead
         first, end = windows.limits(d, i)
         guards += [(at, ">=", first), (at, "<", end)]
     share = apply("/", grad.at((*index[:lead], *window)), windows.count(window, grad.dtype))
-    added = When(tuple(guards), (Store(target, "+=", cast(share, carried)),))
-    b.emit(outer, Store(target, "=", number(0, carried)), *loops(around, (added,)))
+    added = When(tuple(guards), (ProgramStatement(target, "+=", cast(share, carried)),))
+    b.emit(outer, ProgramStatement(target, "=", number(0, carried)), *loops(around, (added,)))
     return b.tensor(buffer, shape, grad.dtype)
 
 
 def _largest(rank: int) -> Callable[..., Any]:
     """With the places in the plane."""
 
-    def lower(b: Builder, x: Tensor, _: Any) -> tuple[Tensor, Tensor]:
+    def lower(b: ProgramBuilder, x: Tensor, _: Any) -> tuple[Tensor, Tensor]:
         shape = b.shape(b.node.meta["val"][0])
         windows, lead = _Windows(x, shape, rank), x.rank - rank
         x = b.stored(x)
@@ -136,13 +136,15 @@ def _largest(rank: int) -> Callable[..., Any]:
         def kept(at: Place) -> tuple[Node, ...]:
             value = x.at((*index[:lead], *at))
             return (
-                Store(spot, "=", At(_flat(at, x.shape[lead:]), "i64"), is_better(value, target, ">")),
-                Store(target, "max=", value),
+                ProgramStatement(
+                    spot, "=", IndexAsValue(_flat(at, x.shape[lead:]), "i64"), is_better(value, target, ">")
+                ),
+                ProgramStatement(target, "max=", value),
             )
 
         first = _flat([windows.limits(d, i)[0] for d, i in enumerate(index[lead:])], x.shape[lead:])
         start = number(lowest(x.dtype, "max="), x.dtype)
-        begun = Store(target, "=", start), Store(spot, "=", At(first, "i64"))
+        begun = ProgramStatement(target, "=", start), ProgramStatement(spot, "=", IndexAsValue(first, "i64"))
         b.emit(outer, *begun, *windows.over(b, index[lead:], kept))
         return b.tensor(buffer, shape), b.tensor(place, shape)
 
@@ -150,13 +152,13 @@ def _largest(rank: int) -> Callable[..., Any]:
 
 
 def _largest_backward(rank: int) -> Callable[..., Tensor]:
-    def lower(b: Builder, grad: Tensor, x: Tensor, at: Tensor) -> Tensor:
+    def lower(b: ProgramBuilder, grad: Tensor, x: Tensor, at: Tensor) -> Tensor:
         return largest_backward(b, grad, x, at, rank)
 
     return lower
 
 
-def _flat(at: Sequence[Index], extents: Place) -> Index:
+def _flat(at: Sequence[IndexSum], extents: Place) -> IndexSum:
     found = as_index(0)
     for i, extent in zip(at, extents, strict=True):
         found = found * extent + i

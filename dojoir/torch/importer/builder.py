@@ -14,9 +14,9 @@ from dojoir.ir.operations import CONVERSIONS
 from dojoir.ir.words import KEYWORDS, RESERVED
 from dojoir.torch.importer.index import (
     Divided,
-    Index,
-    Size,
-    Var,
+    IndexSum,
+    IteratorAtom,
+    SizeAtom,
     as_index,
     divide,
     most,
@@ -24,8 +24,18 @@ from dojoir.torch.importer.index import (
     product,
     recombine,
 )
-from dojoir.torch.importer.nests import Buffer, Node, Program, Store, loops
-from dojoir.torch.importer.values import FLOATS, Cast, Cost, Load, Number, Value, cast, cost, number
+from dojoir.torch.importer.nests import ImportedProgram, Node, ProgramBuffer, ProgramStatement, loops
+from dojoir.torch.importer.values import (
+    FLOATS,
+    CastValue,
+    ElementValue,
+    NumberValue,
+    Value,
+    ValueCost,
+    cast,
+    cost,
+    number,
+)
 
 DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16", torch.int64: "i64",
@@ -43,7 +53,7 @@ class Unsupported(Exception):
     """An operator, or a form of it, that there is no text for; `str` says why."""
 
 
-Place = tuple[Index, ...]
+Place = tuple[IndexSum, ...]
 
 
 @dataclass(frozen=True)
@@ -62,23 +72,23 @@ class Tensor:
         return len(self.shape)
 
 
-Operand = Tensor | int | float | bool | Index
+Operand = Tensor | int | float | bool | IndexSum
 """The types of an elementwise operator's operand."""
 
 
-class Builder:
+class ProgramBuilder:
     """A program that grows: `program` has its buffers and nests; `node` is the operator that is being read."""
 
     def __init__(self, size_names: Mapping[str, str] | None = None) -> None:
         """`size_names` are the user's names of symbols of PyTorch."""
-        self.program = Program()
+        self.program = ImportedProgram()
         self.size_names = {
             symbol: name
             for symbol, name in (size_names or {}).items()
             if name not in _WORDS and name.isidentifier()
         }
         self.node: Any = None
-        self.parted: list[tuple[str, int, Index]] = []
+        self.parted: list[tuple[str, int, IndexSum]] = []
         """Dimensions of buffers that are to be two: the buffer, the dimension, the extent of the inner one."""
         self.origins: dict[str, Any] = {}
         """The operator that each buffer was made for."""
@@ -101,13 +111,13 @@ class Builder:
             raise Unsupported(f"elements of {dtype} have no type in a kernel")
         return DTYPES[dtype]
 
-    def size(self, value: Any) -> Index:
+    def size(self, value: Any) -> IndexSum:
         """A size of PyTorch as an index."""
-        if isinstance(value, Index):
+        if isinstance(value, IndexSum):
             return value
         return as_index(value) if isinstance(value, int) else self.of_sympy(value.node.expr)
 
-    def of_sympy(self, expression: Any) -> Index:
+    def of_sympy(self, expression: Any) -> IndexSum:
         """A size of PyTorch, which it keeps as an expression of sympy. Raises Unsupported."""
         return of_sympy(expression, self.size_name)
 
@@ -121,15 +131,15 @@ class Builder:
         return name
 
     # -- buffers and nests -----------------------------------------------------------------------------------
-    def var(self, extent: Index) -> Var:
+    def var(self, extent: IndexSum) -> IteratorAtom:
         """A new iterator."""
         self._count += 1
-        return Var(self._count, extent)
+        return IteratorAtom(self._count, extent)
 
-    def iterate(self, shape: Sequence[Index]) -> tuple[list[Var], Place]:
+    def iterate(self, shape: Sequence[IndexSum]) -> tuple[list[IteratorAtom], Place]:
         """Iterators over a shape, and the index that they make; there is none for an extent of 1."""
-        made: list[Var] = []
-        index: list[Index] = []
+        made: list[IteratorAtom] = []
+        index: list[IndexSum] = []
         for extent in shape:
             if extent.constant == 0:
                 raise Unsupported("a tensor without elements")
@@ -140,22 +150,22 @@ class Builder:
                 index.append(of_atom(made[-1]))
         return made, tuple(index)
 
-    def declare(self, shape: Place, dtype: str, name: str | None = None, order: Any = None) -> Buffer:
+    def declare(self, shape: Place, dtype: str, name: str | None = None, order: Any = None) -> ProgramBuffer:
         """A new buffer, called as the operator is; one without dimensions has a single element."""
         wanted = re.sub(r"\W", "_", name or self.node.name)
         wanted = f"{wanted}_" if wanted in _WORDS else f"p_{wanted}" if wanted[0].isdigit() else wanted
         taken, number_ = wanted, 2
         while taken in self.program.buffers or taken in self.size_names.values():
             taken, number_ = f"{wanted}_{number_}", number_ + 1
-        buffer = Buffer(taken, shape or (as_index(1),), dtype, order)
+        buffer = ProgramBuffer(taken, shape or (as_index(1),), dtype, order)
         self.program.buffers[taken], self.origins[taken] = buffer, self.node
         return buffer
 
-    def emit(self, variables: Sequence[Var], *body: Node) -> None:
+    def emit(self, variables: Sequence[IteratorAtom], *body: Node) -> None:
         """Adds a nest."""
         self.program.nests += loops(variables, body)
 
-    def tensor(self, buffer: Buffer, shape: Place | None = None, dtype: str | None = None) -> Tensor:
+    def tensor(self, buffer: ProgramBuffer, shape: Place | None = None, dtype: str | None = None) -> Tensor:
         """The tensor that a buffer is; `dtype` what it is read as."""
         own = buffer.shape if shape is None else shape
         kind = dtype or buffer.dtype
@@ -171,24 +181,24 @@ class Builder:
             return tensor
         buffer = self.declare(tensor.shape, tensor.dtype, name or tensor.label)
         variables, index = self.iterate(tensor.shape)
-        self.emit(variables, Store(element(buffer, index), "=", tensor.at(index)))
+        self.emit(variables, ProgramStatement(element(buffer, index), "=", tensor.at(index)))
         return self.tensor(buffer, tensor.shape)
 
-    def cost(self, tensor: Tensor) -> Cost:
+    def cost(self, tensor: Tensor) -> ValueCost:
         """The cost of an element."""
-        return cost(tensor.at(self.iterate(tensor.shape)[1])) if tensor.buffer is None else Cost(0, 0, 1)
+        return cost(tensor.at(self.iterate(tensor.shape)[1])) if tensor.buffer is None else ValueCost(0, 0, 1)
 
     def stored(self, tensor: Tensor) -> Tensor:
         """The tensor, computed once where its elements are more than plain elements: for what reads each of them
         often."""
         value = tensor.at(self.iterate(tensor.shape)[1])
-        while isinstance(value, Cast):
+        while isinstance(value, CastValue):
             value = value.of
-        if isinstance(value, Number) or (isinstance(value, Load) and self._is_simple(value)):
+        if isinstance(value, NumberValue) or (isinstance(value, ElementValue) and self._is_simple(value)):
             return tensor
         return self.realize(tensor, tensor.label or f"{self.node.name}_of")
 
-    def _is_simple(self, load: Load) -> bool:
+    def _is_simple(self, load: ElementValue) -> bool:
         """Whether the indices are affine, but for dimensions that may be one."""
         index = list(load.index)
         extents = list(self.program.buffers[load.buffer].shape)
@@ -196,7 +206,7 @@ class Builder:
             made = recombine(index[d], index[d + 1], extents[d + 1])
             if made is not None:
                 index[d : d + 2], extents[d : d + 2] = [made], [extents[d] * extents[d + 1]]
-        return all(isinstance(atom, Size | Var) for one in index for atom in one.atoms)
+        return all(isinstance(atom, SizeAtom | IteratorAtom) for one in index for atom in one.atoms)
 
     # -- tensors ----------------------------------------------------------------------------------------------
     def full(self, shape: Place, value: float | int | bool, dtype: str) -> Tensor:
@@ -228,23 +238,23 @@ class Builder:
 
     def as_tensor(self, operand: Operand, dtype: str | None = None) -> Tensor:
         """An operand of elements as a tensor of a type."""
-        from dojoir.torch.importer.values import At
+        from dojoir.torch.importer.values import IndexAsValue
 
         if isinstance(operand, Tensor):
             if dtype is None or operand.dtype == dtype:
                 return operand
             at = operand.at
             return Tensor(operand.shape, dtype, lambda index: cast(at(index), dtype))
-        if isinstance(operand, Index):
+        if isinstance(operand, IndexSum):
             value, kind = operand, dtype or "i64"
-            return Tensor((), kind, lambda index: cast(At(value, "i64"), kind))
+            return Tensor((), kind, lambda index: cast(IndexAsValue(value, "i64"), kind))
         kind = dtype or ("bool" if isinstance(operand, bool) else "i64" if isinstance(operand, int) else "f32")
         return self.full((), operand, kind)
 
     def reduce(
         self,
         shape: Place,
-        over: Sequence[Index],
+        over: Sequence[IndexSum],
         value: Callable[[Place, Place], Value],
         op: str,
         start: float | int | bool,
@@ -257,28 +267,28 @@ class Builder:
         outer, index = self.iterate(shape)
         inner, below = self.iterate(over)
         target = element(buffer, index)
-        first = Store(target, "=", number(start, carried))
-        added = Store(target, op, cast(value(index, below), carried))
+        first = ProgramStatement(target, "=", number(start, carried))
+        added = ProgramStatement(target, op, cast(value(index, below), carried))
         self.emit(outer, first, *loops(inner, (added,)))
         return self.tensor(buffer, shape, dtype)
 
 
-def element(buffer: Buffer, index: Place) -> Load:
+def element(buffer: ProgramBuffer, index: Place) -> ElementValue:
     """An element of a buffer."""
-    return Load(buffer.name, index or (as_index(0),), buffer.dtype)
+    return ElementValue(buffer.name, index or (as_index(0),), buffer.dtype)
 
 
 def _shown(shape: Place) -> str:
     return f"[{', '.join(s.key for s in shape)}]"
 
 
-def of_sympy(expression: Any, name: Callable[[str], str]) -> Index:
+def of_sympy(expression: Any, name: Callable[[str], str]) -> IndexSum:
     """An expression of sympy as an index; `name` gives the sizes of symbols. Raises Unsupported."""
     kind = type(expression).__name__
     if expression.is_Integer:
         return as_index(int(expression))
     if expression.is_Symbol:
-        return of_atom(Size(name(str(expression))))
+        return of_atom(SizeAtom(name(str(expression))))
     args = [of_sympy(a, name) for a in expression.args if not (kind == "Pow" and a is expression.args[1])]
     match kind:
         case "Add":
@@ -297,7 +307,7 @@ def of_sympy(expression: Any, name: Callable[[str], str]) -> Index:
             raise Unsupported(f"the size {expression}")
 
 
-def is_plain(index: Index) -> bool:
+def is_plain(index: IndexSum) -> bool:
     """Whether it has no quotient in it."""
     return not any(isinstance(atom, Divided) for atom in index.atoms)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.builder import Builder, Place, Tensor, Unsupported, element
-from dojoir.torch.importer.index import Index, as_index, divide, is_within
-from dojoir.torch.importer.nests import Node, Store, When, loops
+from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
+from dojoir.torch.importer.index import IndexSum, as_index, divide, is_within
+from dojoir.torch.importer.nests import Node, ProgramStatement, When, loops
 from dojoir.torch.importer.values import apply, cast, number
 
 aten: Any = torch.ops.aten
@@ -26,7 +26,7 @@ FEWEST = 16
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowGeometry:
     """How the windows lie: for each dimension the stride, the padding in front, and the dilation."""
 
     stride: tuple[int, ...]
@@ -34,21 +34,21 @@ class Window:
     dilation: tuple[int, ...]
 
     @classmethod
-    def of(cls, stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int], rank: int) -> Window:
+    def of(cls, stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int], rank: int) -> WindowGeometry:
         """From what PyTorch gives, where one number is for all dimensions."""
         made = [tuple(int(v) for v in g) for g in (stride, pad, dilation)]
         return cls(*((g * rank if len(g) == 1 else g) for g in made))
 
-    def place(self, at: Sequence[Index], taps: Sequence[Index]) -> list[Index]:
+    def place(self, at: Sequence[IndexSum], taps: Sequence[IndexSum]) -> list[IndexSum]:
         """Where a tap of a window is."""
         steps = zip(at, taps, self.stride, self.pad, self.dilation, strict=True)
         return [i * s + k * d - p for i, k, s, p, d in steps]
 
 
-Condition = tuple[Index, str, Index]
+Condition = tuple[IndexSum, str, IndexSum]
 
 
-def inside(index: Sequence[Index], extents: Sequence[Index]) -> tuple[Condition, ...]:
+def inside(index: Sequence[IndexSum], extents: Sequence[IndexSum]) -> tuple[Condition, ...]:
     """The conditions under which an index is in range, as far as they are not seen."""
     made: list[Condition] = []
     for i, extent in zip(index, extents, strict=True):
@@ -65,12 +65,12 @@ def guarded(conditions: Sequence[Condition], body: Sequence[Node]) -> tuple[Node
 
 
 def _convolution(
-    b: Builder, x: Tensor, w: Tensor, bias: Tensor | None, stride: Any, pad: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int,
+    b: ProgramBuilder, x: Tensor, w: Tensor, bias: Tensor | None, stride: Any, pad: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
 ) -> Tensor:  # fmt: skip
     if x.rank != w.rank:
         raise Unsupported("a convolution without a batch")
-    window = Window.of(stride, pad, dilation, w.rank - 2)
+    window = WindowGeometry.of(stride, pad, dilation, w.rank - 2)
     x, w = b.stored(x), b.stored(w)
     if transposed:
         made = spread(b, x, w, window, groups, b.shape())
@@ -82,13 +82,13 @@ def _convolution(
     return Tensor(made.shape, made.dtype, lambda index: apply("+", at(index), of_bias((index[1],))))
 
 
-def _grouped(b: Builder, groups: int, each: Index) -> tuple[list[Any], Index, Index, Index]:
+def _grouped(b: ProgramBuilder, groups: int, each: IndexSum) -> tuple[list[Any], IndexSum, IndexSum, IndexSum]:
     """Iterators over groups and the channels of one: the two indices, and that of the channel."""
     variables, (group, channel) = b.iterate([as_index(groups), each])
     return variables, group, channel, group * each + channel
 
 
-def _part_groups(b: Builder, groups: int, *of: tuple[Tensor, int]) -> None:
+def _part_groups(b: ProgramBuilder, groups: int, *of: tuple[Tensor, int]) -> None:
     """Lets the groups of channels have a dimension of their own in the buffers that tensors are."""
     for tensor, d in of:
         each = divide(tensor.shape[d], as_index(groups))[0]
@@ -98,7 +98,13 @@ def _part_groups(b: Builder, groups: int, *of: tuple[Tensor, int]) -> None:
 
 
 def convolve(
-    b: Builder, x: Tensor, w: Tensor, window: Window, groups: int, shape: Place, name: str | None = None
+    b: ProgramBuilder,
+    x: Tensor,
+    w: Tensor,
+    window: WindowGeometry,
+    groups: int,
+    shape: Place,
+    name: str | None = None,
 ) -> Tensor:
     """`y[n, o, i] = sum_(c, k) x[n, c, stride i + dilation k - pad] w[o, c, k]`."""
     dtype = x.dtype
@@ -115,27 +121,27 @@ def convolve(
     target = element(buffer, (n, o, *at))
     factor = w.at((o, c, *k))
     value = apply("*", cast(x.at((n, group * w.shape[1] + c, *place)), carried), cast(factor, carried))
-    body = _under_guards(taps, k, place, x.shape[2:], (Store(target, "+=", value),))
-    b.emit([*batch, *outputs, *spatial], Store(target, "=", number(0, carried)), *loops(channels, body))
+    body = _under_guards(taps, k, place, x.shape[2:], (ProgramStatement(target, "+=", value),))
+    b.emit([*batch, *outputs, *spatial], ProgramStatement(target, "=", number(0, carried)), *loops(channels, body))
     made = b.tensor(buffer, shape, dtype)
     _part_groups(b, groups, (x, 1), (w, 0), (made, 1))
     return made
 
 
-def _padded(b: Builder, x: Tensor, window: Window) -> tuple[Tensor, Window]:
+def _padded(b: ProgramBuilder, x: Tensor, window: WindowGeometry) -> tuple[Tensor, WindowGeometry]:
     """The input with zeros around it, and the windows in that."""
     shape = (*x.shape[:2], *(extent + 2 * pad for extent, pad in zip(x.shape[2:], window.pad, strict=True)))
     buffer = b.declare(shape, x.dtype)
     around, at = b.iterate(shape)
-    b.emit(around, Store(element(buffer, at), "=", number(0, x.dtype)))
+    b.emit(around, ProgramStatement(element(buffer, at), "=", number(0, x.dtype)))
     within, at = b.iterate(x.shape)
     moved = (*at[:2], *(index + pad for index, pad in zip(at[2:], window.pad, strict=True)))
-    b.emit(within, Store(element(buffer, moved), "=", x.at(at)))
+    b.emit(within, ProgramStatement(element(buffer, moved), "=", x.at(at)))
     return b.tensor(buffer, shape, x.dtype), replace(window, pad=(0,) * len(window.pad))
 
 
 def _under_guards(
-    taps: Sequence[Any], k: Place, place: Sequence[Index], extents: Sequence[Index], body: Sequence[Node]
+    taps: Sequence[Any], k: Place, place: Sequence[IndexSum], extents: Sequence[IndexSum], body: Sequence[Node]
 ) -> tuple[Node, ...]:
     """The body in the loops over taps, each with its guard right inside of it."""
     variables = iter(taps)
@@ -150,7 +156,13 @@ def _under_guards(
 
 
 def spread(
-    b: Builder, x: Tensor, w: Tensor, window: Window, groups: int, shape: Place, name: str | None = None
+    b: ProgramBuilder,
+    x: Tensor,
+    w: Tensor,
+    window: WindowGeometry,
+    groups: int,
+    shape: Place,
+    name: str | None = None,
 ) -> Tensor:
     """The transposed convolution: `y[n, o, stride i + dilation k - pad] += x[n, c, i] w[c, o, k]`, as a sum for
     each element of the result."""
@@ -164,7 +176,7 @@ def spread(
     per_group = divide(w.shape[0], as_index(groups))[0]
     channels, (c,) = b.iterate([per_group])
     taps, k = b.iterate(w.shape[2:])
-    place: list[Index] = []
+    place: list[IndexSum] = []
     conditions: list[tuple[Condition, ...]] = []
     for i, tap, s, p, d, extent in zip(at, k, window.stride, window.pad, window.dilation, x.shape[2:], strict=True):
         moved = i - tap * d + p
@@ -181,19 +193,19 @@ def spread(
     channel = group * per_group + c
     target = element(buffer, (n, o, *at))
     value = apply("*", cast(x.at((n, channel, *place)), carried), cast(w.at((channel, own, *k)), carried))
-    body: tuple[Node, ...] = (Store(target, "+=", value),)
+    body: tuple[Node, ...] = (ProgramStatement(target, "+=", value),)
     variables = iter(taps)
     nested: list[tuple[list[Any], tuple[Condition, ...]]] = []
     for tap, asked_of in zip(k, conditions, strict=True):
         nested.append(([next(variables)] if tap.constant is None else [], asked_of))
     for variable, asked_of in reversed(nested):
         body = loops(variable, guarded(asked_of, body))
-    b.emit([*batch, *outputs, *spatial], Store(target, "=", number(0, carried)), *loops(channels, body))
+    b.emit([*batch, *outputs, *spatial], ProgramStatement(target, "=", number(0, carried)), *loops(channels, body))
     return b.tensor(buffer, shape, dtype)
 
 
 def _of_weights(
-    b: Builder, x: Tensor, grad: Tensor, window: Window, groups: int, shape: Place, name: str
+    b: ProgramBuilder, x: Tensor, grad: Tensor, window: WindowGeometry, groups: int, shape: Place, name: str
 ) -> Tensor:
     """`w[o, c, k] = sum_(n, i) grad[n, o, i] x[n, c, stride i + dilation k - pad]`."""
     dtype = x.dtype
@@ -207,16 +219,16 @@ def _of_weights(
     place = window.place(at, k)
     target = element(buffer, (o, c, *k))
     value = apply("*", cast(grad.at((n, o, *at)), carried), cast(x.at((n, group * shape[1] + c, *place)), carried))
-    body = _under_guards(spatial, at, place, x.shape[2:], (Store(target, "+=", value),))
-    b.emit([*outputs, *channels, *taps], Store(target, "=", number(0, carried)), *loops(batch, body))
+    body = _under_guards(spatial, at, place, x.shape[2:], (ProgramStatement(target, "+=", value),))
+    b.emit([*outputs, *channels, *taps], ProgramStatement(target, "=", number(0, carried)), *loops(batch, body))
     return b.tensor(buffer, shape, dtype)
 
 
 def _backward(
-    b: Builder, grad: Tensor, x: Tensor, w: Tensor, bias_sizes: Any, stride: Any, pad: Any, dilation: Any,
+    b: ProgramBuilder, grad: Tensor, x: Tensor, w: Tensor, bias_sizes: Any, stride: Any, pad: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int, wanted: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    window = Window.of(stride, pad, dilation, w.rank - 2)
+    window = WindowGeometry.of(stride, pad, dilation, w.rank - 2)
     grad, x, w = b.stored(grad), b.stored(x), b.stored(w)
     made: list[Tensor | None] = [None, None, None]
     name = b.node.name

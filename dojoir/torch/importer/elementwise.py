@@ -9,9 +9,20 @@ from typing import Any
 import torch
 
 from dojoir.ir.operations import OPERATIONS, Class
-from dojoir.torch.importer.builder import Builder, Operand, Tensor, Unsupported
-from dojoir.torch.importer.index import Index, as_index
-from dojoir.torch.importer.values import EXTREMES, FLOATS, At, Number, Value, apply, cast, compare, number, select
+from dojoir.torch.importer.builder import Operand, ProgramBuilder, Tensor, Unsupported
+from dojoir.torch.importer.index import IndexSum, as_index
+from dojoir.torch.importer.values import (
+    EXTREMES,
+    FLOATS,
+    IndexAsValue,
+    NumberValue,
+    Value,
+    apply,
+    cast,
+    compare,
+    number,
+    select,
+)
 
 aten: Any = torch.ops.aten
 prims: Any = torch.ops.prims
@@ -19,7 +30,7 @@ prims: Any = torch.ops.prims
 Make = Callable[..., Value]
 
 
-def _one(value: Value, factor: float = 1.0) -> Number:
+def _one(value: Value, factor: float = 1.0) -> NumberValue:
     return number(factor, value.dtype)
 
 
@@ -75,7 +86,7 @@ def _not(x: Value) -> Value:
 
 
 def _unary(make: Make) -> Callable[..., Tensor]:
-    def lower(b: Builder, x: Tensor, **_: Any) -> Tensor:
+    def lower(b: ProgramBuilder, x: Tensor, **_: Any) -> Tensor:
         kind = b.dtype()
         return b.pointwise(x.shape, kind, make, b.as_tensor(x, kind))
 
@@ -88,7 +99,7 @@ def _question(make: Make) -> Callable[..., Tensor]:
 
 # -- of two -------------------------------------------------------------------------------------------------
 def _binary(make: Make) -> Callable[..., Tensor]:
-    def lower(b: Builder, x: Operand, y: Operand, **_: Any) -> Tensor:
+    def lower(b: ProgramBuilder, x: Operand, y: Operand, **_: Any) -> Tensor:
         kind = b.dtype()
         return b.pointwise(b.shape(), kind, make, b.as_tensor(x, kind), b.as_tensor(y, kind))
 
@@ -98,7 +109,7 @@ def _binary(make: Make) -> Callable[..., Tensor]:
 def _scaled(sign: str, is_turned: bool = False) -> Callable[..., Tensor]:
     """Sum or difference; `alpha` multiplies the second."""
 
-    def lower(b: Builder, x: Operand, y: Operand, *, alpha: Any = 1, **_: Any) -> Tensor:
+    def lower(b: ProgramBuilder, x: Operand, y: Operand, *, alpha: Any = 1, **_: Any) -> Tensor:
         kind = b.dtype()
         left, right = b.as_tensor(x, kind), b.as_tensor(y, kind)
 
@@ -151,7 +162,7 @@ def _is_uneven(p: Value, q: Value, rest: Value) -> Value:
     return apply("and", apart, compare("!=", rest, zero))
 
 
-def _div(b: Builder, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Tensor:
+def _div(b: ProgramBuilder, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Tensor:
     kind = b.dtype()
 
     def make(p: Value, q: Value) -> Value:
@@ -184,7 +195,7 @@ def _fmod(p: Value, q: Value) -> Value:
 
 def power(x: Value, exponent: Value) -> Value:
     """A power; of a number that is known by products and roots."""
-    if isinstance(exponent, Number):
+    if isinstance(exponent, NumberValue):
         match float(exponent.value):
             case 0.0:
                 return _one(x)
@@ -213,7 +224,7 @@ def power(x: Value, exponent: Value) -> Value:
 
 
 def _comparison(sign: str) -> Callable[..., Tensor]:
-    def lower(b: Builder, x: Operand, y: Operand) -> Tensor:
+    def lower(b: ProgramBuilder, x: Operand, y: Operand) -> Tensor:
         kind = b.named(torch.result_type(*map(_raw, b.node.args[:2])))
         kind = "i8" if kind == "bool" and sign not in ("==", "!=") else kind
         left, right = b.as_tensor(x, kind), b.as_tensor(y, kind)
@@ -223,11 +234,11 @@ def _comparison(sign: str) -> Callable[..., Tensor]:
 
 
 def _compared(sign: str, p: Value, q: Value) -> Value:
-    if p.dtype == "bool" and not isinstance(p, Number) and not isinstance(q, Number):
+    if p.dtype == "bool" and not isinstance(p, NumberValue) and not isinstance(q, NumberValue):
         p, q = cast(p, "i32"), cast(q, "i32")
     elif p.dtype == "bool":
-        value, known = (p, q) if isinstance(q, Number) else (q, p)
-        assert isinstance(known, Number)
+        value, known = (p, q) if isinstance(q, NumberValue) else (q, p)
+        assert isinstance(known, NumberValue)
         return value if bool(known.value) == (sign == "==") else apply("not", value)
     return compare(sign, p, q)
 
@@ -239,7 +250,7 @@ def _raw(arg: Any) -> Any:
 
 
 def _logical(name: str) -> Callable[..., Tensor]:
-    def lower(b: Builder, x: Operand, y: Operand) -> Tensor:
+    def lower(b: ProgramBuilder, x: Operand, y: Operand) -> Tensor:
         def make(p: Value, q: Value) -> Value:
             if name == "!=":
                 return compare("!=", cast(p, "i32"), cast(q, "i32"))
@@ -262,17 +273,17 @@ def _bits(sign: str, word: str) -> Callable[..., Tensor]:
 
 
 # -- choices, limits, casts -----------------------------------------------------------------------------------
-def _where(b: Builder, condition: Tensor, x: Operand, y: Operand) -> Tensor:
+def _where(b: ProgramBuilder, condition: Tensor, x: Operand, y: Operand) -> Tensor:
     kind = b.dtype()
     asked = b.as_tensor(condition, "bool")
     return b.pointwise(b.shape(), kind, select, asked, b.as_tensor(x, kind), b.as_tensor(y, kind))
 
 
-def _masked_fill(b: Builder, x: Tensor, mask: Tensor, value: Operand) -> Tensor:
+def _masked_fill(b: ProgramBuilder, x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     return _where(b, mask, value, x)
 
 
-def _clamp(b: Builder, x: Tensor, low: Operand | None = None, high: Operand | None = None) -> Tensor:
+def _clamp(b: ProgramBuilder, x: Tensor, low: Operand | None = None, high: Operand | None = None) -> Tensor:
     kind = b.dtype()
     made = b.as_tensor(x, kind)
     for name, limit in (("max", low), ("min", high)):
@@ -284,18 +295,18 @@ def _clamp(b: Builder, x: Tensor, low: Operand | None = None, high: Operand | No
     return made
 
 
-def _hardtanh(b: Builder, x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
+def _hardtanh(b: ProgramBuilder, x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
     return _clamp(b, x, low, high)
 
 
-def _leaky_relu(b: Builder, x: Tensor, slope: float = 0.01) -> Tensor:
+def _leaky_relu(b: ProgramBuilder, x: Tensor, slope: float = 0.01) -> Tensor:
     def make(p: Value) -> Value:
         return select(compare(">", p, _one(p, 0)), p, apply("*", p, _one(p, slope)))
 
     return b.pointwise(x.shape, x.dtype, make, x)
 
 
-def _gelu(b: Builder, x: Tensor, *, approximate: str = "none") -> Tensor:
+def _gelu(b: ProgramBuilder, x: Tensor, *, approximate: str = "none") -> Tensor:
     def make(p: Value) -> Value:
         half = apply("*", p, _one(p, 0.5))
         if approximate == "tanh":
@@ -309,11 +320,11 @@ def _gelu(b: Builder, x: Tensor, *, approximate: str = "none") -> Tensor:
     return b.pointwise(x.shape, x.dtype, make, x)
 
 
-def _silu(b: Builder, x: Tensor) -> Tensor:
+def _silu(b: ProgramBuilder, x: Tensor) -> Tensor:
     return b.pointwise(x.shape, x.dtype, lambda p: apply("*", p, apply("sigmoid", p)), x)
 
 
-def _mish(b: Builder, x: Tensor) -> Tensor:
+def _mish(b: ProgramBuilder, x: Tensor) -> Tensor:
     """x tanh(log(1 + e)) for e = exp(x): the hyperbolic tangent is n / (n + 2) of n = e (e + 2), which is 1 from 20
     on in all types."""
 
@@ -325,49 +336,49 @@ def _mish(b: Builder, x: Tensor) -> Tensor:
     return b.pointwise(x.shape, x.dtype, make, x)
 
 
-def _cast(b: Builder, x: Operand, *_: Any, **__: Any) -> Tensor:
+def _cast(b: ProgramBuilder, x: Operand, *_: Any, **__: Any) -> Tensor:
     return b.as_tensor(x, b.dtype())
 
 
 # -- made of numbers -----------------------------------------------------------------------------------------
 def _filled(value: float | None) -> Callable[..., Tensor]:
-    def lower(b: Builder, *args: Any, **_: Any) -> Tensor:
+    def lower(b: ProgramBuilder, *args: Any, **_: Any) -> Tensor:
         given = args[1] if value is None else value
-        if isinstance(given, Tensor | Index):
+        if isinstance(given, Tensor | IndexSum):
             return b.broadcast(b.as_tensor(given, b.dtype()), b.shape())
         return b.full(b.shape(), given, b.dtype())
 
     return lower
 
 
-def _arange(b: Builder, *args: Any, **_: Any) -> Tensor:
+def _arange(b: ProgramBuilder, *args: Any, **_: Any) -> Tensor:
     start, step = (0, 1) if len(args) == 1 else (args[0], args[2] if len(args) > 2 else 1)
     return _iota(b, b.shape(), start, step, b.dtype())
 
 
-def _iota(b: Builder, shape: tuple[Index, ...], start: Any, step: Any, kind: str) -> Tensor:
+def _iota(b: ProgramBuilder, shape: tuple[IndexSum, ...], start: Any, step: Any, kind: str) -> Tensor:
     if kind in FLOATS:
 
-        def at(index: tuple[Index, ...]) -> Value:
-            moved = apply("*", cast(At(index[0], "i64"), kind), number(step, kind))
+        def at(index: tuple[IndexSum, ...]) -> Value:
+            moved = apply("*", cast(IndexAsValue(index[0], "i64"), kind), number(step, kind))
             return apply("+", moved, b.as_tensor(start, kind).at(()))
     else:
 
-        def at(index: tuple[Index, ...]) -> Value:
-            return At(index[0] * as_index(step) + as_index(start), kind)
+        def at(index: tuple[IndexSum, ...]) -> Value:
+            return IndexAsValue(index[0] * as_index(step) + as_index(start), kind)
 
     return Tensor(shape, kind, at)
 
 
-def _prims_iota(b: Builder, _: Any, *, start: Any, step: Any, **__: Any) -> Tensor:
+def _prims_iota(b: ProgramBuilder, _: Any, *, start: Any, step: Any, **__: Any) -> Tensor:
     return _iota(b, b.shape(), start, step, b.dtype())
 
 
-def _copy(b: Builder, x: Tensor, source: Tensor, *_: Any) -> Tensor:
+def _copy(b: ProgramBuilder, x: Tensor, source: Tensor, *_: Any) -> Tensor:
     return b.broadcast(b.as_tensor(source, b.dtype()), b.shape())
 
 
-def _scalar_tensor(b: Builder, value: Any, **_: Any) -> Tensor:
+def _scalar_tensor(b: ProgramBuilder, value: Any, **_: Any) -> Tensor:
     return b.as_tensor(value, b.dtype())
 
 

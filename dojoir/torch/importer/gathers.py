@@ -7,49 +7,58 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.builder import Builder, Place, Tensor, Unsupported, element
-from dojoir.torch.importer.index import Data, Index, as_index, clamp, of_atom
-from dojoir.torch.importer.nests import Store
+from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
+from dojoir.torch.importer.index import Data, IndexSum, as_index, clamp, of_atom
+from dojoir.torch.importer.nests import ProgramStatement
 from dojoir.torch.importer.quotients import as_quotient
-from dojoir.torch.importer.values import At, Load, Number, Value, apply, cast, compare, select
+from dojoir.torch.importer.values import (
+    ElementValue,
+    IndexAsValue,
+    NumberValue,
+    Value,
+    apply,
+    cast,
+    compare,
+    select,
+)
 
 aten: Any = torch.ops.aten
 
 
-def place(value: Value, extent: Index, wraps: bool = True) -> Index:
+def place(value: Value, extent: IndexSum, wraps: bool = True) -> IndexSum:
     """An index from a value; one below zero counts from the end where `wraps`."""
-    if isinstance(value, At):
+    if isinstance(value, IndexAsValue):
         return value.index
-    if isinstance(value, Number):
+    if isinstance(value, NumberValue):
         return as_index(int(value.value)) + (extent if wraps and value.value < 0 else 0)
     if wraps:
-        end = At(extent, "i64")
+        end = IndexAsValue(extent, "i64")
         wide = cast(value, "i64")
-        value = select(compare("<", wide, At(as_index(0), "i64")), apply("+", wide, end), wide)
+        value = select(compare("<", wide, IndexAsValue(as_index(0), "i64")), apply("+", wide, end), wide)
     return of_atom(Data(value))
 
 
-def _plain(b: Builder, index: Tensor) -> Tensor:
+def _plain(b: ProgramBuilder, index: Tensor) -> Tensor:
     """Indices as elements of memory or of iterators."""
     variables, place = b.iterate(index.shape)
     value = index.at(place)
-    if isinstance(value, Load | At | Number):
+    if isinstance(value, ElementValue | IndexAsValue | NumberValue):
         return index
     if len(variables) == 1 and (extent := variables[0].extent.constant) is not None:
         made, own = as_quotient(value, of_atom(variables[0]), extent), place.index(of_atom(variables[0]))
         if made is not None:
-            return Tensor(index.shape, index.dtype, lambda at: At(made(at[own]), index.dtype))
+            return Tensor(index.shape, index.dtype, lambda at: IndexAsValue(made(at[own]), index.dtype))
     return b.realize(index, f"{b.node.name}_index")
 
 
-def _light(b: Builder, x: Tensor) -> Tensor:
+def _light(b: ProgramBuilder, x: Tensor) -> Tensor:
     """The tensor that elements are gathered from: as it is where an element is a matter of few operations, else
     stored."""
     found = b.cost(x)
     return x if found.operations <= 4 and not found.costly else b.stored(x)
 
 
-def _embedding(b: Builder, weight: Tensor, ids: Tensor, *_: Any, **__: Any) -> Tensor:
+def _embedding(b: ProgramBuilder, weight: Tensor, ids: Tensor, *_: Any, **__: Any) -> Tensor:
     ids = _plain(b, ids)
     weight = b.stored(weight)
     rank = ids.rank
@@ -60,7 +69,7 @@ def _embedding(b: Builder, weight: Tensor, ids: Tensor, *_: Any, **__: Any) -> T
     return Tensor(b.shape(), weight.dtype, at)
 
 
-def _gather(b: Builder, x: Tensor, dim: int, ids: Tensor, **_: Any) -> Tensor:
+def _gather(b: ProgramBuilder, x: Tensor, dim: int, ids: Tensor, **_: Any) -> Tensor:
     if not x.rank:
         return x
     dim %= x.rank
@@ -72,7 +81,7 @@ def _gather(b: Builder, x: Tensor, dim: int, ids: Tensor, **_: Any) -> Tensor:
     return Tensor(ids.shape, x.dtype, at)
 
 
-def _index_select(b: Builder, x: Tensor, dim: int, ids: Tensor) -> Tensor:
+def _index_select(b: ProgramBuilder, x: Tensor, dim: int, ids: Tensor) -> Tensor:
     dim %= x.rank
     x, ids = b.stored(x), _plain(b, ids)
 
@@ -83,7 +92,7 @@ def _index_select(b: Builder, x: Tensor, dim: int, ids: Tensor) -> Tensor:
 
 
 def _where_to(
-    b: Builder, shape: Place, given: Sequence[Tensor | None], wraps: bool = True
+    b: ProgramBuilder, shape: Place, given: Sequence[Tensor | None], wraps: bool = True
 ) -> tuple[Place, Callable[[Place], Place]]:
     """For indices of some dimensions, as PyTorch has them: the shape of what is indexed, and the place in the
     tensor for each index of it."""
@@ -102,7 +111,7 @@ def _where_to(
 
     def change(index: Place) -> Place:
         middle = index[len(before) : len(before) + len(wide)]
-        at: dict[int, Index] = dict(zip(before, index, strict=False))
+        at: dict[int, IndexSum] = dict(zip(before, index, strict=False))
         at |= dict(zip(after, index[len(before) + len(wide) :], strict=True))
         at |= {d: place(t.at(middle), shape[d], wraps) for d, t in tensors}
         return tuple(at[d] for d in range(len(shape)))
@@ -117,23 +126,23 @@ def _broadcast(first: Place, second: Place) -> Place:
     return tuple(q if p.constant == 1 else p for p, q in zip(longer, padded, strict=True))
 
 
-def _index(b: Builder, x: Tensor, given: Sequence[Tensor | None]) -> Tensor:
+def _index(b: ProgramBuilder, x: Tensor, given: Sequence[Tensor | None]) -> Tensor:
     return _picked(b, x, given, True)
 
 
-def _unsafe_index(b: Builder, x: Tensor, given: Sequence[Tensor | None]) -> Tensor:
+def _unsafe_index(b: ProgramBuilder, x: Tensor, given: Sequence[Tensor | None]) -> Tensor:
     """As PyTorch's decompositions write it, of indices that are in range: none counts from the end."""
     return _picked(b, x, given, False)
 
 
-def _picked(b: Builder, x: Tensor, given: Sequence[Tensor | None], wraps: bool) -> Tensor:
+def _picked(b: ProgramBuilder, x: Tensor, given: Sequence[Tensor | None], wraps: bool) -> Tensor:
     x = _light(b, x)
     shape, change = _where_to(b, x.shape, given, wraps)
     return Tensor(shape, x.dtype, lambda index: x.at(change(index)))
 
 
 def _index_put(
-    b: Builder, x: Tensor, given: Sequence[Tensor | None], value: Tensor, accumulate: bool = False
+    b: ProgramBuilder, x: Tensor, given: Sequence[Tensor | None], value: Tensor, accumulate: bool = False
 ) -> Tensor:
     shape, change = _where_to(b, x.shape, given)
     source = b.stored(b.broadcast(b.as_tensor(value, x.dtype), shape))
@@ -141,7 +150,7 @@ def _index_put(
 
 
 def _scattered(
-    b: Builder,
+    b: ProgramBuilder,
     x: Tensor,
     shape: Place,
     what: Callable[[Place], tuple[Place, Value]],
@@ -153,15 +162,15 @@ def _scattered(
     carried = "f32" if op != "=" and kind in ("bf16", "f16") else kind
     buffer = b.declare(x.shape, carried)
     copied, index = b.iterate(x.shape)
-    b.emit(copied, Store(element(buffer, index), "=", cast(x.at(index), carried)))
+    b.emit(copied, ProgramStatement(element(buffer, index), "=", cast(x.at(index), carried)))
     variables, index = b.iterate(shape)
     to, value = what(index)
-    b.emit(variables, Store(element(buffer, to), op, cast(value, carried)))
+    b.emit(variables, ProgramStatement(element(buffer, to), op, cast(value, carried)))
     return b.tensor(buffer, x.shape, kind)
 
 
 def _scatter(op: str) -> Callable[..., Tensor]:
-    def lower(b: Builder, x: Tensor, dim: int, ids: Tensor, source: Any, **_: Any) -> Tensor:
+    def lower(b: ProgramBuilder, x: Tensor, dim: int, ids: Tensor, source: Any, **_: Any) -> Tensor:
         dim %= x.rank
         ids = _plain(b, ids)
         given = b.as_tensor(source, x.dtype)
@@ -178,7 +187,7 @@ def _scatter(op: str) -> Callable[..., Tensor]:
 
 
 def _scatter_reduce(
-    b: Builder, x: Tensor, dim: int, ids: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+    b: ProgramBuilder, x: Tensor, dim: int, ids: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
     ops = {"sum": "+=", "prod": "*=", "amax": "max=", "amin": "min="}
     if reduce not in ops or not include_self:
@@ -188,7 +197,7 @@ def _scatter_reduce(
     return made
 
 
-def _index_add(b: Builder, x: Tensor, dim: int, ids: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+def _index_add(b: ProgramBuilder, x: Tensor, dim: int, ids: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     from dojoir.torch.importer.values import number
 
     dim %= x.rank
@@ -202,7 +211,7 @@ def _index_add(b: Builder, x: Tensor, dim: int, ids: Tensor, source: Tensor, *, 
 
 
 def _embedding_backward(
-    b: Builder, grad: Tensor, ids: Tensor, count: Any, padding: int = -1, by_frequency: bool = False
+    b: ProgramBuilder, grad: Tensor, ids: Tensor, count: Any, padding: int = -1, by_frequency: bool = False
 ) -> Tensor:
     if by_frequency:
         raise Unsupported("gradients of an embedding scaled by frequency")
@@ -212,17 +221,17 @@ def _embedding_backward(
     carried = "f32" if grad.dtype in ("bf16", "f16") else grad.dtype
     buffer = b.declare(zero.shape, carried)
     copied, index = b.iterate(zero.shape)
-    b.emit(copied, Store(element(buffer, index), "=", cast(zero.at(index), carried)))
+    b.emit(copied, ProgramStatement(element(buffer, index), "=", cast(zero.at(index), carried)))
     variables, index = b.iterate(grad.shape)
     id_ = ids.at(index[:rank])
-    asked = None if padding < 0 else compare("!=", id_, At(as_index(padding), "i64"))
+    asked = None if padding < 0 else compare("!=", id_, IndexAsValue(as_index(padding), "i64"))
     to = element(buffer, (place(id_, zero.shape[0], False), *index[rank:]))
-    b.emit(variables, Store(to, "+=", cast(grad.at(index), carried), asked))
+    b.emit(variables, ProgramStatement(to, "+=", cast(grad.at(index), carried), asked))
     return b.tensor(buffer, zero.shape, grad.dtype)
 
 
 # -- parts put together, parts replaced ------------------------------------------------------------------------
-def _cat(b: Builder, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+def _cat(b: ProgramBuilder, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     there = [t for t in tensors if not (t.rank == 1 and t.shape[0].constant == 0)]
     there = [t for t in there if all(s.constant != 0 for s in t.shape)]
     dim %= there[0].rank
@@ -234,13 +243,13 @@ def _cat(b: Builder, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     for part in there:
         variables, index = b.iterate(part.shape)
         to = (*index[:dim], index[dim] + first, *index[dim + 1 :])
-        b.emit(variables, Store(element(buffer, to), "=", cast(part.at(index), kind)))
+        b.emit(variables, ProgramStatement(element(buffer, to), "=", cast(part.at(index), kind)))
         first = first + part.shape[dim]
     return b.tensor(buffer, shape)
 
 
 def _slice_scatter(
-    b: Builder, x: Tensor, source: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+    b: ProgramBuilder, x: Tensor, source: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Tensor:
     from dojoir.torch.importer.views import begin
 
@@ -249,7 +258,7 @@ def _slice_scatter(
     return _replaced(b, x, source, lambda i: (*i[:dim], i[dim] * step + first, *i[dim + 1 :]))
 
 
-def _select_scatter(b: Builder, x: Tensor, source: Tensor, dim: int, at: Any) -> Tensor:
+def _select_scatter(b: ProgramBuilder, x: Tensor, source: Tensor, dim: int, at: Any) -> Tensor:
     from dojoir.torch.importer.views import begin
 
     dim %= x.rank
@@ -258,7 +267,7 @@ def _select_scatter(b: Builder, x: Tensor, source: Tensor, dim: int, at: Any) ->
 
 
 def _diagonal_scatter(
-    b: Builder, x: Tensor, source: Tensor, offset: int = 0, first: int = 0, second: int = 1
+    b: ProgramBuilder, x: Tensor, source: Tensor, offset: int = 0, first: int = 0, second: int = 1
 ) -> Tensor:
     first, second = first % x.rank, second % x.rank
     moved = {first: max(-offset, 0), second: max(offset, 0)}
@@ -271,29 +280,31 @@ def _diagonal_scatter(
     return _replaced(b, x, source, to)
 
 
-def _replaced(b: Builder, x: Tensor, source: Tensor, to: Callable[[Place], Place]) -> Tensor:
+def _replaced(b: ProgramBuilder, x: Tensor, source: Tensor, to: Callable[[Place], Place]) -> Tensor:
     """The tensor with a part of it replaced: both are stored, one after the other."""
     buffer = b.declare(x.shape, x.dtype)
     copied, index = b.iterate(x.shape)
-    b.emit(copied, Store(element(buffer, index), "=", x.at(index)))
+    b.emit(copied, ProgramStatement(element(buffer, index), "=", x.at(index)))
     variables, index = b.iterate(source.shape)
-    b.emit(variables, Store(element(buffer, to(index)), "=", cast(source.at(index), x.dtype)))
+    b.emit(variables, ProgramStatement(element(buffer, to(index)), "=", cast(source.at(index), x.dtype)))
     return b.tensor(buffer, x.shape)
 
 
-def _slice_backward(b: Builder, grad: Tensor, sizes: Any, dim: int, start: Any, end: Any, step: int) -> Tensor:
+def _slice_backward(
+    b: ProgramBuilder, grad: Tensor, sizes: Any, dim: int, start: Any, end: Any, step: int
+) -> Tensor:
     return _slice_scatter(b, b.full(b.shape(), 0, grad.dtype), grad, dim, start, end, step)
 
 
-def _select_backward(b: Builder, grad: Tensor, sizes: Any, dim: int, at: Any) -> Tensor:
+def _select_backward(b: ProgramBuilder, grad: Tensor, sizes: Any, dim: int, at: Any) -> Tensor:
     return _select_scatter(b, b.full(b.shape(), 0, grad.dtype), grad, dim, at)
 
 
-def _diagonal_backward(b: Builder, grad: Tensor, sizes: Any, offset: int, first: int, second: int) -> Tensor:
+def _diagonal_backward(b: ProgramBuilder, grad: Tensor, sizes: Any, offset: int, first: int, second: int) -> Tensor:
     return _diagonal_scatter(b, b.full(b.shape(), 0, grad.dtype), grad, offset, first, second)
 
 
-def _edged_backward(b: Builder, grad: Tensor, x: Tensor, pad: Sequence[int]) -> Tensor:
+def _edged_backward(b: ProgramBuilder, grad: Tensor, x: Tensor, pad: Sequence[int]) -> Tensor:
     """Of padding by the border: each element gets what was handed on to its copies."""
     source = b.stored(grad)
     spots: dict[int, Tensor] = {}
@@ -301,8 +312,8 @@ def _edged_backward(b: Builder, grad: Tensor, x: Tensor, pad: Sequence[int]) -> 
         d = x.rank - 1 - n
         extent, before = x.shape[d], pad[2 * n]
 
-        def at(index: Place, extent: Index = extent, before: int = before) -> Value:
-            return At(clamp(index[0] - before, extent), "i64")
+        def at(index: Place, extent: IndexSum = extent, before: int = before) -> Value:
+            return IndexAsValue(clamp(index[0] - before, extent), "i64")
 
         spots[d] = b.realize(Tensor((grad.shape[d],), "i64", at), f"{b.node.name}_at")
 
@@ -313,7 +324,7 @@ def _edged_backward(b: Builder, grad: Tensor, x: Tensor, pad: Sequence[int]) -> 
     return _scattered(b, b.full(x.shape, 0, grad.dtype), grad.shape, what, "+=")
 
 
-def _unfold_backward(b: Builder, grad: Tensor, sizes: Any, dim: int, size: int, step: int) -> Tensor:
+def _unfold_backward(b: ProgramBuilder, grad: Tensor, sizes: Any, dim: int, size: int, step: int) -> Tensor:
     shape = b.shape()
     dim %= len(shape)
     zero = b.full(shape, 0, grad.dtype)

@@ -12,13 +12,22 @@ import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 import dojoir
-from dojoir.torch.importer.builder import Builder, Tensor, Unsupported
+from dojoir.torch.importer.builder import ProgramBuilder, Tensor, Unsupported
 from dojoir.torch.importer.in_place import write_in_place
-from dojoir.torch.importer.index import Index, as_index
+from dojoir.torch.importer.index import IndexSum, as_index
 from dojoir.torch.importer.merging import drop_ones, flatten, merge_loops, part, part_products
 from dojoir.torch.importer.narrow import widen
-from dojoir.torch.importer.nests import Program, read, split_loops, written
-from dojoir.torch.importer.results import Given, Input, Known, Lowered, Result, Stored, Viewed, buffers_of
+from dojoir.torch.importer.nests import ImportedProgram, read, split_loops, written
+from dojoir.torch.importer.results import (
+    GivenInput,
+    Input,
+    KnownResult,
+    Lowered,
+    Result,
+    Stored,
+    Viewed,
+    buffers_of,
+)
 from dojoir.torch.importer.table import operators
 from dojoir.torch.importer.views import REPLAYED
 
@@ -26,7 +35,7 @@ LARGEST_VALUE = 40
 """How many operations a value has at most before it is stored."""
 
 
-class Refused(Exception):
+class NoOperator(Exception):
     """An operator that there is no text for; `node` is where it stands."""
 
     def __init__(self, node: Any, reason: str) -> None:
@@ -83,20 +92,20 @@ def lower(
     """The program of a graph of ATen operators whose nodes carry fake tensors (`meta["val"]`). `names` gives better
     names for inputs, `size_names` for the symbols of PyTorch; `changed` the results that are new values of inputs,
     to be written there. Raises Refused."""
-    reader = _Reader(names or {}, size_names or {})
+    reader = _GraphReader(names or {}, size_names or {})
     for node in graph.nodes:
         try:
             reader.read(node)
         except Unsupported as error:
-            raise Refused(node, str(error)) from None
+            raise NoOperator(node, str(error)) from None
         except GuardOnDataDependentSymNode:
-            raise Refused(node, "it has a number or a size that depends on data") from None
+            raise NoOperator(node, "it has a number or a size that depends on data") from None
     return reader.finish(changed or {})
 
 
-class _Reader:
+class _GraphReader:
     def __init__(self, names: Mapping[str, str], size_names: Mapping[str, str]) -> None:
-        self.builder = Builder(size_names)
+        self.builder = ProgramBuilder(size_names)
         self.values: dict[Any, Any] = {}
         self.inputs: list[Input] = []
         self.numbers: dict[Any, int] = {}
@@ -217,14 +226,14 @@ class _Reader:
     # -- what goes out ---------------------------------------------------------------------------------------
     def _result(self, node: Any) -> Result:
         if not isinstance(node, torch.fx.Node):
-            return Known(node)
+            return KnownResult(node)
         if node in self.numbers and isinstance(node.meta.get("val"), torch.Tensor):
-            return Given(self.numbers[node])
+            return GivenInput(self.numbers[node])
         value = self._argument(node)
-        if isinstance(value, Index):
-            return Known(value)
+        if isinstance(value, IndexSum):
+            return KnownResult(value)
         if not isinstance(value, Tensor):
-            return Known(value)
+            return KnownResult(value)
         chain = self._replayed(node)
         if chain is not None:
             return chain
@@ -277,7 +286,7 @@ class _Reader:
         if not steps:
             return None
         if at in self.numbers:
-            return Viewed(Given(self.numbers[at]), tuple(reversed(steps)))
+            return Viewed(GivenInput(self.numbers[at]), tuple(reversed(steps)))
         own = self.values.get(at)
         if not isinstance(own, Tensor):
             return None
@@ -323,7 +332,7 @@ def _nothing(_: Any) -> Any:
     raise Unsupported("an element of a tensor without elements")
 
 
-def _prune(program: Program, results: Sequence[Result]) -> None:
+def _prune(program: ImportedProgram, results: Sequence[Result]) -> None:
     """Leaves out nests whose buffers nothing reads."""
     wanted = buffers_of(results)
     kept = []
@@ -334,7 +343,7 @@ def _prune(program: Program, results: Sequence[Result]) -> None:
     program.nests = list(reversed(kept))
 
 
-def _is_dense(shape: Sequence[Index], strides: Sequence[Index], order: Sequence[int]) -> bool:
+def _is_dense(shape: Sequence[IndexSum], strides: Sequence[IndexSum], order: Sequence[int]) -> bool:
     """Whether dimensions lie inside of each other in an order, the last one innermost."""
     step = as_index(1)
     for d in reversed(order):

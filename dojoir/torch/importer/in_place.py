@@ -9,14 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from dojoir.torch.importer.index import Var, of_atom
-from dojoir.torch.importer.nests import Loop, Node, Program, Store, change, read, stores, values, written
-from dojoir.torch.importer.results import Given, Input, Known, Result, Stored, Viewed, buffers_of
-from dojoir.torch.importer.values import Load, parts
+from dojoir.torch.importer.index import IteratorAtom, of_atom
+from dojoir.torch.importer.nests import (
+    ImportedProgram,
+    Node,
+    ProgramLoop,
+    ProgramStatement,
+    change,
+    read,
+    stores,
+    values,
+    written,
+)
+from dojoir.torch.importer.results import GivenInput, Input, KnownResult, Result, Stored, Viewed, buffers_of
+from dojoir.torch.importer.values import ElementValue, parts
 
 
 def write_in_place(
-    program: Program, inputs: Sequence[Input], results: list[Result], changed: Mapping[int, int]
+    program: ImportedProgram, inputs: Sequence[Input], results: list[Result], changed: Mapping[int, int]
 ) -> frozenset[str]:
     """Makes one buffer of each result that is to be written to an input and of that input, where it can be.
     `changed` says the number of the input for that of the result. Gives the buffers that are written so."""
@@ -42,13 +52,13 @@ def _shows(result: Result, number: int) -> bool:
     match result:
         case Viewed(of):
             return _shows(of, number)
-        case Given(own):
+        case GivenInput(own):
             return own == number
-        case Stored() | Known():
+        case Stored() | KnownResult():
             return False
 
 
-def _put_last(program: Program, new: str) -> None:
+def _put_last(program: ImportedProgram, new: str) -> None:
     """Moves the one nest that writes an array to the end, where nothing after it waits for it, or writes what it
     reads or writes."""
     places = [n for n, nest in enumerate(program.nests) if new in written(nest)]
@@ -61,7 +71,7 @@ def _put_last(program: Program, new: str) -> None:
         program.nests = [*program.nests[: places[0]], *after, nest]
 
 
-def _is_possible(program: Program, new: str, old: str) -> bool:
+def _is_possible(program: ImportedProgram, new: str, old: str) -> bool:
     first, second = program.buffers[new], program.buffers[old]
     if first.order is not None or second.order is not None:
         return False
@@ -85,7 +95,9 @@ def _reads_what_it_writes(nest: Node, new: str, old: str) -> bool:
     """Whether a nest writes each element once, and reads of the old array none but that one."""
     own = list(_variables(nest))
     for store in stores(nest):
-        found = [p for value in values(store) for p in parts(value) if isinstance(p, Load) and p.buffer == old]
+        found = [
+            p for value in values(store) for p in parts(value) if isinstance(p, ElementValue) and p.buffer == old
+        ]
         if store.target.buffer != new:
             if found:
                 return False
@@ -99,27 +111,27 @@ def _reads_what_it_writes(nest: Node, new: str, old: str) -> bool:
 
 
 def _key(atom: object) -> str:
-    return atom.key if isinstance(atom, Var) else ""
+    return atom.key if isinstance(atom, IteratorAtom) else ""
 
 
-def _variables(node: Node) -> Iterator[Var]:
-    if isinstance(node, Loop):
+def _variables(node: Node) -> Iterator[IteratorAtom]:
+    if isinstance(node, ProgramLoop):
         yield node.var
-    if not isinstance(node, Store):
+    if not isinstance(node, ProgramStatement):
         for below in node.body:
             yield from _variables(below)
 
 
-def _join(program: Program, new: str, old: str) -> None:
+def _join(program: ImportedProgram, new: str, old: str) -> None:
     """Calls both the same, and leaves out what would copy the array to itself."""
 
-    def renamed(load: Load) -> Load:
-        return Load(old, load.index, load.dtype) if load.buffer == new else load
+    def renamed(load: ElementValue) -> ElementValue:
+        return ElementValue(old, load.index, load.dtype) if load.buffer == new else load
 
     nests = [change(nest, of_atom, renamed) for nest in program.nests]
     program.nests = [nest for nest in nests if not all(_is_idle(store) for store in stores(nest))]
     del program.buffers[new]
 
 
-def _is_idle(store: Store) -> bool:
+def _is_idle(store: ProgramStatement) -> bool:
     return store.op == "=" and store.value == store.target and store.at is None

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Protocol, TypeAlias
 
 
-class Printed(Protocol):
+class PrintedAtom(Protocol):
     """A value of the kernel that an index is read from."""
 
     @property
@@ -37,7 +37,7 @@ class _Keyed(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Size(_Keyed):
+class SizeAtom(_Keyed):
     """A size of the kernel, 1 or more."""
 
     name: str
@@ -48,11 +48,11 @@ class Size(_Keyed):
 
 
 @dataclass(frozen=True, eq=False)
-class Var(_Keyed):
+class IteratorAtom(_Keyed):
     """The iterator of a scope, from 0 to its extent, which it does not reach."""
 
     number: int
-    extent: Index
+    extent: IndexSum
 
     @property
     def key(self) -> str:
@@ -63,8 +63,8 @@ class Var(_Keyed):
 class Divided(_Keyed):
     """`of // by`, or `of % by` where `rest` is true."""
 
-    of: Index
-    by: Index
+    of: IndexSum
+    by: IndexSum
     rest: bool
 
     @cached_property
@@ -73,11 +73,11 @@ class Divided(_Keyed):
 
 
 @dataclass(frozen=True, eq=False)
-class Bound(_Keyed):
+class MinMaxAtom(_Keyed):
     """`min(left, right)`, or `max(left, right)` where `largest` is true."""
 
-    left: Index
-    right: Index
+    left: IndexSum
+    right: IndexSum
     largest: bool
 
     @cached_property
@@ -89,20 +89,20 @@ class Bound(_Keyed):
 class Data(_Keyed):
     """An integer that is read from memory."""
 
-    value: Printed
+    value: PrintedAtom
 
     @property
     def key(self) -> str:
         return f"[{self.value.key}]"
 
 
-Atom: TypeAlias = Size | Var | Divided | Bound | Data
+Atom: TypeAlias = SizeAtom | IteratorAtom | Divided | MinMaxAtom | Data
 Monomial: TypeAlias = tuple[Atom, ...]
 """A product of atoms, in the order of their keys."""
 
 
 @dataclass(frozen=True, eq=False)
-class Index(_Keyed):
+class IndexSum(_Keyed):
     """A sum of products of atoms with integer factors."""
 
     terms: Mapping[Monomial, int]
@@ -142,106 +142,106 @@ class Index(_Keyed):
     @property
     def is_size(self) -> bool:
         """Whether it is made of sizes alone."""
-        return not any(isinstance(atom, Var | Data) for atom in self.atoms)
+        return not any(isinstance(atom, IteratorAtom | Data) for atom in self.atoms)
 
-    def __add__(self, other: Index | int) -> Index:
+    def __add__(self, other: IndexSum | int) -> IndexSum:
         added = dict(self.terms)
         for monomial, factor in as_index(other).terms.items():
             added[monomial] = added.get(monomial, 0) + factor
-        return Index({m: c for m, c in added.items() if c})
+        return IndexSum({m: c for m, c in added.items() if c})
 
-    def __sub__(self, other: Index | int) -> Index:
+    def __sub__(self, other: IndexSum | int) -> IndexSum:
         return self + as_index(other) * -1
 
-    def __mul__(self, other: Index | int) -> Index:
+    def __mul__(self, other: IndexSum | int) -> IndexSum:
         made: dict[Monomial, int] = {}
         for left, c in self.terms.items():
             for right, d in as_index(other).terms.items():
                 monomial = tuple(sorted((*left, *right), key=_order))
                 made[monomial] = made.get(monomial, 0) + c * d
-        return Index({m: c for m, c in made.items() if c})
+        return IndexSum({m: c for m, c in made.items() if c})
 
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __rsub__(self, other: int) -> Index:
+    def __rsub__(self, other: int) -> IndexSum:
         return as_index(other) - self
 
-    def __floordiv__(self, other: Index | int) -> Index:
+    def __floordiv__(self, other: IndexSum | int) -> IndexSum:
         return divide(self, as_index(other))[0]
 
-    def __mod__(self, other: Index | int) -> Index:
+    def __mod__(self, other: IndexSum | int) -> IndexSum:
         return divide(self, as_index(other))[1]
 
 
-def degree(index: Index) -> int:
+def degree(index: IndexSum) -> int:
     """How many sizes are multiplied in it at most."""
-    return max((sum(not isinstance(a, Var | Data) for a in m) for m in index.terms), default=0)
+    return max((sum(not isinstance(a, IteratorAtom | Data) for a in m) for m in index.terms), default=0)
 
 
 def _order(atom: Atom) -> tuple[int, str]:
-    return (0 if isinstance(atom, Size) else 2 if isinstance(atom, Var) else 1, atom.key)
+    return (0 if isinstance(atom, SizeAtom) else 2 if isinstance(atom, IteratorAtom) else 1, atom.key)
 
 
-def _parts(atom: Atom) -> tuple[Index, ...]:
+def _parts(atom: Atom) -> tuple[IndexSum, ...]:
     match atom:
         case Divided(of, by):
             return of, by
-        case Bound(left, right):
+        case MinMaxAtom(left, right):
             return left, right
-        case Size() | Var() | Data():
+        case SizeAtom() | IteratorAtom() | Data():
             return ()
 
 
-def as_index(value: Index | int) -> Index:
+def as_index(value: IndexSum | int) -> IndexSum:
     """An index of a number."""
-    return value if isinstance(value, Index) else Index({(): value} if value else {})
+    return value if isinstance(value, IndexSum) else IndexSum({(): value} if value else {})
 
 
-def of_atom(atom: Atom) -> Index:
+def of_atom(atom: Atom) -> IndexSum:
     """The index that is one atom."""
-    return Index({(atom,): 1})
+    return IndexSum({(atom,): 1})
 
 
-def substitute(index: Index, change: Callable[[Var | Data], Index]) -> Index:
+def substitute(index: IndexSum, change: Callable[[IteratorAtom | Data], IndexSum]) -> IndexSum:
     """The index with others for its iterators and data, simplified again."""
     made = as_index(0)
     for monomial, factor in index.terms.items():
         product = as_index(factor)
         for atom in monomial:
             match atom:
-                case Size():
+                case SizeAtom():
                     product = product * of_atom(atom)
-                case Var() | Data():
+                case IteratorAtom() | Data():
                     product = product * change(atom)
                 case Divided(of, by, rest):
                     parts = divide(substitute(of, change), substitute(by, change))
                     product = product * parts[1 if rest else 0]
-                case Bound(left, right, largest):
+                case MinMaxAtom(left, right, largest):
                     bound = most if largest else least
                     product = product * bound(substitute(left, change), substitute(right, change))
         made = made + product
     return made
 
 
-def is_nonnegative(index: Index) -> bool:
+def is_nonnegative(index: IndexSum) -> bool:
     """Whether an index of sizes is seen to be 0 or more: with `n + 1` for each size, all factors are."""
     shifted = as_index(0)
     for monomial, factor in index.terms.items():
         product = as_index(factor)
         for atom in monomial:
-            product = product * (of_atom(atom) + 1 if isinstance(atom, Size) else of_atom(atom))
+            product = product * (of_atom(atom) + 1 if isinstance(atom, SizeAtom) else of_atom(atom))
         shifted = shifted + product
     return all(c >= 0 for c in shifted.terms.values())
 
 
-def bounds(index: Index) -> tuple[Index, Index] | None:
+def bounds(index: IndexSum) -> tuple[IndexSum, IndexSum] | None:
     """The smallest and the largest value, as indices of sizes; None where that is not seen."""
     low = high = as_index(0)
     for monomial, factor in index.terms.items():
         sizes, below, above = as_index(factor), as_index(1), as_index(1)
         for atom in monomial:
-            if isinstance(atom, Size):
+            if isinstance(atom, SizeAtom):
                 sizes = sizes * of_atom(atom)
                 continue
             found = _bounds(atom)
@@ -254,11 +254,11 @@ def bounds(index: Index) -> tuple[Index, Index] | None:
     return low, high
 
 
-def _bounds(atom: Atom) -> tuple[Index, Index] | None:
+def _bounds(atom: Atom) -> tuple[IndexSum, IndexSum] | None:
     match atom:
-        case Size():
+        case SizeAtom():
             return of_atom(atom), of_atom(atom)
-        case Var(_, extent):
+        case IteratorAtom(_, extent):
             return as_index(0), extent - 1
         case Divided(of, by, rest):
             if of.is_size and by.is_size:
@@ -267,7 +267,7 @@ def _bounds(atom: Atom) -> tuple[Index, Index] | None:
                 return as_index(0), by - 1
             found = bounds(of)
             return None if found is None else (divide(found[0], by)[0], divide(found[1], by)[0])
-        case Bound(left, right, largest):
+        case MinMaxAtom(left, right, largest):
             first, second = bounds(left), bounds(right)
             if largest:
                 if first is None or second is None:
@@ -280,7 +280,7 @@ def _bounds(atom: Atom) -> tuple[Index, Index] | None:
             return None
 
 
-def is_within(index: Index, low: Index | int, end: Index | int) -> bool:
+def is_within(index: IndexSum, low: IndexSum | int, end: IndexSum | int) -> bool:
     """Whether `low <= index < end` is seen for all iterations."""
     found = bounds(index)
     if found is None:
@@ -298,7 +298,7 @@ def _by_monomial(monomial: Monomial, factor: int, by: Monomial, divisor: int) ->
     return None if factor % divisor else (tuple(left), factor // divisor)
 
 
-def divide(index: Index, by: Index) -> tuple[Index, Index]:
+def divide(index: IndexSum, by: IndexSum) -> tuple[IndexSum, IndexSum]:
     """Quotient, rounded down, and remainder by a divisor of 1 or more."""
     if by.constant == 1:
         return index, as_index(0)
@@ -310,12 +310,12 @@ def divide(index: Index, by: Index) -> tuple[Index, Index]:
         for m, c in index.terms.items():
             whole = _by_monomial(m, c, monomial, divisor)
             if whole is None and not monomial:
-                quotient = quotient + Index({m: c // divisor} if c // divisor else {})
-                rest = rest + Index({m: c % divisor} if c % divisor else {})
+                quotient = quotient + IndexSum({m: c // divisor} if c // divisor else {})
+                rest = rest + IndexSum({m: c % divisor} if c % divisor else {})
             elif whole is None:
-                rest = rest + Index({m: c})
+                rest = rest + IndexSum({m: c})
             else:
-                quotient = quotient + Index({whole[0]: whole[1]})
+                quotient = quotient + IndexSum({whole[0]: whole[1]})
     else:
         rest = index
     if rest.constant == 0 or is_within(rest, 0, by):
@@ -327,12 +327,12 @@ def divide(index: Index, by: Index) -> tuple[Index, Index]:
     return quotient + _quotient(rest, by), _rest(rest, by)
 
 
-def _coarser(index: Index, by: int) -> tuple[Index, Index] | None:
+def _coarser(index: IndexSum, by: int) -> tuple[IndexSum, IndexSum] | None:
     """By a common factor of the divisor and of all terms whose rest is smaller than it: `(4*i + j) // 8` is
     `i // 2` for `j < 4`."""
     for factor in {math.gcd(c, by) for c in index.terms.values()} - {1}:
-        whole = Index({m: c // factor for m, c in index.terms.items() if c % factor == 0})
-        rest = Index({m: c for m, c in index.terms.items() if c % factor})
+        whole = IndexSum({m: c // factor for m, c in index.terms.items() if c % factor == 0})
+        rest = IndexSum({m: c for m, c in index.terms.items() if c % factor})
         if rest.terms and not is_within(rest, 0, factor):
             continue
         quotient, left = divide(whole, as_index(by // factor))
@@ -340,50 +340,50 @@ def _coarser(index: Index, by: int) -> tuple[Index, Index] | None:
     return None
 
 
-def _quotient(index: Index, by: Index) -> Index:
+def _quotient(index: IndexSum, by: IndexSum) -> IndexSum:
     inner = index.only
     if isinstance(inner, Divided) and not inner.rest:
         return divide(inner.of, inner.by * by)[0]
     return of_atom(Divided(index, by, False))
 
 
-def _rest(index: Index, by: Index) -> Index:
+def _rest(index: IndexSum, by: IndexSum) -> IndexSum:
     inner = index.only
     if isinstance(inner, Divided) and inner.rest and divide(inner.by, by)[1].constant == 0:
         return divide(inner.of, by)[1]
     return of_atom(Divided(index, by, True))
 
 
-def least(left: Index, right: Index) -> Index:
+def least(left: IndexSum, right: IndexSum) -> IndexSum:
     """The smaller of two."""
     return _bound(left, right, False)
 
 
-def most(left: Index, right: Index) -> Index:
+def most(left: IndexSum, right: IndexSum) -> IndexSum:
     """The larger of two."""
     return _bound(left, right, True)
 
 
-def _bound(left: Index, right: Index, largest: bool) -> Index:
+def _bound(left: IndexSum, right: IndexSum, largest: bool) -> IndexSum:
     if is_above(left, right):
         return left if largest else right
     if is_above(right, left):
         return right if largest else left
-    return of_atom(Bound(left, right, largest))
+    return of_atom(MinMaxAtom(left, right, largest))
 
 
-def is_above(left: Index, right: Index) -> bool:
+def is_above(left: IndexSum, right: IndexSum) -> bool:
     """Whether `left >= right` is seen for all iterations."""
     found = bounds(left - right)
     return found is not None and is_nonnegative(found[0])
 
 
-def clamp(index: Index, extent: Index) -> Index:
+def clamp(index: IndexSum, extent: IndexSum) -> IndexSum:
     """The index, moved into `0 <= … < extent` where it is not in there."""
     return least(most(index, as_index(0)), extent - 1)
 
 
-def recombine(outer: Index, inner: Index, extent: Index) -> Index | None:
+def recombine(outer: IndexSum, inner: IndexSum, extent: IndexSum) -> IndexSum | None:
     """The index of two neighbouring dimensions as one, where they are its parts: `i // 4` and `i % 4` are `i`."""
     part = inner.only
     if not (isinstance(part, Divided) and part.rest and part.by == extent):
@@ -396,7 +396,7 @@ def recombine(outer: Index, inner: Index, extent: Index) -> Index | None:
     return None
 
 
-def product(sizes: tuple[Index, ...]) -> Index:
+def product(sizes: tuple[IndexSum, ...]) -> IndexSum:
     """The product of sizes."""
     made = as_index(1)
     for size in sizes:
@@ -404,7 +404,7 @@ def product(sizes: tuple[Index, ...]) -> Index:
     return made
 
 
-def render(index: Index, atom: Callable[[Atom], str]) -> str:
+def render(index: IndexSum, atom: Callable[[Atom], str]) -> str:
     """The index as text; `atom` gives iterators and data."""
 
     def of_monomial(monomial: Monomial) -> str:
@@ -412,17 +412,17 @@ def render(index: Index, atom: Callable[[Atom], str]) -> str:
 
     def of_one(a: Atom) -> str:
         match a:
-            case Size(name):
+            case SizeAtom(name):
                 return name
-            case Var() | Data():
+            case IteratorAtom() | Data():
                 return atom(a)
             case Divided(of, by, rest):
                 left = render(of, atom)
                 right = render(by, atom)
                 left = left if of.only is not None and not isinstance(of.only, Divided) else f"({left})"
-                right = right if by.constant is not None or isinstance(by.only, Size) else f"({right})"
+                right = right if by.constant is not None or isinstance(by.only, SizeAtom) else f"({right})"
                 return f"({left} {'%' if rest else '//'} {right})"
-            case Bound(first, second, largest):
+            case MinMaxAtom(first, second, largest):
                 return f"{'max' if largest else 'min'}({render(first, atom)}, {render(second, atom)})"
 
     ordered = sorted(

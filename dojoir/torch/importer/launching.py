@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.plans import Made, Plan, picker
+from dojoir.torch.importer.plans import AllocatedBuffer, CallPlan, picker
 from dojoir.torch.places import Places
 
 ALIGNMENT = 256
@@ -25,7 +25,7 @@ class Launches:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: CallPlan,
         kernels: Sequence[tuple[Any, Sequence[str]]],
         device: int,
         places: Places,
@@ -131,7 +131,7 @@ class Launches:
                 raise prepared.failure(status)
 
 
-def _placed(made: Sequence[Made]) -> tuple[list[int], int]:
+def _placed(made: Sequence[AllocatedBuffer]) -> tuple[list[int], int]:
     """Where buffers lie in one memory, and how large it is."""
     offsets, end = [], 0
     for one in made:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from dojoir.torch.importer.index import (
     Data,
     Divided,
-    Index,
-    Size,
-    Var,
+    IndexSum,
+    IteratorAtom,
+    SizeAtom,
     as_index,
     degree,
     divide,
@@ -18,21 +18,21 @@ from dojoir.torch.importer.index import (
     recombine,
 )
 from dojoir.torch.importer.nests import (
-    Buffer,
-    Loop,
+    ImportedProgram,
     Node,
-    Program,
-    Store,
+    ProgramBuffer,
+    ProgramLoop,
+    ProgramStatement,
     When,
     bare_indices,
     change,
     loop_extents,
     stores,
 )
-from dojoir.torch.importer.values import Load
+from dojoir.torch.importer.values import ElementValue
 
 
-def drop_ones(program: Program) -> None:
+def drop_ones(program: ImportedProgram) -> None:
     """Takes away the dimensions of one element of each buffer."""
     dropped: dict[str, set[int]] = {}
     for name, buffer in program.buffers.items():
@@ -42,19 +42,19 @@ def drop_ones(program: Program) -> None:
         if ones and buffer.order is None:
             dropped[name] = ones
             shape = tuple(s for d, s in enumerate(buffer.shape) if d not in ones)
-            program.buffers[name] = Buffer(name, shape, buffer.dtype)
+            program.buffers[name] = ProgramBuffer(name, shape, buffer.dtype)
 
-    def without(load: Load) -> Load:
+    def without(load: ElementValue) -> ElementValue:
         gone = dropped.get(load.buffer)
         if not gone:
             return load
-        return Load(load.buffer, tuple(i for d, i in enumerate(load.index) if d not in gone), load.dtype)
+        return ElementValue(load.buffer, tuple(i for d, i in enumerate(load.index) if d not in gone), load.dtype)
 
     if dropped:
         program.nests = [change(nest, of_atom, without) for nest in program.nests]
 
 
-def part_products(program: Program) -> None:
+def part_products(program: ImportedProgram) -> None:
     """Makes several dimensions of one whose extent is a product of sizes, by a factor that indices have in it."""
     again = True
     while again:
@@ -75,30 +75,30 @@ def part_products(program: Program) -> None:
                 break
 
 
-def _factor(index: Index, extent: Index) -> Index | None:
+def _factor(index: IndexSum, extent: IndexSum) -> IndexSum | None:
     """A factor of an extent that an index multiplies an iterator by, or divides one by."""
     found = [atom.by for atom in index.atoms if isinstance(atom, Divided)]
     for monomial, factor in index.terms.items():
-        if any(isinstance(a, Var) for a in monomial):
-            found.append(Index({tuple(a for a in monomial if isinstance(a, Size)): factor}))
+        if any(isinstance(a, IteratorAtom) for a in monomial):
+            found.append(IndexSum({tuple(a for a in monomial if isinstance(a, SizeAtom)): factor}))
     for one in found:
         if one.constant is None and one != extent and divide(extent, one)[1] == as_index(0):
             return one
     return None
 
 
-def part(program: Program, name: str, d: int, by: Index) -> None:
+def part(program: ImportedProgram, name: str, d: int, by: IndexSum) -> None:
     """Makes two dimensions of one, the inner one of the extent `by`; nothing where it does not divide it."""
     buffer = program.buffers[name]
     if d >= len(buffer.shape) or divide(buffer.shape[d], by)[1] != as_index(0):
         return
     shape = (*buffer.shape[:d], divide(buffer.shape[d], by)[0], by, *buffer.shape[d + 1 :])
-    program.buffers[name] = Buffer(name, shape, buffer.dtype, _order(buffer.order, d))
+    program.buffers[name] = ProgramBuffer(name, shape, buffer.dtype, _order(buffer.order, d))
 
-    def parted(load: Load) -> Load:
+    def parted(load: ElementValue) -> ElementValue:
         if load.buffer != name:
             return load
-        return Load(name, (*load.index[:d], *divide(load.index[d], by), *load.index[d + 1 :]), load.dtype)
+        return ElementValue(name, (*load.index[:d], *divide(load.index[d], by), *load.index[d + 1 :]), load.dtype)
 
     program.nests = [change(nest, of_atom, parted) for nest in program.nests]
 
@@ -126,7 +126,7 @@ class _Uses:
     """Whether two loops of a nest could be one, of each nest that was asked: by identity, as nests are values."""
 
     @classmethod
-    def of(cls, program: Program) -> _Uses:
+    def of(cls, program: ImportedProgram) -> _Uses:
         together = {name: frozenset({name}) for name in program.buffers}
         users: dict[str, set[int]] = {name: set() for name in program.buffers}
         for number, nest in enumerate(program.nests):
@@ -139,7 +139,7 @@ class _Uses:
         nests = {name: frozenset().union(*(users[one] for one in all_of)) for name, all_of in together.items()}
         return cls(together, nests)
 
-    def is_one_loop(self, nest: Node, outer: Var, inner: Var) -> bool:
+    def is_one_loop(self, nest: Node, outer: IteratorAtom, inner: IteratorAtom) -> bool:
         key = id(nest), outer.number, inner.number
         if key not in self.asked:
             self.asked[key] = nest, _is_one_loop(nest, outer, inner)
@@ -150,7 +150,7 @@ class _Uses:
         return frozenset().union(*(self.nests[load.buffer] for load in nest.loads))
 
 
-def flatten(program: Program) -> None:
+def flatten(program: ImportedProgram) -> None:
     """Makes one dimension of two neighbours of a buffer that some access indexes as the parts of one index: the
     view that merged them is then the buffer's own shape. Where what writes the buffer needs them to be two, the
     iterator of that access becomes two instead (`split_loops`)."""
@@ -166,7 +166,7 @@ def flatten(program: Program) -> None:
             pending |= uses.nests[found[0]].union(*(uses.beside(program.nests[n]) for n in uses.nests[found[0]]))
 
 
-def _views(program: Program, uses: _Uses, number: int) -> Iterator[tuple[str, int]]:
+def _views(program: ImportedProgram, uses: _Uses, number: int) -> Iterator[tuple[str, int]]:
     """The buffers and dimensions that an access of a nest sees as one with the next."""
     for load in program.nests[number].loads:
         shape = program.buffers[load.buffer].shape
@@ -179,14 +179,18 @@ def _views(program: Program, uses: _Uses, number: int) -> Iterator[tuple[str, in
                 yield load.buffer, d
 
 
-def _is_of_two_loops(index: Index) -> bool:
+def _is_of_two_loops(index: IndexSum) -> bool:
     """Whether a rest is that of an iterator which can be two, the inner one of the extent of the divisor."""
     rest = index.only
     var = rest.of.only if isinstance(rest, Divided) else None
-    return isinstance(var, Var) and isinstance(rest, Divided) and divide(var.extent, rest.by)[1] == as_index(0)
+    return (
+        isinstance(var, IteratorAtom)
+        and isinstance(rest, Divided)
+        and divide(var.extent, rest.by)[1] == as_index(0)
+    )
 
 
-def merge_loops(program: Program, fresh: Callable[[Index], Var]) -> None:
+def merge_loops(program: ImportedProgram, fresh: Callable[[IndexSum], IteratorAtom]) -> None:
     """Makes one loop of two where all indices have both in one sum, and one dimension of two where it helps."""
     uses = _Uses.of(program)
     pending = set(range(len(program.nests)))
@@ -207,22 +211,24 @@ def merge_loops(program: Program, fresh: Callable[[Index], Var]) -> None:
                 break
 
 
-def _pairs(node: Node) -> Iterator[tuple[Var, Var]]:
+def _pairs(node: Node) -> Iterator[tuple[IteratorAtom, IteratorAtom]]:
     """Loops right inside of each other, innermost first."""
     match node:
-        case Loop(var, body):
+        case ProgramLoop(var, body):
             for below in body:
                 yield from _pairs(below)
-            if len(body) == 1 and isinstance(body[0], Loop):
+            if len(body) == 1 and isinstance(body[0], ProgramLoop):
                 yield var, body[0].var
         case When(_, body):
             for below in body:
                 yield from _pairs(below)
-        case Store():
+        case ProgramStatement():
             pass
 
 
-def _mergeable(program: Program, uses: _Uses, nest: Node, outer: Var, inner: Var) -> set[tuple[str, int]] | None:
+def _mergeable(
+    program: ImportedProgram, uses: _Uses, nest: Node, outer: IteratorAtom, inner: IteratorAtom
+) -> set[tuple[str, int]] | None:
     """The dimensions of buffers to be joined with the next, so that two loops can be one; None if they cannot."""
     if any(outer in i.atoms for i in loop_extents(nest)) or any(inner in i.atoms for i in loop_extents(nest)):
         return None
@@ -250,13 +256,13 @@ def _mergeable(program: Program, uses: _Uses, nest: Node, outer: Var, inner: Var
     return joined if len(set(names)) == len(names) else None
 
 
-def _is_from_data(program: Program, uses: _Uses, name: str, d: int) -> bool:
+def _is_from_data(program: ImportedProgram, uses: _Uses, name: str, d: int) -> bool:
     """Whether a dimension or the next is indexed by data somewhere: a row that is known then stays apart."""
     loads = (load for number in uses.nests[name] for load in program.nests[number].loads if load.buffer == name)
     return any(isinstance(atom, Data) for load in loads for index in load.index[d : d + 2] for atom in index.atoms)
 
 
-def _parts_a_sum(program: Program, uses: _Uses, nest: int, name: str, d: int) -> bool:
+def _parts_a_sum(program: ImportedProgram, uses: _Uses, nest: int, name: str, d: int) -> bool:
     """Whether another nest accumulates in loops over a dimension and the next that have to stay two: a convolution
     is planned by its own dimensions, and so is what is computed of its results. What is asked of is reached from
     buffer to buffer through the nests that index both alike; each way into a buffer is followed once."""
@@ -271,7 +277,7 @@ def _parts_a_sum(program: Program, uses: _Uses, nest: int, name: str, d: int) ->
                 if load.buffer not in uses.together[name]:
                     continue
                 outer, inner = load.index[d].only, load.index[d + 1].only
-                if not (isinstance(outer, Var) and isinstance(inner, Var)):
+                if not (isinstance(outer, IteratorAtom) and isinstance(inner, IteratorAtom)):
                     continue
                 if sums and not uses.is_one_loop(other, outer, inner):
                     return True
@@ -284,13 +290,13 @@ def _parts_a_sum(program: Program, uses: _Uses, nest: int, name: str, d: int) ->
     return False
 
 
-def _pairs_in(load: Load, outer: Var, inner: Var) -> Iterator[int]:
+def _pairs_in(load: ElementValue, outer: IteratorAtom, inner: IteratorAtom) -> Iterator[int]:
     """The dimensions that one iterator indexes, and the next one the other."""
     found = [index.only for index in load.index]
     yield from (n for n in range(len(found) - 1) if found[n : n + 2] == [outer, inner])
 
 
-def _is_one_loop(nest: Node, outer: Var, inner: Var) -> bool:
+def _is_one_loop(nest: Node, outer: IteratorAtom, inner: IteratorAtom) -> bool:
     """Whether two loops could be one but for the dimensions of buffers that have to be joined as well."""
     if not all(_fits(one, outer, inner) for one in bare_indices(nest)):
         return False
@@ -301,13 +307,13 @@ def _is_one_loop(nest: Node, outer: Var, inner: Var) -> bool:
     return True
 
 
-def _fits(index: Index, outer: Var, inner: Var) -> bool:
+def _fits(index: IndexSum, outer: IteratorAtom, inner: IteratorAtom) -> bool:
     """Whether the outer iterator has the factor of the inner one, times its extent."""
     if outer not in index.atoms and inner not in index.atoms:
         return True
     of_outer = of_inner = as_index(0)
     for monomial, factor in index.terms.items():
-        others = [a for a in monomial if not isinstance(a, Size | Var)]
+        others = [a for a in monomial if not isinstance(a, SizeAtom | IteratorAtom)]
         if any({outer, inner} & of_atom(a).atoms for a in others):
             return False
         if outer in monomial and inner in monomial:
@@ -319,35 +325,35 @@ def _fits(index: Index, outer: Var, inner: Var) -> bool:
                 if var in rest:
                     return False
                 if var == outer:
-                    of_outer = of_outer + Index({tuple(rest): factor})
+                    of_outer = of_outer + IndexSum({tuple(rest): factor})
                 else:
-                    of_inner = of_inner + Index({tuple(rest): factor})
+                    of_inner = of_inner + IndexSum({tuple(rest): factor})
     return of_outer == of_inner * inner.extent
 
 
-def _join(program: Program, uses: _Uses, name: str, d: int) -> None:
+def _join(program: ImportedProgram, uses: _Uses, name: str, d: int) -> None:
     """Makes one dimension of a buffer of two neighbours, and of what stands in a pair with it."""
     together = uses.together[name]
     extent = program.buffers[name].shape[d + 1]
     for one in together:
         shape = program.buffers[one].shape
-        program.buffers[one] = Buffer(
+        program.buffers[one] = ProgramBuffer(
             one, (*shape[:d], shape[d] * extent, *shape[d + 2 :]), program.buffers[one].dtype
         )
 
-    def joined(load: Load) -> Load:
+    def joined(load: ElementValue) -> ElementValue:
         if load.buffer not in together:
             return load
         outer, inner = load.index[d], load.index[d + 1]
         whole = recombine(outer, inner, extent)
         index = outer * extent + inner if whole is None else whole
-        return Load(load.buffer, (*load.index[:d], index, *load.index[d + 2 :]), load.dtype)
+        return ElementValue(load.buffer, (*load.index[:d], index, *load.index[d + 2 :]), load.dtype)
 
     for number in uses.nests[name]:
         program.nests[number] = change(program.nests[number], of_atom, joined)
 
 
-def _can_be_joined(program: Program, uses: _Uses, name: str, d: int) -> bool:
+def _can_be_joined(program: ImportedProgram, uses: _Uses, name: str, d: int) -> bool:
     """Whether a dimension and the next may be one: all that would be joined has them, in row-major order, and their
     extent is at most one size times a number, as a product of sizes is no extent that is planned for."""
     buffers = [program.buffers[one] for one in uses.together[name]]
@@ -356,24 +362,24 @@ def _can_be_joined(program: Program, uses: _Uses, name: str, d: int) -> bool:
     )
 
 
-def _merged(node: Node, outer: Var, inner: Var, one: Var) -> Node:
-    def replaced(var: Var) -> Index:
+def _merged(node: Node, outer: IteratorAtom, inner: IteratorAtom, one: IteratorAtom) -> Node:
+    def replaced(var: IteratorAtom) -> IndexSum:
         return as_index(0) if var == outer else of_atom(one) if var == inner else of_atom(var)
 
     return _without(change(node, replaced, lambda load: load), outer, inner, one)
 
 
-def _without(node: Node, outer: Var, inner: Var, one: Var) -> Node:
+def _without(node: Node, outer: IteratorAtom, inner: IteratorAtom, one: IteratorAtom) -> Node:
     match node:
-        case Loop(var, body):
-            if var == outer and isinstance(body[0], Loop) and body[0].var == inner:
-                return Loop(one, body[0].body)
-            return Loop(var, _each(body, outer, inner, one))
+        case ProgramLoop(var, body):
+            if var == outer and isinstance(body[0], ProgramLoop) and body[0].var == inner:
+                return ProgramLoop(one, body[0].body)
+            return ProgramLoop(var, _each(body, outer, inner, one))
         case When(conditions, body):
             return When(conditions, _each(body, outer, inner, one))
-        case Store():
+        case ProgramStatement():
             return node
 
 
-def _each(body: Sequence[Node], outer: Var, inner: Var, one: Var) -> tuple[Node, ...]:
+def _each(body: Sequence[Node], outer: IteratorAtom, inner: IteratorAtom, one: IteratorAtom) -> tuple[Node, ...]:
     return tuple(_without(b, outer, inner, one) for b in body)

@@ -14,14 +14,23 @@ from dataclasses import replace
 
 import torch
 
-from dojoir.torch.importer.nests import Loop, Node, Program, Store, When, stores
-from dojoir.torch.importer.values import Apply, At, Cast, Load, Number, Value, cast, number
+from dojoir.torch.importer.nests import ImportedProgram, Node, ProgramLoop, ProgramStatement, When, stores
+from dojoir.torch.importer.values import (
+    AppliedValue,
+    CastValue,
+    ElementValue,
+    IndexAsValue,
+    NumberValue,
+    Value,
+    cast,
+    number,
+)
 
 NARROW = frozenset({"bf16", "f16"})
 _TYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
-def widen(program: Program, outside: Collection[str]) -> None:
+def widen(program: ImportedProgram, outside: Collection[str]) -> None:
     """Computes narrow floats in f32; the buffers `outside` keep their types."""
     wide = {
         name
@@ -36,7 +45,7 @@ def widen(program: Program, outside: Collection[str]) -> None:
     program.nests = [widening.node(nest) for nest in program.nests]
 
 
-def _is_computed(program: Program, buffer: str) -> bool:
+def _is_computed(program: ImportedProgram, buffer: str) -> bool:
     """Whether some value that is stored there is more than an element of a narrow array."""
     return any(
         store.target.buffer == buffer and not _is_exact(store.value)
@@ -48,9 +57,9 @@ def _is_computed(program: Program, buffer: str) -> bool:
 def _is_exact(value: Value) -> bool:
     """Whether a narrow value is one as it stands: an element, a number, a choice of those."""
     match value:
-        case Load() | Number():
+        case ElementValue() | NumberValue():
             return True
-        case Apply("select", (_, yes, no)):
+        case AppliedValue("select", (_, yes, no)):
             return _is_exact(yes) and _is_exact(no)
         case _:
             return False
@@ -62,18 +71,18 @@ class _Widening:
 
     def node(self, node: Node) -> Node:
         match node:
-            case Loop(var, body):
-                return Loop(var, tuple(map(self.node, body)))
+            case ProgramLoop(var, body):
+                return ProgramLoop(var, tuple(map(self.node, body)))
             case When(conditions, body):
                 return When(conditions, tuple(map(self.node, body)))
-            case Store(target, op, value, condition, at, place):
+            case ProgramStatement(target, op, value, condition, at, place):
                 to = self._load(target)
-                return Store(
+                return ProgramStatement(
                     to, op, self._stored(value, to.dtype), None if condition is None else self.value(condition), at,
                     None if place is None else self.value(place),
                 )  # fmt: skip
 
-    def _load(self, load: Load) -> Load:
+    def _load(self, load: ElementValue) -> ElementValue:
         return replace(load, dtype="f32") if load.buffer in self._wide else load
 
     def _stored(self, value: Value, dtype: str) -> Value:
@@ -83,10 +92,10 @@ class _Widening:
         if dtype not in NARROW:
             return cast(made, dtype)
         match made:
-            case Cast(of, "f32") if of.dtype == dtype:
+            case CastValue(of, "f32") if of.dtype == dtype:
                 return of
-            case Apply("select", (condition, yes, no)):
-                return Apply("select", (condition, _narrow(yes, dtype), _narrow(no, dtype)), dtype)
+            case AppliedValue("select", (condition, yes, no)):
+                return AppliedValue("select", (condition, _narrow(yes, dtype), _narrow(no, dtype)), dtype)
             case _:
                 return _narrow(made, dtype)
 
@@ -95,41 +104,43 @@ class _Widening:
         is_narrow = value.dtype in NARROW
         dtype = "f32" if is_narrow else value.dtype
         match value:
-            case Number(own):
+            case NumberValue(own):
                 return number(own, dtype) if is_narrow else value
-            case At(index):
-                return At(index, dtype)
-            case Load():
+            case IndexAsValue(index):
+                return IndexAsValue(index, dtype)
+            case ElementValue():
                 made = self._load(value)
-                return Cast(made, "f32") if made.dtype in NARROW else made
-            case Cast(of):
+                return CastValue(made, "f32") if made.dtype in NARROW else made
+            case CastValue(of):
                 return cast(self.value(of), dtype)
-            case Apply(("==" | "!=") as name, (left, right)) if left.dtype in NARROW and right.dtype in NARROW:
-                return Apply(name, (self._rounded(left), self._rounded(right)), dtype)
-            case Apply(("<" | "<=" | ">" | ">=" | "fmod" | "floor_mod") as name, args):
-                return Apply(name, tuple(map(self._with_rounded_numbers, args)), dtype)
-            case Apply(name, args):
-                return Apply(name, tuple(map(self.value, args)), dtype)
+            case AppliedValue(("==" | "!=") as name, (left, right)) if (
+                left.dtype in NARROW and right.dtype in NARROW
+            ):
+                return AppliedValue(name, (self._rounded(left), self._rounded(right)), dtype)
+            case AppliedValue(("<" | "<=" | ">" | ">=" | "fmod" | "floor_mod") as name, args):
+                return AppliedValue(name, tuple(map(self._with_rounded_numbers, args)), dtype)
+            case AppliedValue(name, args):
+                return AppliedValue(name, tuple(map(self.value, args)), dtype)
 
     def _with_rounded_numbers(self, value: Value) -> Value:
-        if isinstance(value, Number) and value.dtype in NARROW:
+        if isinstance(value, NumberValue) and value.dtype in NARROW:
             return number(torch.tensor(float(value.value), dtype=_TYPES[value.dtype]).item(), "f32")
         return self.value(value)
 
     def _rounded(self, value: Value) -> Value:
         made = self._with_rounded_numbers(value)
         match made:
-            case Number() | Cast(Load(dtype="bf16" | "f16")):
+            case NumberValue() | CastValue(ElementValue(dtype="bf16" | "f16")):
                 return made
             case _:
-                return Cast(Cast(made, value.dtype), "f32")
+                return CastValue(CastValue(made, value.dtype), "f32")
 
 
 def _narrow(value: Value, dtype: str) -> Value:
     match value:
-        case Number(own):
+        case NumberValue(own):
             return number(own, dtype)
-        case Cast(of, "f32") if of.dtype == dtype:
+        case CastValue(of, "f32") if of.dtype == dtype:
             return of
         case _:
-            return Cast(value, dtype)
+            return CastValue(value, dtype)

@@ -7,29 +7,39 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
-from dojoir.torch.importer.index import Divided, Index, Size, Var, as_index, divide, of_atom, render, substitute
-from dojoir.torch.importer.values import At, Load, Value, indices, parts, rewrite, to_text
+from dojoir.torch.importer.index import (
+    Divided,
+    IndexSum,
+    IteratorAtom,
+    SizeAtom,
+    as_index,
+    divide,
+    of_atom,
+    render,
+    substitute,
+)
+from dojoir.torch.importer.values import ElementValue, IndexAsValue, Value, indices, parts, rewrite, to_text
 
 
 @dataclass(frozen=True)
-class Buffer:
+class ProgramBuffer:
     """An array of the program: its shape, its type, and its dimensions from outermost to innermost in memory."""
 
     name: str
-    shape: tuple[Index, ...]
+    shape: tuple[IndexSum, ...]
     dtype: str
     order: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
-class Loop:
+class ProgramLoop:
     """A scope."""
 
-    var: Var
+    var: IteratorAtom
     body: tuple[Node, ...]
 
     @cached_property
-    def loads(self) -> tuple[Load, ...]:
+    def loads(self) -> tuple[ElementValue, ...]:
         """All elements that are read or written inside, also in indices: asked of a nest after each change of
         another."""
         return tuple(load for below in self.body for load in below.loads)
@@ -39,64 +49,64 @@ class Loop:
 class When:
     """A guard of comparisons `left sign right` of indices."""
 
-    conditions: tuple[tuple[Index, str, Index], ...]
+    conditions: tuple[tuple[IndexSum, str, IndexSum], ...]
     body: tuple[Node, ...]
 
     @cached_property
-    def loads(self) -> tuple[Load, ...]:
+    def loads(self) -> tuple[ElementValue, ...]:
         """All elements that are read or written inside, also in indices."""
         return tuple(load for below in self.body for load in below.loads)
 
 
 @dataclass(frozen=True)
-class Store:
+class ProgramStatement:
     """A statement; with a `place`, that of a pair: `(buffer, at) op (value, place)`."""
 
-    target: Load
+    target: ElementValue
     op: str
     value: Value
     condition: Value | None = None
-    at: Load | None = None
+    at: ElementValue | None = None
     place: Value | None = None
 
     @cached_property
-    def loads(self) -> tuple[Load, ...]:
+    def loads(self) -> tuple[ElementValue, ...]:
         """All elements that it reads or writes, also in indices."""
-        return tuple(part for value in values(self) for part in parts(value) if isinstance(part, Load))
+        return tuple(part for value in values(self) for part in parts(value) if isinstance(part, ElementValue))
 
 
-Node: TypeAlias = Loop | When | Store
+Node: TypeAlias = ProgramLoop | When | ProgramStatement
 
 
 @dataclass
-class Program:
+class ImportedProgram:
     """Nests in order, and the buffers that they use by name. Of `factors`, products of narrow floats are made: they
     stay in their types."""
 
-    buffers: dict[str, Buffer] = field(default_factory=dict)
+    buffers: dict[str, ProgramBuffer] = field(default_factory=dict)
     nests: list[Node] = field(default_factory=list)
     factors: set[str] = field(default_factory=set)
 
 
-def loops(variables: Sequence[Var], body: Sequence[Node]) -> tuple[Node, ...]:
+def loops(variables: Sequence[IteratorAtom], body: Sequence[Node]) -> tuple[Node, ...]:
     """The body in a scope for each iterator, the first one outermost."""
     made = tuple(body)
     for var in reversed(variables):
-        made = (Loop(var, made),)
+        made = (ProgramLoop(var, made),)
     return made
 
 
-def stores(node: Node) -> Iterator[Store]:
+def stores(node: Node) -> Iterator[ProgramStatement]:
     """All statements of a nest."""
     match node:
-        case Store():
+        case ProgramStatement():
             yield node
-        case Loop(_, body) | When(_, body):
+        case ProgramLoop(_, body) | When(_, body):
             for below in body:
                 yield from stores(below)
 
 
-def values(store: Store) -> Iterator[Value]:
+def values(store: ProgramStatement) -> Iterator[Value]:
     """All values of a statement, also the elements that it writes."""
     yield store.target
     yield store.value
@@ -118,10 +128,10 @@ def read(node: Node) -> set[str]:
     for store in stores(node):
         for value in (store.value, store.condition, store.place):
             if value is not None:
-                found |= {p.buffer for p in parts(value) if isinstance(p, Load)} - begun
+                found |= {p.buffer for p in parts(value) if isinstance(p, ElementValue)} - begun
         for target in (store.target, store.at):
             if target is not None:
-                inside = {p.buffer for p in parts(target) if isinstance(p, Load) and p is not target}
+                inside = {p.buffer for p in parts(target) if isinstance(p, ElementValue) and p is not target}
                 found |= inside - begun
                 if store.op != "=" and target.buffer not in begun:
                     found.add(target.buffer)
@@ -129,37 +139,39 @@ def read(node: Node) -> set[str]:
     return found
 
 
-def change(node: Node, var: Callable[[Var], Index], load: Callable[[Load], Load]) -> Node:
+def change(
+    node: Node, var: Callable[[IteratorAtom], IndexSum], load: Callable[[ElementValue], ElementValue]
+) -> Node:
     """The nest with other iterators in indices, and other elements."""
 
     def in_value(value: Value | None) -> Value | None:
         return None if value is None else rewrite(value, var, load)
 
-    def target(one: Load) -> Load:
+    def target(one: ElementValue) -> ElementValue:
         made = rewrite(one, var, load)
-        assert isinstance(made, Load)
+        assert isinstance(made, ElementValue)
         return made
 
-    def in_index(index: Index) -> Index:
-        return substitute(index, lambda a: var(a) if isinstance(a, Var) else of_atom(a))
+    def in_index(index: IndexSum) -> IndexSum:
+        return substitute(index, lambda a: var(a) if isinstance(a, IteratorAtom) else of_atom(a))
 
     match node:
-        case Loop(own, body):
+        case ProgramLoop(own, body):
             extent = in_index(own.extent)
-            return Loop(Var(own.number, extent), tuple(change(b, var, load) for b in body))
+            return ProgramLoop(IteratorAtom(own.number, extent), tuple(change(b, var, load) for b in body))
         case When(conditions, body):
             made = tuple((in_index(a), sign, in_index(b)) for a, sign, b in conditions)
             return When(made, tuple(change(b, var, load) for b in body))
-        case Store(to, op, value, condition, at, place):
+        case ProgramStatement(to, op, value, condition, at, place):
             found = in_value(value)
             assert found is not None
-            return Store(
+            return ProgramStatement(
                 target(to), op, found, in_value(condition), None if at is None else target(at), in_value(place)
             )
 
 
 # -- iterators as several ------------------------------------------------------------------------------------
-def split_loops(node: Node, fresh: Callable[[Index], Var]) -> Node:
+def split_loops(node: Node, fresh: Callable[[IndexSum], IteratorAtom]) -> Node:
     """A scope whose iterator is only used in parts, `i // 4` and `i % 4`, as two scopes."""
     while True:
         found = _to_split(node)
@@ -169,30 +181,30 @@ def split_loops(node: Node, fresh: Callable[[Index], Var]) -> Node:
         outer, inner = fresh(divide(var.extent, by)[0]), fresh(by)
         whole = of_atom(outer) * by + of_atom(inner)
 
-        def replaced(one: Var, var: Var = var, whole: Index = whole) -> Index:
+        def replaced(one: IteratorAtom, var: IteratorAtom = var, whole: IndexSum = whole) -> IndexSum:
             return whole if one == var else of_atom(one)
 
         node = _split(change(node, replaced, lambda load: load), var, outer, inner)
 
 
-def _split(node: Node, var: Var, outer: Var, inner: Var) -> Node:
+def _split(node: Node, var: IteratorAtom, outer: IteratorAtom, inner: IteratorAtom) -> Node:
     match node:
-        case Loop(own, body):
+        case ProgramLoop(own, body):
             made = tuple(_split(b, var, outer, inner) for b in body)
             if own != var:
-                return Loop(own, made)
-            return Loop(outer, (Loop(inner, made),))
+                return ProgramLoop(own, made)
+            return ProgramLoop(outer, (ProgramLoop(inner, made),))
         case When(conditions, body):
             return When(conditions, tuple(_split(b, var, outer, inner) for b in body))
-        case Store():
+        case ProgramStatement():
             return node
 
 
-def _to_split(node: Node) -> tuple[Var, Index] | None:
+def _to_split(node: Node) -> tuple[IteratorAtom, IndexSum] | None:
     """An iterator that is divided, with a divisor of its extent."""
     for index in all_indices(node):
         for atom in index.atoms:
-            if not isinstance(atom, Divided) or not isinstance(atom.of.only, Var):
+            if not isinstance(atom, Divided) or not isinstance(atom.of.only, IteratorAtom):
                 continue
             var = atom.of.only
             if divide(var.extent, atom.by)[1] == as_index(0):
@@ -200,24 +212,24 @@ def _to_split(node: Node) -> tuple[Var, Index] | None:
     return None
 
 
-def loop_extents(node: Node) -> Iterator[Index]:
+def loop_extents(node: Node) -> Iterator[IndexSum]:
     """The extents of all loops of a nest, outermost first."""
     match node:
-        case Loop(var, body):
+        case ProgramLoop(var, body):
             yield var.extent
             for below in body:
                 yield from loop_extents(below)
         case When(_, body):
             for below in body:
                 yield from loop_extents(below)
-        case Store():
+        case ProgramStatement():
             pass
 
 
-def all_indices(node: Node) -> Iterator[Index]:
+def all_indices(node: Node) -> Iterator[IndexSum]:
     """All indices of a nest, also those of guards."""
     match node:
-        case Loop(_, body):
+        case ProgramLoop(_, body):
             for below in body:
                 yield from all_indices(below)
         case When(conditions, body):
@@ -226,15 +238,15 @@ def all_indices(node: Node) -> Iterator[Index]:
                 yield right
             for below in body:
                 yield from all_indices(below)
-        case Store():
+        case ProgramStatement():
             for value in values(node):
                 yield from indices(value)
 
 
-def bare_indices(node: Node) -> Iterator[Index]:
+def bare_indices(node: Node) -> Iterator[IndexSum]:
     """The indices of a nest that are values or stand in guards."""
     match node:
-        case Loop(_, body):
+        case ProgramLoop(_, body):
             for below in body:
                 yield from bare_indices(below)
         case When(conditions, body):
@@ -243,9 +255,9 @@ def bare_indices(node: Node) -> Iterator[Index]:
                 yield right
             for below in body:
                 yield from bare_indices(below)
-        case Store():
+        case ProgramStatement():
             for value in values(node):
-                yield from (part.index for part in parts(value) if isinstance(part, At))
+                yield from (part.index for part in parts(value) if isinstance(part, IndexAsValue))
 
 
 # -- text ---------------------------------------------------------------------------------------------------
@@ -254,7 +266,7 @@ LETTERS = "ijklmnpqrstuvwxyz"
 
 def kernel_text(
     name: str,
-    program: Program,
+    program: ImportedProgram,
     nests: Sequence[Node],
     roles: dict[str, str],
     facts: dict[str, tuple[int, int | None]],
@@ -264,7 +276,7 @@ def kernel_text(
     used = dict.fromkeys(load.buffer for nest in nests for load in nest.loads)
     order = {"in": 0, "inout": 1, "out": 2, "tmp": 3}
     buffers = sorted((program.buffers[b] for b in used), key=lambda b: order[roles[b.name]])
-    sizes = sorted({a.name for i in _all(buffers, nests) for a in i.atoms if isinstance(a, Size)})
+    sizes = sorted({a.name for i in _all(buffers, nests) for a in i.atoms if isinstance(a, SizeAtom)})
     lines = [f"kernel {name}({', '.join(sizes)})"]
     known = [f"{s} >= {low}" for s in sizes for low, _ in [facts.get(s, (1, None))] if low > 1]
     known += [f"{s} <= {high}" for s in sizes for _, high in [facts.get(s, (1, None))] if high is not None]
@@ -277,7 +289,7 @@ def kernel_text(
     return "\n".join(lines) + "\n"
 
 
-def _all(buffers: Sequence[Buffer], nests: Sequence[Node]) -> Iterator[Index]:
+def _all(buffers: Sequence[ProgramBuffer], nests: Sequence[Node]) -> Iterator[IndexSum]:
     for buffer in buffers:
         yield from buffer.shape
     for nest in nests:
@@ -285,7 +297,7 @@ def _all(buffers: Sequence[Buffer], nests: Sequence[Node]) -> Iterator[Index]:
         yield from loop_extents(nest)
 
 
-def _declared(buffer: Buffer) -> str:
+def _declared(buffer: ProgramBuffer) -> str:
     shape = ", ".join(render(s, lambda a: a.key) for s in buffer.shape)
     order = "" if buffer.order is None else f" order({', '.join(map(str, buffer.order))})"
     return f"{buffer.name}: {buffer.dtype}{f'[{shape}]' if buffer.shape else ''}{order}"
@@ -294,14 +306,14 @@ def _declared(buffer: Buffer) -> str:
 def _lines(node: Node, depth: int, labels: dict[int, str]) -> Iterator[str]:
     bars = "| " * depth
 
-    def var(one: Var) -> str:
+    def var(one: IteratorAtom) -> str:
         return f"{{{labels[one.number]}}}"
 
-    def index(one: Index) -> str:
-        return render(one, lambda a: var(a) if isinstance(a, Var) else a.key)
+    def index(one: IndexSum) -> str:
+        return render(one, lambda a: var(a) if isinstance(a, IteratorAtom) else a.key)
 
     match node:
-        case Loop(own, body):
+        case ProgramLoop(own, body):
             label = _label(len(labels))
             yield f"{bars}{index(own.extent)} @{label}"
             for below in body:
@@ -310,7 +322,7 @@ def _lines(node: Node, depth: int, labels: dict[int, str]) -> Iterator[str]:
             yield f"{bars}if {' and '.join(f'{index(a)} {sign} {index(b)}' for a, sign, b in conditions)}"
             for below in body:
                 yield from _lines(below, depth + 1, labels)
-        case Store(target, op, value, condition, at, place):
+        case ProgramStatement(target, op, value, condition, at, place):
             under = "" if condition is None else f" if {to_text(condition, var)}"
             left, right = to_text(target, var), to_text(value, var)
             if at is not None and place is not None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.index import Bound, Data, Divided, Index, Size, Var
-from dojoir.torch.importer.results import Given, Known, Lowered, Result, Stored, Viewed, buffers_of
+from dojoir.torch.importer.index import Data, Divided, IndexSum, IteratorAtom, MinMaxAtom, SizeAtom
+from dojoir.torch.importer.results import GivenInput, KnownResult, Lowered, Result, Stored, Viewed, buffers_of
 
 Tensors = Sequence[torch.Tensor]
 
@@ -30,21 +30,21 @@ if _new is not None:  # what PyTorch's own generated code calls: a third of the 
     empty_on_cpu = _new
 
 
-def evaluate(index: Index, sizes: Mapping[str, int]) -> int:
+def evaluate(index: IndexSum, sizes: Mapping[str, int]) -> int:
     """The number that an index of sizes is."""
     total = 0
     for monomial, factor in index.terms.items():
         for atom in monomial:
             match atom:
-                case Size(name):
+                case SizeAtom(name):
                     factor *= sizes[name]
                 case Divided(of, by, rest):
                     left, right = evaluate(of, sizes), evaluate(by, sizes)
                     factor *= left % right if rest else left // right
-                case Bound(first, second, largest):
+                case MinMaxAtom(first, second, largest):
                     pair = evaluate(first, sizes), evaluate(second, sizes)
                     factor *= max(pair) if largest else min(pair)
-                case Var() | Data():
+                case IteratorAtom() | Data():
                     raise AssertionError(f"{atom.key} is no size")
         total += factor
     return total
@@ -83,7 +83,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Made:
+class AllocatedBuffer:
     """A buffer that a call allocates."""
 
     buffer: str
@@ -95,7 +95,7 @@ class Made:
     """The shape of the one result that it is, where that is another."""
 
     @property
-    def as_shown(self) -> Made:
+    def as_shown(self) -> AllocatedBuffer:
         """The same memory in the shape of the result."""
         return self if self.shown is None else replace(self, shape=self.shown, strides=strides_of(self.shown))
 
@@ -108,14 +108,14 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CallPlan:
     """All that a call of some sizes needs. The slots of its tensors are the inputs, the constants, and what it
     allocates, in this order."""
 
     sizes: dict[str, int]
     taken: tuple[Taken, ...]
     constants: tuple[tuple[torch.Tensor, tuple[int, ...]], ...]
-    made: tuple[Made, ...]
+    made: tuple[AllocatedBuffer, ...]
     slots: dict[str, int]
     results: tuple[Make, ...]
     first: int
@@ -126,7 +126,7 @@ class Plan:
 
 def planned(
     lowered: Lowered, arguments: Sequence[tuple[str, str]], dtypes: Mapping[str, torch.dtype], sizes: dict[str, int]
-) -> Plan:
+) -> CallPlan:
     """The plan for some sizes; `arguments` are the buffers of all kernels with their roles."""
     buffers = lowered.program.buffers
 
@@ -158,10 +158,10 @@ def planned(
         seen = shown.get(buffer, extents)
         own = None if seen == extents else seen
         strides = strides_of(extents, buffers[buffer].order)
-        made.append(Made(buffer, extents, strides, dtype, buffer in wanted, own))
+        made.append(AllocatedBuffer(buffer, extents, strides, dtype, buffer in wanted, own))
     results = tuple(_result(one, shape, slots, sizes) for one in lowered.results)
     first = taken[0].number if taken else -1
-    return Plan(
+    return CallPlan(
         sizes, tuple(taken), tuple(constants), tuple(made), slots, results, first, _direct(lowered.results, shown)
     )
 
@@ -175,10 +175,10 @@ def _result(
     result: Result, shape: Callable[[str], tuple[int, ...]], slots: Mapping[str, int], sizes: Mapping[str, int]
 ) -> Make:
     match result:
-        case Known(value):
-            known = evaluate(value, sizes) if isinstance(value, Index) else value
+        case KnownResult(value):
+            known = evaluate(value, sizes) if isinstance(value, IndexSum) else value
             return lambda tensors, inputs: known
-        case Given(number):
+        case GivenInput(number):
             return lambda tensors, inputs: inputs[number]
         case Stored(buffer, of):
             slot, own = slots[buffer], tuple(evaluate(extent, sizes) for extent in of)
@@ -204,7 +204,7 @@ def _result(
 
 
 def _numbers(given: Any, sizes: Mapping[str, int]) -> Any:
-    if isinstance(given, Index):
+    if isinstance(given, IndexSum):
         return evaluate(given, sizes)
     if isinstance(given, list):
         return [_numbers(one, sizes) for one in given]

@@ -7,27 +7,27 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.builder import Builder, Place, Tensor, element
-from dojoir.torch.importer.convolution import Window, _under_guards, guarded, inside
+from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, element
+from dojoir.torch.importer.convolution import WindowGeometry, _under_guards, guarded, inside
 from dojoir.torch.importer.gathers import place as placed
-from dojoir.torch.importer.index import Index, as_index, least, most, product
-from dojoir.torch.importer.nests import Store, loops
+from dojoir.torch.importer.index import IndexSum, as_index, least, most, product
+from dojoir.torch.importer.nests import ProgramStatement, loops
 from dojoir.torch.importer.reductions import is_better, lowest
-from dojoir.torch.importer.values import At, Value, apply, cast, number
+from dojoir.torch.importer.values import IndexAsValue, Value, apply, cast, number
 
 aten: Any = torch.ops.aten
 
 
-def _window(rank: int, kernel: Any, stride: Any, pad: Any, dilation: Any) -> tuple[tuple[int, ...], Window]:
+def _window(rank: int, kernel: Any, stride: Any, pad: Any, dilation: Any) -> tuple[tuple[int, ...], WindowGeometry]:
     sizes = tuple(kernel) * rank if len(kernel) == 1 else tuple(kernel)
-    return sizes, Window.of(stride or sizes, pad, dilation, rank)
+    return sizes, WindowGeometry.of(stride or sizes, pad, dilation, rank)
 
 
 def _largest(is_flat: int) -> Callable[..., Any]:
     """With the places in the plane where these are used."""
 
     def lower(
-        b: Builder,
+        b: ProgramBuilder,
         x: Tensor,
         kernel: Any,
         stride: Any = (),
@@ -48,8 +48,8 @@ def _largest(is_flat: int) -> Callable[..., Any]:
         value = x.at((*index[:lead], *at))
         is_asked = any(u.args[1] == 1 and u.users for u in b.node.users if len(u.args) > 1)
         if not is_asked:
-            body = _under_guards(taps, k, at, x.shape[lead:], (Store(target, "max=", value),))
-            b.emit(outer, Store(target, "=", start), *body)
+            body = _under_guards(taps, k, at, x.shape[lead:], (ProgramStatement(target, "max=", value),))
+            b.emit(outer, ProgramStatement(target, "=", start), *body)
             return b.tensor(buffer, shape), None
         place = b.declare(shape, "i64", f"{b.node.name}_at")
         spot, flat = element(place, index), as_index(0)
@@ -57,26 +57,34 @@ def _largest(is_flat: int) -> Callable[..., Any]:
             flat = flat * extent + i
         # the first place of the window that is in the plane, where no element is larger; that of the last NaN
         better = is_better(value, target, ">")
-        found = Store(spot, "=", At(flat, "i64"), better), Store(target, "max=", value)
+        found = (
+            ProgramStatement(spot, "=", IndexAsValue(flat, "i64"), better),
+            ProgramStatement(target, "max=", value),
+        )
         body = _under_guards(taps, k, at, x.shape[lead:], found)
         first = as_index(0)
         for i, p, extent in zip(index[lead:], range(rank), x.shape[lead:], strict=True):
             first = first * extent + most(i * window.stride[p] - window.pad[p], as_index(0))
-        b.emit(outer, Store(target, "=", start), Store(spot, "=", At(first, "i64")), *body)
+        b.emit(
+            outer,
+            ProgramStatement(target, "=", start),
+            ProgramStatement(spot, "=", IndexAsValue(first, "i64")),
+            *body,
+        )
         return b.tensor(buffer, shape), b.tensor(place, shape)
 
     return lower
 
 
 def _largest_backward(rank: int) -> Callable[..., Tensor]:
-    def lower(b: Builder, grad: Tensor, x: Tensor, kernel: Any, stride: Any, pad: Any, dilation: Any, ceil: bool,
-              at: Tensor) -> Tensor:  # fmt: skip
+    def lower(b: ProgramBuilder, grad: Tensor, x: Tensor, kernel: Any, stride: Any, pad: Any, dilation: Any,
+              ceil: bool, at: Tensor) -> Tensor:  # fmt: skip
         return largest_backward(b, grad, x, at, rank)
 
     return lower
 
 
-def largest_backward(b: Builder, grad: Tensor, x: Tensor, at: Tensor, rank: int) -> Tensor:
+def largest_backward(b: ProgramBuilder, grad: Tensor, x: Tensor, at: Tensor, rank: int) -> Tensor:
     """The gradients of windows, each at the place that its largest element has in the plane."""
     from dojoir.torch.importer.views import reshape
 
@@ -85,16 +93,16 @@ def largest_backward(b: Builder, grad: Tensor, x: Tensor, at: Tensor, rank: int)
     grad, at = b.stored(grad), b.stored(at)
     buffer = b.declare(plane, grad.dtype)
     zeros, index = b.iterate(plane)
-    b.emit(zeros, Store(element(buffer, index), "=", number(0, grad.dtype)))
+    b.emit(zeros, ProgramStatement(element(buffer, index), "=", number(0, grad.dtype)))
     variables, index = b.iterate(grad.shape)
     to = element(buffer, (*index[:lead], placed(at.at(index), plane[-1], False)))
-    b.emit(variables, Store(to, "+=", grad.at(index)))
+    b.emit(variables, ProgramStatement(to, "+=", grad.at(index)))
     return reshape(b.tensor(buffer, plane), x.shape)
 
 
 def _counts(
-    x: Tensor, lead: int, index: Place, sizes: Sequence[int], window: Window, has_pad: bool, by: int | None
-) -> tuple[Index, bool]:
+    x: Tensor, lead: int, index: Place, sizes: Sequence[int], window: WindowGeometry, has_pad: bool, by: int | None
+) -> tuple[IndexSum, bool]:
     """How many elements a mean is of, and whether that is the same everywhere."""
     if by is not None:
         return as_index(by), True
@@ -112,7 +120,7 @@ def _counts(
 
 def _average(rank: int) -> Callable[..., Tensor]:
     def lower(
-        b: Builder, x: Tensor, kernel: Any, stride: Any = (), pad: Any = (0,), ceil: bool = False,
+        b: ProgramBuilder, x: Tensor, kernel: Any, stride: Any = (), pad: Any = (0,), ceil: bool = False,
         has_pad: bool = True, by: int | None = None,
     ) -> Tensor:  # fmt: skip
         sizes, window = _window(rank, kernel, stride, pad, (1,))
@@ -122,7 +130,13 @@ def _average(rank: int) -> Callable[..., Tensor]:
 
 
 def average(
-    b: Builder, x: Tensor, sizes: Sequence[int], window: Window, shape: Place, has_pad: bool, by: int | None
+    b: ProgramBuilder,
+    x: Tensor,
+    sizes: Sequence[int],
+    window: WindowGeometry,
+    shape: Place,
+    has_pad: bool,
+    by: int | None,
 ) -> Tensor:
     """The mean of each window."""
     lead = x.rank - len(sizes)
@@ -133,23 +147,23 @@ def average(
     at = window.place(index[lead:], k)
     target = element(buffer, index)
     body = _under_guards(
-        taps, k, at, x.shape[lead:], (Store(target, "+=", cast(x.at((*index[:lead], *at)), carried)),)
+        taps, k, at, x.shape[lead:], (ProgramStatement(target, "+=", cast(x.at((*index[:lead], *at)), carried)),)
     )
-    b.emit(outer, Store(target, "=", number(0, carried)), *body)
+    b.emit(outer, ProgramStatement(target, "=", number(0, carried)), *body)
     total = b.tensor(buffer, shape, x.dtype)
 
     def mean(index: Place) -> Value:
         number_of, _ = _counts(x, lead, index[lead:], sizes, window, has_pad, by)
         if number_of.constant is not None:
             return apply("/", total.at(index), number(number_of.constant, carried))
-        return apply("/", total.at(index), At(number_of, carried))
+        return apply("/", total.at(index), IndexAsValue(number_of, carried))
 
     return Tensor(shape, x.dtype, mean)
 
 
 def _average_backward(rank: int) -> Callable[..., Tensor]:
     def lower(
-        b: Builder, grad: Tensor, x: Tensor, kernel: Any, stride: Any, pad: Any, ceil: bool, has_pad: bool,
+        b: ProgramBuilder, grad: Tensor, x: Tensor, kernel: Any, stride: Any, pad: Any, ceil: bool, has_pad: bool,
         by: int | None,
     ) -> Tensor:  # fmt: skip
         sizes, window = _window(rank, kernel, stride, pad, (1,))
@@ -158,7 +172,11 @@ def _average_backward(rank: int) -> Callable[..., Tensor]:
 
         def share(index: Place) -> Value:
             count, _ = _counts(x, lead, index[lead:], sizes, window, has_pad, by)
-            of = number(count.constant, grad.dtype) if count.constant is not None else At(count, grad.dtype)
+            of = (
+                number(count.constant, grad.dtype)
+                if count.constant is not None
+                else IndexAsValue(count, grad.dtype)
+            )
             return apply("/", grad.at(index), of)
 
         return spread_back(b, Tensor(grad.shape, grad.dtype, share), x, sizes, window)
@@ -166,17 +184,17 @@ def _average_backward(rank: int) -> Callable[..., Tensor]:
     return lower
 
 
-def spread_back(b: Builder, grad: Tensor, x: Tensor, sizes: Sequence[int], window: Window) -> Tensor:
+def spread_back(b: ProgramBuilder, grad: Tensor, x: Tensor, sizes: Sequence[int], window: WindowGeometry) -> Tensor:
     """For each element the sum of what the windows that it is in hand back."""
     lead = x.rank - len(sizes)
     carried = "f32" if x.dtype in ("bf16", "f16") else x.dtype
     buffer = b.declare(x.shape, carried)
     zeros, index = b.iterate(x.shape)
-    b.emit(zeros, Store(element(buffer, index), "=", number(0, carried)))
+    b.emit(zeros, ProgramStatement(element(buffer, index), "=", number(0, carried)))
     variables, index = b.iterate(grad.shape)
     taps, k = b.iterate([as_index(s) for s in sizes])
     at = window.place(index[lead:], k)
-    to = Store(element(buffer, (*index[:lead], *at)), "+=", cast(grad.at(index), carried))
+    to = ProgramStatement(element(buffer, (*index[:lead], *at)), "+=", cast(grad.at(index), carried))
     b.emit(variables, *loops(taps, guarded(inside(at, x.shape[lead:]), (to,))))
     return b.tensor(buffer, x.shape, x.dtype)
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.builder import Builder, Place, Tensor
-from dojoir.torch.importer.index import Index, as_index
+from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor
+from dojoir.torch.importer.index import IndexSum, as_index
 from dojoir.torch.importer.narrow import NARROW
-from dojoir.torch.importer.values import FLOATS, Load, Value, apply, cast, number
+from dojoir.torch.importer.values import FLOATS, ElementValue, Value, apply, cast, number
 
 aten: Any = torch.ops.aten
 
 
-def contract(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+def contract(b: ProgramBuilder, x: Tensor, y: Tensor) -> Tensor:
     """`[…, i, k]` times `[…, k, j]`."""
     x, y = _factor(b, x, y.shape[-1]), _factor(b, y, x.shape[-2])
     shape = (*x.shape[:-1], y.shape[-1])
@@ -29,7 +29,7 @@ def contract(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     return b.reduce(shape, [x.shape[-1]], value, "+=", 0, dtype)
 
 
-def _factor(b: Builder, x: Tensor, times: Index) -> Tensor:
+def _factor(b: ProgramBuilder, x: Tensor, times: IndexSum) -> Tensor:
     """A factor of a product that reads each of its elements some times: it is stored, but what is read once and
     takes an operation or two. Of narrow floats it is stored as such."""
     found = b.cost(x)
@@ -37,19 +37,19 @@ def _factor(b: Builder, x: Tensor, times: Index) -> Tensor:
         return x
     if x.dtype not in NARROW:
         return b.stored(x)
-    if not isinstance(x.at(b.iterate(x.shape)[1]), Load):
+    if not isinstance(x.at(b.iterate(x.shape)[1]), ElementValue):
         x = b.realize(x, x.label or f"{b.node.name}_of")
     match x.at(b.iterate(x.shape)[1]):
-        case Load(buffer):
+        case ElementValue(buffer):
             b.program.factors.add(buffer)
     return x
 
 
-def _mm(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+def _mm(b: ProgramBuilder, x: Tensor, y: Tensor) -> Tensor:
     return contract(b, x, y)
 
 
-def _mv(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+def _mv(b: ProgramBuilder, x: Tensor, y: Tensor) -> Tensor:
     x, y = b.stored(x), b.stored(y)
 
     def value(index: Place, below: Place) -> Value:
@@ -58,17 +58,17 @@ def _mv(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     return b.reduce(x.shape[:1], [x.shape[1]], value, "+=", 0, x.dtype)
 
 
-def _dot(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+def _dot(b: ProgramBuilder, x: Tensor, y: Tensor) -> Tensor:
     return b.reduce((), [x.shape[0]], lambda _, k: apply("*", x.at(k), y.at(k)), "+=", 0, x.dtype)
 
 
-def _added(b: Builder, c: Tensor, x: Tensor, y: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def _added(b: ProgramBuilder, c: Tensor, x: Tensor, y: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """`beta c + alpha x y`."""
     made = contract(b, x, y)
     return added(b, c, made, beta, alpha)
 
 
-def added(b: Builder, c: Tensor, made: Tensor, beta: Any, alpha: Any) -> Tensor:
+def added(b: ProgramBuilder, c: Tensor, made: Tensor, beta: Any, alpha: Any) -> Tensor:
     """`beta c + alpha made`."""
     kind = made.dtype
 
@@ -80,12 +80,20 @@ def added(b: Builder, c: Tensor, made: Tensor, beta: Any, alpha: Any) -> Tensor:
     return b.pointwise(made.shape, kind, lambda p, q: apply("+", scaled(p, alpha), scaled(q, beta)), made, c)
 
 
-def _addmv(b: Builder, c: Tensor, x: Tensor, y: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def _addmv(b: ProgramBuilder, c: Tensor, x: Tensor, y: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     return added(b, c, _mv(b, x, y), beta, alpha)
 
 
 def _trilinear(
-    b: Builder, x: Tensor, y: Tensor, z: Tensor, new_x: Any, new_y: Any, new_z: Any, over: Any, unroll: int = 1
+    b: ProgramBuilder,
+    x: Tensor,
+    y: Tensor,
+    z: Tensor,
+    new_x: Any,
+    new_y: Any,
+    new_z: Any,
+    over: Any,
+    unroll: int = 1,
 ) -> Tensor:
     """The product of three tensors, each with new dimensions, summed over some."""
     from dojoir.torch.importer.reductions import fold

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dojoir.torch.importer.index import Index, as_index, divide, least, most
-from dojoir.torch.importer.values import Apply, At, Cast, Load, Number, Value
+from dojoir.torch.importer.index import IndexSum, as_index, divide, least, most
+from dojoir.torch.importer.values import AppliedValue, CastValue, ElementValue, IndexAsValue, NumberValue, Value
 
 MOST_VALUES = 8192
 """The extent of an iterator up to which its numbers are looked at."""
@@ -29,7 +29,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def as_quotient(value: Value, iterator: Index, extent: int) -> Callable[[Index], Index] | None:
+def as_quotient(value: Value, iterator: IndexSum, extent: int) -> Callable[[IndexSum], IndexSum] | None:
     """The index that an integer is, as a function of the one it is computed of; None where none is found."""
     if extent > MOST_VALUES or value.dtype not in ("i64", "i32"):
         return None
@@ -40,33 +40,33 @@ def as_quotient(value: Value, iterator: Index, extent: int) -> Callable[[Index],
     return _fitted(numbers)
 
 
-def _numbers(value: Value, iterator: Index, at: Numbers) -> Numbers | None:
+def _numbers(value: Value, iterator: IndexSum, at: Numbers) -> Numbers | None:
     """The value for each of the iterator, rounded as its types are."""
     kind = _DTYPES.get(value.dtype)
     if kind is None:
         return None
     match value:
-        case Number(known):
+        case NumberValue(known):
             return np.asarray(known, kind)
-        case At(index):
+        case IndexAsValue(index):
             known_at = index - iterator
             return None if known_at.constant is None else (at + known_at.constant).astype(kind)
-        case Cast(of):
+        case CastValue(of):
             made = _numbers(of, iterator, at)
             if made is None or not np.isfinite(made).all() or np.abs(made).max() > 2**30:
                 return None
             return made.astype(kind)
-        case Apply(name, args) if name in _OPERATIONS and (name != "/" or np.issubdtype(kind, np.floating)):
+        case AppliedValue(name, args) if name in _OPERATIONS and (name != "/" or np.issubdtype(kind, np.floating)):
             parts = [_numbers(one, iterator, at) for one in args]
             if any(one is None or one.dtype != kind for one in parts):
                 return None
             found: Numbers = _OPERATIONS[name](*parts)
             return found.astype(kind)
-        case Apply() | Load():
+        case AppliedValue() | ElementValue():
             return None
 
 
-def _fitted(numbers: Numbers) -> Callable[[Index], Index] | None:
+def _fitted(numbers: Numbers) -> Callable[[IndexSum], IndexSum] | None:
     """The simplest quotient, with bounds where it needs them."""
     low, high, at = int(numbers.min()), int(numbers.max()), np.arange(len(numbers))
     if low == high:
@@ -81,12 +81,12 @@ def _fitted(numbers: Numbers) -> Callable[[Index], Index] | None:
     return None
 
 
-def _quotient(factor: int, rest: int, divisor: int, numbers: Numbers) -> Callable[[Index], Index]:
+def _quotient(factor: int, rest: int, divisor: int, numbers: Numbers) -> Callable[[IndexSum], IndexSum]:
     low, high = int(numbers.min()), int(numbers.max())
     plain = (factor * np.arange(len(numbers)) + rest) // divisor
     needs_low, needs_high = bool(plain.min() < low), bool(plain.max() > high)
 
-    def made(index: Index) -> Index:
+    def made(index: IndexSum) -> IndexSum:
         top = index * factor + rest
         if needs_low:
             top = most(top, as_index(low * divisor))

@@ -16,9 +16,9 @@ from unittest.mock import patch
 import torch
 
 import dojoir
-from dojoir.torch.importer.builder import Builder, Place, Tensor, Unsupported, element
-from dojoir.torch.importer.index import Index, as_index, degree
-from dojoir.torch.importer.nests import Buffer, Node, Store, loops
+from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
+from dojoir.torch.importer.index import IndexSum, as_index, degree
+from dojoir.torch.importer.nests import Node, ProgramBuffer, ProgramStatement, loops
 from dojoir.torch.importer.values import Value, apply, cast, number
 from dojoir.torch.importer.views import reshape, transpose
 
@@ -73,7 +73,7 @@ def _rnn(function: str) -> Callable[[_Step], Value]:
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _LayerKind:
     """A kind of recurrent layer: its number of gates, its next state, and its next cell if it has one."""
 
     gates: int
@@ -86,8 +86,8 @@ def _wide(dtype: str) -> str:
 
 
 def _layer(
-    b: Builder, kind: _Kind, x: Tensor, first: Tensor, cell: Tensor | None, w: _Weights, backwards: bool,
-    batch_first: bool,
+    b: ProgramBuilder, kind: _LayerKind, x: Tensor, first: Tensor, cell: Tensor | None, w: _Weights,
+    backwards: bool, batch_first: bool,
 ) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
     """The states of one layer in one direction at all times, `[T, B, P]`, and the last state and cell, of inputs
     `[T, B, I]`, or `[B, T, I]` if `batch_first`."""
@@ -124,16 +124,16 @@ def _layer(
 
     inner: list[Node] = []
     if kind.cell is not None and cells is not None:
-        inner.append(Store(element(cells, (row, column)), "=", kind.cell(made())))
+        inner.append(ProgramStatement(element(cells, (row, column)), "=", kind.cell(made())))
     place = (step + 1, row, column) if w.projection is None else (row, column)
-    inner.append(Store(element(target, place), "=", cast(kind.state(made()), target.dtype)))
+    inner.append(ProgramStatement(element(target, place), "=", cast(kind.state(made()), target.dtype)))
     body += loops(variables, inner)
     if w.projection is not None:
         projected = b.declare((batch, w.projection.shape[0]), wide, f"{b.node.name}_projected")
         body += _sums_over(b, projected, w.projection, lambda row, k: element(target, (row, k)))
         variables, (row, column) = b.iterate((batch, w.projection.shape[0]))
         last = cast(element(projected, (row, column)), dtype)
-        body += loops(variables, [Store(element(states, (step + 1, row, column)), "=", last)])
+        body += loops(variables, [ProgramStatement(element(states, (step + 1, row, column)), "=", last)])
     b.emit(whole, *body)
 
     shape = (steps, batch, w.of_state.shape[1])
@@ -146,7 +146,7 @@ def _layer(
     return Tensor(shape, dtype, at), end, None if cells is None else b.tensor(cells, (batch, width), dtype)
 
 
-def _of_inputs(b: Builder, x: Tensor, weights: Tensor, dtype: str) -> Tensor:
+def _of_inputs(b: ProgramBuilder, x: Tensor, weights: Tensor, dtype: str) -> Tensor:
     """The products of all inputs with the weights, `[…, gates * H]`: of one matrix, whose rows are those of all
     times and batches, unless both sizes are open."""
     x, outer = b.stored(x), x.shape[:2]
@@ -161,31 +161,39 @@ def _of_inputs(b: Builder, x: Tensor, weights: Tensor, dtype: str) -> Tensor:
     return reshape(made, (*outer, weights.shape[0]))
 
 
-def _copy(b: Builder, buffer: Buffer, tensor: Tensor, *before: Index) -> None:
+def _copy(b: ProgramBuilder, buffer: ProgramBuffer, tensor: Tensor, *before: IndexSum) -> None:
     """Fills a buffer, or the part of it behind some indices."""
     variables, index = b.iterate(tensor.shape)
-    b.emit(variables, Store(element(buffer, (*before, *index)), "=", cast(tensor.at(index), buffer.dtype)))
+    b.emit(
+        variables, ProgramStatement(element(buffer, (*before, *index)), "=", cast(tensor.at(index), buffer.dtype))
+    )
 
 
 def _sums_over(
-    b: Builder, sums: Buffer, weights: Tensor, value: Callable[[Index, Index], Value]
+    b: ProgramBuilder, sums: ProgramBuffer, weights: Tensor, value: Callable[[IndexSum, IndexSum], Value]
 ) -> tuple[Node, ...]:
     """`sums[row, j] = sum over k of value(row, k) * weights[j, k]`."""
     variables, (row, place) = b.iterate(sums.shape)
     below, (k,) = b.iterate((weights.shape[1],))
     target = element(sums, (row, place))
     term = apply("*", cast(value(row, k), sums.dtype), cast(weights.at((place, k)), sums.dtype))
-    return loops(variables, [Store(target, "=", number(0, sums.dtype)), *loops(below, [Store(target, "+=", term)])])
+    return loops(
+        variables,
+        [
+            ProgramStatement(target, "=", number(0, sums.dtype)),
+            *loops(below, [ProgramStatement(target, "+=", term)]),
+        ],
+    )
 
 
-def _together(b: Builder, shape: Place, parts: Sequence[Tensor], dim: int, name: str) -> Tensor:
+def _together(b: ProgramBuilder, shape: Place, parts: Sequence[Tensor], dim: int, name: str) -> Tensor:
     """Tensors behind each other along a dimension, in one buffer."""
     buffer = b.declare(shape, parts[0].dtype, name)
     start = as_index(0)
     for part in parts:
         variables, index = b.iterate(part.shape)
         place = (*index[:dim], index[dim] + start, *index[dim + 1 :])
-        b.emit(variables, Store(element(buffer, place), "=", part.at(index)))
+        b.emit(variables, ProgramStatement(element(buffer, place), "=", part.at(index)))
         start = start + part.shape[dim]
     return b.tensor(buffer, shape)
 
@@ -199,10 +207,10 @@ def _row(tensor: Tensor, which: int) -> Tensor:
     return Tensor(tensor.shape[1:], tensor.dtype, lambda index: tensor.at((as_index(which), *index)))
 
 
-def _recurrent(kind: _Kind) -> Callable[..., Any]:
+def _recurrent(kind: _LayerKind) -> Callable[..., Any]:
     def lower(
-        b: Builder, x: Tensor, hx: Any, params: Any, has_biases: bool, layers: int, dropout: float, train: bool,
-        bidirectional: bool, batch_first: bool,
+        b: ProgramBuilder, x: Tensor, hx: Any, params: Any, has_biases: bool, layers: int, dropout: float,
+        train: bool, bidirectional: bool, batch_first: bool,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         if train and dropout > 0 and layers > 1:
             raise Unsupported("dropout draws random numbers while the module trains: module.eval() ends that")
@@ -239,17 +247,17 @@ def _recurrent(kind: _Kind) -> Callable[..., Any]:
     return lower
 
 
-def _stacked(b: Builder, rows: Sequence[Tensor], name: str) -> Tensor:
+def _stacked(b: ProgramBuilder, rows: Sequence[Tensor], name: str) -> Tensor:
     if len(rows) == 1:
         return rows[0]
     return _together(b, (as_index(len(rows)), *rows[0].shape[1:]), rows, 0, name)
 
 
 TABLE: dict[Any, Callable[..., Any]] = {
-    aten.lstm.input: _recurrent(_Kind(4, _lstm, _lstm_cell)),
-    aten.gru.input: _recurrent(_Kind(3, _gru)),
-    aten.rnn_tanh.input: _recurrent(_Kind(1, _rnn("tanh"))),
-    aten.rnn_relu.input: _recurrent(_Kind(1, _rnn("relu"))),
+    aten.lstm.input: _recurrent(_LayerKind(4, _lstm, _lstm_cell)),
+    aten.gru.input: _recurrent(_LayerKind(3, _gru)),
+    aten.rnn_tanh.input: _recurrent(_LayerKind(1, _rnn("tanh"))),
+    aten.rnn_relu.input: _recurrent(_LayerKind(1, _rnn("relu"))),
 }
 
 KEPT_WHOLE = frozenset(TABLE)

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.builder import Builder, Place, Tensor, element
+from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, element
 from dojoir.torch.importer.index import Data, as_index, of_atom, product
-from dojoir.torch.importer.nests import Node, Store, loops
-from dojoir.torch.importer.values import EXTREMES, FLOATS, At, Value, apply, cast, compare, number, select
+from dojoir.torch.importer.nests import Node, ProgramStatement, loops
+from dojoir.torch.importer.values import EXTREMES, FLOATS, IndexAsValue, Value, apply, cast, compare, number, select
 
 aten: Any = torch.ops.aten
 prims: Any = torch.ops.prims
@@ -25,7 +25,7 @@ def dims_of(dims: Any, rank: int) -> list[int]:
 
 
 def fold(
-    b: Builder, x: Tensor, dims: Any, op: str, start: float | int | bool, dtype: str, keepdim: bool = False,
+    b: ProgramBuilder, x: Tensor, dims: Any, op: str, start: float | int | bool, dtype: str, keepdim: bool = False,
     change: Callable[[Value, Place], Value] | None = None, name: str | None = None,
 ) -> Tensor:  # fmt: skip
     """One number of all along some dimensions. `change` gives what is accumulated, of an element and the index in
@@ -53,22 +53,22 @@ def kept(made: Tensor, x: Tensor, over: Sequence[int]) -> Tensor:
     return Tensor(shape, made.dtype, at)
 
 
-def _sum(b: Builder, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def _sum(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     return fold(b, x, dims, "+=", 0, b.dtype(), keepdim)
 
 
-def _prod(b: Builder, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def _prod(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     return fold(b, x, dims, "*=", 1, b.dtype(), keepdim)
 
 
 def _extreme(op: str) -> Callable[..., Tensor]:
-    def lower(b: Builder, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
+    def lower(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
         return extreme(b, x, dims, op, keepdim)
 
     return lower
 
 
-def extreme(b: Builder, x: Tensor, dims: Any, op: str, keepdim: bool = False) -> Tensor:
+def extreme(b: ProgramBuilder, x: Tensor, dims: Any, op: str, keepdim: bool = False) -> Tensor:
     """The largest or smallest along dimensions."""
     if x.dtype == "bool":
         return fold(b, x, dims, "|=" if op == "max=" else "&=", op != "max=", "bool", keepdim)
@@ -82,33 +82,33 @@ def lowest(dtype: str, op: str) -> float | int:
     return EXTREMES[dtype][op != "max="]
 
 
-def _any(b: Builder, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
+def _any(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
     return fold(b, x, dims, "|=", False, "bool", keepdim)
 
 
-def _all(b: Builder, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
+def _all(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
     return fold(b, x, dims, "&=", True, "bool", keepdim)
 
 
-def count(b: Builder, x: Tensor, dims: Any) -> Value:
+def count(b: ProgramBuilder, x: Tensor, dims: Any) -> Value:
     """How many elements a reduction sees, as a number of the type that is computed in."""
     total = product(tuple(x.shape[d] for d in dims_of(dims, x.rank)))
     kind = "f64" if x.dtype == "f64" else "f32"
-    return number(total.constant, kind) if total.constant is not None else At(total, kind)
+    return number(total.constant, kind) if total.constant is not None else IndexAsValue(total, kind)
 
 
-def mean(b: Builder, x: Tensor, dims: Any, keepdim: bool = False, name: str | None = None) -> Tensor:
+def mean(b: ProgramBuilder, x: Tensor, dims: Any, keepdim: bool = False, name: str | None = None) -> Tensor:
     """The sum through the count."""
     by = count(b, x, dims)
     total = fold(b, x, dims, "+=", 0, x.dtype, keepdim, name=name)
     return b.pointwise(total.shape, x.dtype, lambda s: apply("/", s, by), total)
 
 
-def _mean(b: Builder, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def _mean(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     return mean(b, b.as_tensor(x, b.dtype()), dims, keepdim)
 
 
-def _moments(b: Builder, x: Tensor, dims: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
+def _moments(b: ProgramBuilder, x: Tensor, dims: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
     """Variance and mean: the sum of squares of differences through the count less the correction."""
     if b.cost(x).operations > 4:
         x = b.realize(x, x.label or f"{b.node.name}_of")
@@ -134,11 +134,15 @@ def _moments(b: Builder, x: Tensor, dims: Any, correction: Any, keepdim: bool) -
     return made, middle
 
 
-def _var(b: Builder, x: Tensor, dims: Any = None, *, correction: Any = None, keepdim: bool = False) -> Tensor:
+def _var(
+    b: ProgramBuilder, x: Tensor, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Tensor:
     return _moments(b, x, dims, correction, keepdim)[0]
 
 
-def _var_mean(b: Builder, x: Tensor, dims: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+def _var_mean(
+    b: ProgramBuilder, x: Tensor, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Any:
     return _moments(b, x, dims, correction, keepdim)
 
 
@@ -148,13 +152,13 @@ def _carrier(kind: str) -> str:
     return "f32" if kind in ("bf16", "f16") else kind
 
 
-def _once(b: Builder, x: Tensor, carried: str) -> Tensor:
+def _once(b: ProgramBuilder, x: Tensor, carried: str) -> Tensor:
     """A tensor in the type of the computation, stored first where it is dear: it is read several times."""
     x = b.as_tensor(x, carried)
     return b.realize(x, x.label or f"{b.node.name}_of") if b.cost(x).operations > 6 else x
 
 
-def _exponentials(b: Builder, x: Tensor, dim: int, carried: str) -> tuple[Tensor, Tensor]:
+def _exponentials(b: ProgramBuilder, x: Tensor, dim: int, carried: str) -> tuple[Tensor, Tensor]:
     """The largest of each row, and `exp(x - largest)`."""
     top = fold(b, x, [dim], "max=", -math.inf, carried, True, name=f"{b.node.name}_max")
     wide = b.broadcast(top, x.shape)
@@ -164,7 +168,7 @@ def _exponentials(b: Builder, x: Tensor, dim: int, carried: str) -> tuple[Tensor
 def _softmax(is_safe: bool) -> Callable[..., Tensor]:
     """`exp(x - max) / sum`; of a row of -inf alone 0, where it is to be safe."""
 
-    def lower(b: Builder, x: Tensor, dim: int, is_half: Any = None) -> Tensor:
+    def lower(b: ProgramBuilder, x: Tensor, dim: int, is_half: Any = None) -> Tensor:
         kind, name = b.dtype(), b.node.name
         carried = _carrier(kind)
         x = _once(b, x, carried)
@@ -185,7 +189,7 @@ def _softmax(is_safe: bool) -> Callable[..., Tensor]:
     return lower
 
 
-def _log_softmax(b: Builder, x: Tensor, dim: int, is_half: Any = None) -> Tensor:
+def _log_softmax(b: ProgramBuilder, x: Tensor, dim: int, is_half: Any = None) -> Tensor:
     """`x - max - log(sum(exp(x - max)))`."""
     kind, name = b.dtype(), b.node.name
     carried = _carrier(kind)
@@ -201,14 +205,14 @@ def _log_softmax(b: Builder, x: Tensor, dim: int, is_half: Any = None) -> Tensor
 
 # -- places of extremes ---------------------------------------------------------------------------------------
 def _place(op: str) -> Callable[..., Tensor]:
-    def lower(b: Builder, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    def lower(b: ProgramBuilder, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
         return placed(b, x, dim, op, keepdim)[1]
 
     return lower
 
 
 def _value_and_place(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    def lower(b: Builder, x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    def lower(b: ProgramBuilder, x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
         return placed(b, x, dim, op, keepdim)
 
     return lower
@@ -224,7 +228,7 @@ def is_better(found: Value, top: Value, sign: str, *, last_nan: bool = True) -> 
     return apply("or", better, is_nan if last_nan else apply("and", is_nan, compare("==", top, top)))
 
 
-def placed(b: Builder, x: Tensor, dim: int | None, op: str, keepdim: bool) -> tuple[Tensor, Tensor]:
+def placed(b: ProgramBuilder, x: Tensor, dim: int | None, op: str, keepdim: bool) -> tuple[Tensor, Tensor]:
     """The extreme along a dimension (none: of all), and the first place that has it."""
     from dojoir.torch.importer.views import reshape
 
@@ -245,25 +249,27 @@ def placed(b: Builder, x: Tensor, dim: int | None, op: str, keepdim: bool) -> tu
     at = dict(zip(rest, index, strict=True)) | dict(zip(over, below, strict=True))
     found_value = wide.at(tuple(at[d] for d in range(x.rank)))
     top, spot = element(value, index), element(place, index)
-    step = At(below[0], "i64")
+    step = IndexAsValue(below[0], "i64")
     start = number(lowest(x.dtype, op), x.dtype)
     if x.dtype in ("f64", "i64"):
-        first: tuple[Node, ...] = (Store(top, "=", start), Store(spot, "=", number(0, "i64")))
+        first: tuple[Node, ...] = (ProgramStatement(top, "=", start), ProgramStatement(spot, "=", number(0, "i64")))
         sign = ">" if op == "max=" else "<"
         body: tuple[Node, ...] = (
-            Store(spot, "=", step, is_better(found_value, top, sign, last_nan=False)),
-            Store(top, op, found_value),
+            ProgramStatement(spot, "=", step, is_better(found_value, top, sign, last_nan=False)),
+            ProgramStatement(top, op, found_value),
         )
     else:
-        pair = At(below[0], "bare")
-        first = (Store(top, "=", start, None, spot, number(0, "i64")),)
-        body = (Store(top, op, found_value, None, spot, pair),)
+        pair = IndexAsValue(below[0], "bare")
+        first = (ProgramStatement(top, "=", start, None, spot, number(0, "i64")),)
+        body = (ProgramStatement(top, op, found_value, None, spot, pair),)
     b.emit(outer, *first, *loops(inner, body))
     made = b.tensor(value, shape), b.tensor(place, shape)
     return (kept(made[0], x, over), kept(made[1], x, over)) if keepdim else made
 
 
-def _top(b: Builder, x: Tensor, k: int, dim: int = -1, is_largest: bool = True, is_sorted: bool = True) -> Any:
+def _top(
+    b: ProgramBuilder, x: Tensor, k: int, dim: int = -1, is_largest: bool = True, is_sorted: bool = True
+) -> Any:
     """The largest or smallest `k` along a dimension, one after the other, and their places: each is taken out for
     the next. NaN is the largest of all."""
     from dojoir.torch.importer.sorting import is_before
@@ -277,7 +283,7 @@ def _top(b: Builder, x: Tensor, k: int, dim: int = -1, is_largest: bool = True, 
     value, place = b.declare(wide, x.dtype, f"{name}_value"), b.declare(wide, "i64", f"{name}_at")
     taken = b.declare(x.shape, "bool", f"{name}_taken")
     all_of, index = b.iterate(x.shape)
-    b.emit(all_of, Store(element(taken, index), "=", number(False, "bool")))
+    b.emit(all_of, ProgramStatement(element(taken, index), "=", number(False, "bool")))
     outer, index = b.iterate(shape)
     rounds, (r,) = b.iterate([as_index(k)])
     inner, (j,) = b.iterate([x.shape[dim]])
@@ -288,28 +294,34 @@ def _top(b: Builder, x: Tensor, k: int, dim: int = -1, is_largest: bool = True, 
         start = number(lowest(x.dtype, "max="), x.dtype)
         none = compare("<", spot, number(0, "i64"))
         better = apply("and", is_free, apply("or", none, is_before(found, top, x.dtype, is_largest)))
-        first: tuple[Node, ...] = (Store(top, "=", start), Store(spot, "=", number(-1, "i64")))
-        is_here = compare("==", spot, At(j, "i64"))
-        body: tuple[Node, ...] = (Store(spot, "=", At(j, "i64"), better), Store(top, "=", found, is_here))
+        first: tuple[Node, ...] = (
+            ProgramStatement(top, "=", start),
+            ProgramStatement(spot, "=", number(-1, "i64")),
+        )
+        is_here = compare("==", spot, IndexAsValue(j, "i64"))
+        body: tuple[Node, ...] = (
+            ProgramStatement(spot, "=", IndexAsValue(j, "i64"), better),
+            ProgramStatement(top, "=", found, is_here),
+        )
     else:
         op = "max=" if is_largest else "min="
         start, behind = number(lowest(x.dtype, op), x.dtype), number(EXTREMES["i32"][1], "i64")
-        first = (Store(top, "=", start, None, spot, behind),)  # all others come before it
-        body = (Store(top, op, found, is_free, spot, At(j, "bare")),)
+        first = (ProgramStatement(top, "=", start, None, spot, behind),)  # all others come before it
+        body = (ProgramStatement(top, op, found, is_free, spot, IndexAsValue(j, "bare")),)
     gone = element(taken, (*index[:dim], of_atom(Data(spot)), *index[dim:]))
-    b.emit([*outer, *rounds], *first, *loops(inner, body), Store(gone, "=", number(True, "bool")))
+    b.emit([*outer, *rounds], *first, *loops(inner, body), ProgramStatement(gone, "=", number(True, "bool")))
     return b.tensor(value, wide), b.tensor(place, wide)
 
 
 # -- running values -------------------------------------------------------------------------------------------
 def _running(op: str, start: float) -> Callable[..., Tensor]:
-    def lower(b: Builder, x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    def lower(b: ProgramBuilder, x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         return running(b, x, dim, op, start, b.dtype())
 
     return lower
 
 
-def running(b: Builder, x: Tensor, dim: int, op: str, start: float, dtype: str) -> Tensor:
+def running(b: ProgramBuilder, x: Tensor, dim: int, op: str, start: float, dtype: str) -> Tensor:
     """The running accumulation along a dimension, up to each element."""
     if not x.rank:
         return b.as_tensor(x, dtype)
@@ -322,15 +334,15 @@ def running(b: Builder, x: Tensor, dim: int, op: str, start: float, dtype: str) 
     at = (*index[:dim], below[0], *index[dim:])
     kept_in = element(state, index)
     body: list[Node] = [
-        Store(kept_in, op, cast(x.at(at), carried)),
-        Store(element(buffer, at), "=", cast(kept_in, dtype)),
+        ProgramStatement(kept_in, op, cast(x.at(at), carried)),
+        ProgramStatement(element(buffer, at), "=", cast(kept_in, dtype)),
     ]
-    b.emit(outer, Store(kept_in, "=", number(start, carried)), *loops(inner, body))
+    b.emit(outer, ProgramStatement(kept_in, "=", number(start, carried)), *loops(inner, body))
     return b.tensor(buffer, x.shape)
 
 
 def _running_extreme(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    def lower(b: Builder, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    def lower(b: ProgramBuilder, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         if x.dtype == "bool":
             numbers, spots = lower(b, b.as_tensor(x, "i32"), dim)
             return b.as_tensor(numbers, "bool"), spots
@@ -347,15 +359,15 @@ def _running_extreme(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
         is_new = is_better(found, top, ">=" if op == "max=" else "<=")
         b.emit(
             outer,
-            Store(top, "=", number(lowest(x.dtype, op), x.dtype)),
-            Store(where, "=", number(0, "i64")),
+            ProgramStatement(top, "=", number(lowest(x.dtype, op), x.dtype)),
+            ProgramStatement(where, "=", number(0, "i64")),
             *loops(
                 inner,
                 (
-                    Store(where, "=", At(below[0], "i64"), is_new),
-                    Store(top, "=", found, is_new),
-                    Store(element(value, at), "=", top),
-                    Store(element(place, at), "=", where),
+                    ProgramStatement(where, "=", IndexAsValue(below[0], "i64"), is_new),
+                    ProgramStatement(top, "=", found, is_new),
+                    ProgramStatement(element(value, at), "=", top),
+                    ProgramStatement(element(place, at), "=", where),
                 ),
             ),
         )

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.index import Index
-from dojoir.torch.importer.nests import Program
+from dojoir.torch.importer.index import IndexSum
+from dojoir.torch.importer.nests import ImportedProgram
 
 
 @dataclass(frozen=True)
@@ -25,25 +25,25 @@ class Stored:
     """A result in a buffer."""
 
     buffer: str
-    shape: tuple[Index, ...]
+    shape: tuple[IndexSum, ...]
     dtype: torch.dtype
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenInput:
     """A result that is an input as it is, by its number."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownResult:
     """A result that is no tensor: None, a number, a size."""
 
     value: Any
 
 
-Result = Viewed | Stored | Given | Known
+Result = Viewed | Stored | GivenInput | KnownResult
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Input:
 class Lowered:
     """The lowered form of a graph: a program, its inputs in order, and its results; and the sources of sizes."""
 
-    program: Program
+    program: ImportedProgram
     inputs: list[Input]
     results: list[Result]
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -89,5 +89,5 @@ def _buffers(result: Result) -> tuple[str, ...]:
             return (buffer,)
         case Viewed(of):
             return _buffers(of)
-        case Given() | Known():
+        case GivenInput() | KnownResult():
             return ()

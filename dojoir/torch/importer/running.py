@@ -12,8 +12,8 @@ import torch
 import dojoir
 from dojoir.torch.importer.builder import TORCH
 from dojoir.torch.importer.launching import Launches
-from dojoir.torch.importer.nests import Program
-from dojoir.torch.importer.plans import Plan, empty_on_cpu, fitted, planned
+from dojoir.torch.importer.nests import ImportedProgram
+from dojoir.torch.importer.plans import CallPlan, empty_on_cpu, fitted, planned
 from dojoir.torch.importer.results import Lowered
 from dojoir.torch.places import places
 from dojoir.torch.scheduling import Spending, scheduled
@@ -25,7 +25,7 @@ MOST_PLANS = 64
 
 
 @dataclass(frozen=True)
-class _Call:
+class _KernelCall:
     """A compiled kernel with the buffers that it takes; `sizes` are those that it asks for by name."""
 
     compiled: dojoir.Compiled
@@ -37,7 +37,7 @@ _OF_CALLS = frozenset({"_threads", "_calls", "_plans", "_launches"})
 """The attributes of a runner that hold its calls."""
 
 
-class Runner:
+class ProgramRunner:
     """A program on tensors: `runner(inputs)` gives the results as a list. What it runs on is compiled at the first
     call there."""
 
@@ -54,7 +54,7 @@ class Runner:
         """Raises Refused, as `share_out` does."""
         self.optimize, self.threads, self.spending = optimize, threads, spending or Spending()
         self.parts = share_out(lowered, name, facts or {})
-        self.lowered = replace(lowered, program=Program(lowered.program.buffers), origins={})
+        self.lowered = replace(lowered, program=ImportedProgram(lowered.program.buffers), origins={})
         self._made: dict[str, list[dojoir.Trace]] = {}
         self.__setstate__({})
         self._arguments = [pair for part in self.parts for pair in part.arguments]
@@ -69,8 +69,8 @@ class Runner:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._threads = threads_now(self.threads)
-        self._calls: dict[tuple[str, int | None], list[_Call]] = {}
-        self._plans: dict[tuple[int, ...], Plan] = {}
+        self._calls: dict[tuple[str, int | None], list[_KernelCall]] = {}
+        self._plans: dict[tuple[int, ...], CallPlan] = {}
         self._launches: dict[tuple[int, tuple[int, ...]], Launches | None] = {}
 
     @property
@@ -118,7 +118,7 @@ class Runner:
         self._calls = {key: calls for key, calls in self._calls.items() if key[0] != target}
         self._launches.clear()
 
-    def calls(self, target: str) -> list[_Call]:
+    def calls(self, target: str) -> list[_KernelCall]:
         """The compiled kernels for a target, with the threads that PyTorch has now. Raises what `dojoir.compile`
         raises."""
         threads = self._threads() if target == "llvm" else None
@@ -129,7 +129,7 @@ class Runner:
             for part, kernel in zip(self.parts, self.kernels(target), strict=True):
                 compiled = made[kernel] = made.get(kernel) or dojoir.compile(kernel, target, threads=threads)
                 names = tuple(buffer for buffer, _ in part.arguments)
-                found.append(_Call(compiled, names, compiled.open_sizes))
+                found.append(_KernelCall(compiled, names, compiled.open_sizes))
             self._calls[target, threads] = found
         return found
 
@@ -152,7 +152,7 @@ class Runner:
                 return found
         return self._on_gpu(plan, key, inputs, device)
 
-    def _planned(self, key: tuple[int, ...]) -> Plan:
+    def _planned(self, key: tuple[int, ...]) -> CallPlan:
         """The plan for some sizes."""
         plan = self._plans.get(key)
         if plan is None:
@@ -163,7 +163,7 @@ class Runner:
             plan = self._plans[key] = planned(self.lowered, self._arguments, TORCH, sizes)
         return plan
 
-    def _on_cpu(self, plan: Plan, inputs: Sequence[Any]) -> list[Any]:
+    def _on_cpu(self, plan: CallPlan, inputs: Sequence[Any]) -> list[Any]:
         is_recording = torch.is_grad_enabled()
         tensors: list[torch.Tensor] = []
         for one in plan.taken:
@@ -187,7 +187,7 @@ class Runner:
                 call.compiled(*arguments)
         return [make(tensors, inputs) for make in plan.results]
 
-    def _part(self, plan: Plan, tensors: list[torch.Tensor]) -> None:
+    def _part(self, plan: CallPlan, tensors: list[torch.Tensor]) -> None:
         """Has each input that is written in memory of its own: a copy, where another one may lie in it too."""
         for buffer in self.lowered.in_place:
             own = plan.slots[buffer]
@@ -196,7 +196,7 @@ class Runner:
                 tensors[own] = tensors[own].clone()
 
     # -- on a GPU -------------------------------------------------------------------------------------------
-    def _on_gpu(self, plan: Plan, key: tuple[int, ...], inputs: Sequence[Any], device: int) -> list[Any]:
+    def _on_gpu(self, plan: CallPlan, key: tuple[int, ...], inputs: Sequence[Any], device: int) -> list[Any]:
         if places.current() != device:
             with places.on(device):
                 return self._on_gpu(plan, key, inputs, device)
@@ -207,7 +207,7 @@ class Runner:
         found = None if launches is None else launches.start(inputs)
         return self._checked(plan, inputs) if found is None else found
 
-    def _launched(self, plan: Plan, device: int) -> Launches | None:
+    def _launched(self, plan: CallPlan, device: int) -> Launches | None:
         """The launches of a plan; None where each call has something to check."""
         kernels = []
         for call in self.calls(target()):
@@ -221,7 +221,7 @@ class Runner:
             kernels.append((prepared, call.arguments))
         return Launches(plan, kernels, device, places, self.lowered.in_place)
 
-    def _checked(self, plan: Plan, inputs: Sequence[Any]) -> list[Any]:
+    def _checked(self, plan: CallPlan, inputs: Sequence[Any]) -> list[Any]:
         """The general way: each kernel checks all of its arguments."""
         device = inputs[plan.taken[0].number].device
         tensors = [one.fitted(inputs[one.number]) for one in plan.taken]

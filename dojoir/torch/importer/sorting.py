@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.builder import Builder, Tensor, Unsupported, element
+from dojoir.torch.importer.builder import ProgramBuilder, Tensor, Unsupported, element
 from dojoir.torch.importer.index import as_index
-from dojoir.torch.importer.nests import Store, loops
-from dojoir.torch.importer.values import At, Value, apply, cast, compare, number, select
+from dojoir.torch.importer.nests import ProgramStatement, loops
+from dojoir.torch.importer.values import IndexAsValue, Value, apply, cast, compare, number, select
 
 aten: Any = torch.ops.aten
 
@@ -18,7 +18,7 @@ LONGEST = 512
 """How many elements a row has at most."""
 
 
-def _sort(b: Builder, x: Tensor, dim: int = -1, is_descending: bool = False) -> tuple[Tensor, Tensor]:
+def _sort(b: ProgramBuilder, x: Tensor, dim: int = -1, is_descending: bool = False) -> tuple[Tensor, Tensor]:
     """The elements along a dimension in order, equal ones as they stood, NaN as the largest; and their places."""
     if not x.rank:
         return x, b.full((), 0, "i64")
@@ -40,7 +40,11 @@ def _sort(b: Builder, x: Tensor, dim: int = -1, is_descending: bool = False) -> 
     ties = apply("and", apply("not", is_before(mine, its, x.dtype, is_descending)), _less(j, index[dim]))
     counted = select(apply("or", before, ties), number(1, "i32"), number(0, "i32"))
     target = element(rank, index)
-    b.emit(outer, Store(target, "=", number(0, "i32")), *loops(inner, (Store(target, "+=", counted),)))
+    b.emit(
+        outer,
+        ProgramStatement(target, "=", number(0, "i32")),
+        *loops(inner, (ProgramStatement(target, "+=", counted),)),
+    )
 
     def picked(dtype: str, what: Callable[[Any], Value], suffix: str) -> Tensor:
         carried = {"bool": "i32", "bf16": "f32", "f16": "f32"}.get(dtype, dtype)
@@ -48,17 +52,21 @@ def _sort(b: Builder, x: Tensor, dim: int = -1, is_descending: bool = False) -> 
         variables, place = b.iterate(x.shape)
         all_of, (k,) = b.iterate([as_index(count)])
         source = (*place[:dim], k, *place[dim + 1 :])
-        is_here = compare("==", element(rank, source), At(place[dim], "i32"))
+        is_here = compare("==", element(rank, source), IndexAsValue(place[dim], "i32"))
         value = select(is_here, cast(what(source), carried), number(0, carried))
         to = element(buffer, place)
-        b.emit(variables, Store(to, "=", number(0, carried)), *loops(all_of, (Store(to, "+=", value),)))
+        b.emit(
+            variables,
+            ProgramStatement(to, "=", number(0, carried)),
+            *loops(all_of, (ProgramStatement(to, "+=", value),)),
+        )
         return b.tensor(buffer, x.shape, dtype)
 
-    return picked(x.dtype, x.at, "value"), picked("i64", lambda source: At(source[dim], "i64"), "at")
+    return picked(x.dtype, x.at, "value"), picked("i64", lambda source: IndexAsValue(source[dim], "i64"), "at")
 
 
 def _less(left: Any, right: Any) -> Value:
-    return compare("<", At(left, "i64"), At(right, "i64"))
+    return compare("<", IndexAsValue(left, "i64"), IndexAsValue(right, "i64"))
 
 
 def is_before(left: Value, right: Value, dtype: str, is_descending: bool) -> Value:
@@ -73,7 +81,7 @@ def is_before(left: Value, right: Value, dtype: str, is_descending: bool) -> Val
     return apply("or", found, apply("and", compare("==", left, left), compare("!=", right, right)))
 
 
-def _stable(b: Builder, x: Tensor, *, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
+def _stable(b: ProgramBuilder, x: Tensor, *, stable: Any = None, dim: int = -1, descending: bool = False) -> Any:
     return _sort(b, x, dim, descending)
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from dojoir.ir.operations import ELEMENTARY
-from dojoir.torch.importer.index import Atom, Data, Index, Var, render, substitute
+from dojoir.torch.importer.index import Atom, Data, IndexSum, IteratorAtom, render, substitute
 
 FLOATS = ("f64", "f32", "bf16", "f16")
 INTEGERS = ("i64", "i32", "i16", "i8", "u8")
@@ -25,7 +25,7 @@ _STRENGTH = {
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberValue:
     """A number of a type."""
 
     value: float | int | bool
@@ -37,11 +37,11 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Load:
+class ElementValue:
     """An element of a buffer."""
 
     buffer: str
-    index: tuple[Index, ...]
+    index: tuple[IndexSum, ...]
     dtype: str
 
     @cached_property
@@ -50,10 +50,10 @@ class Load:
 
 
 @dataclass(frozen=True)
-class At:
+class IndexAsValue:
     """An index as a value."""
 
-    index: Index
+    index: IndexSum
     dtype: str
 
     @property
@@ -62,7 +62,7 @@ class At:
 
 
 @dataclass(frozen=True)
-class Apply:
+class AppliedValue:
     """An operation of the language on values: an operator by its sign, or a function."""
 
     name: str
@@ -75,7 +75,7 @@ class Apply:
 
 
 @dataclass(frozen=True)
-class Cast:
+class CastValue:
     """A value in another type."""
 
     of: Value
@@ -86,75 +86,79 @@ class Cast:
         return f"{self.dtype}({self.of.key})"
 
 
-Value: TypeAlias = Number | Load | At | Apply | Cast
+Value: TypeAlias = NumberValue | ElementValue | IndexAsValue | AppliedValue | CastValue
 
 
 def of_data(atom: Data) -> Value:
     """The value that an index is read from."""
-    assert isinstance(atom.value, Number | Load | At | Apply | Cast)
+    assert isinstance(atom.value, NumberValue | ElementValue | IndexAsValue | AppliedValue | CastValue)
     return atom.value
 
 
-def number(value: float | int | bool, dtype: str) -> Number:
+def number(value: float | int | bool, dtype: str) -> NumberValue:
     """A number, as the type has it."""
     if dtype == "bool":
-        return Number(bool(value), dtype)
-    return Number(float(value) if dtype in FLOATS else int(value), dtype)
+        return NumberValue(bool(value), dtype)
+    return NumberValue(float(value) if dtype in FLOATS else int(value), dtype)
 
 
 def cast(value: Value, dtype: str) -> Value:
     """A value in another type; numbers are converted at once."""
     if value.dtype == dtype:
         return value
-    if isinstance(value, Number) and not (dtype in INTEGERS and not math.isfinite(value.value)):
+    if isinstance(value, NumberValue) and not (dtype in INTEGERS and not math.isfinite(value.value)):
         return number(value.value, dtype)
-    if isinstance(value, At):
-        return At(value.index, dtype) if dtype != "bool" else Apply("!=", (value, number(0, value.dtype)), "bool")
+    if isinstance(value, IndexAsValue):
+        return (
+            IndexAsValue(value.index, dtype)
+            if dtype != "bool"
+            else AppliedValue("!=", (value, number(0, value.dtype)), "bool")
+        )
     if dtype == "bool":
-        return Apply("!=", (value, number(0, value.dtype)), "bool")
+        return AppliedValue("!=", (value, number(0, value.dtype)), "bool")
     if value.dtype == "bool":
-        return Apply("select", (value, number(1, dtype), number(0, dtype)), dtype)
-    return Cast(value, dtype)
+        return AppliedValue("select", (value, number(1, dtype), number(0, dtype)), dtype)
+    return CastValue(value, dtype)
 
 
 def apply(name: str, *args: Value, dtype: str | None = None) -> Value:
     """An operation, with what is seen at once: sums with 0, products with 1, choices that are known."""
     kind = args[-1].dtype if dtype is None else dtype
     match name, args:
-        case "+", (Number(0), other) | (other, Number(0)):
+        case "+", (NumberValue(0), other) | (other, NumberValue(0)):
             return other
-        case "-", (other, Number(0)):
+        case "-", (other, NumberValue(0)):
             return other
-        case "*", (Number(1), other) | (other, Number(1)):
+        case "*", (NumberValue(1), other) | (other, NumberValue(1)):
             return other
-        case "/", (other, Number(1)):
+        case "/", (other, NumberValue(1)):
             return other
-        case "*", (Number(a), Number(b)):
+        case "*", (NumberValue(a), NumberValue(b)):
             return number(a * b, kind)
-        case "+", (Number(a), Number(b)):
+        case "+", (NumberValue(a), NumberValue(b)):
             return number(a + b, kind)
-        case "-", (Number(a), Number(b)):
+        case "-", (NumberValue(a), NumberValue(b)):
             return number(a - b, kind)
-        case "/", (other, Number(a)) if kind in FLOATS and a and math.frexp(a)[0] in (0.5, -0.5):
+        case "/", (other, NumberValue(a)) if kind in FLOATS and a and math.frexp(a)[0] in (0.5, -0.5):
             return apply("*", other, number(1 / a, kind))
-        case "neg", (Number(a),):
+        case "neg", (NumberValue(a),):
             return number(-a, kind)
-        case "select", (Number(condition), yes, no):
+        case "select", (NumberValue(condition), yes, no):
             return yes if condition else no
         case "select", (_, yes, no) if yes == no:
             return yes
-        case "select", (condition, Number(True), Number(False)) if kind == "bool":
+        case "select", (condition, NumberValue(True), NumberValue(False)) if kind == "bool":
             return condition
-        case "select", (Apply("select", (condition, Number(a), Number(b)), "bool"), yes, no):
+        case "select", (AppliedValue("select", (condition, NumberValue(a), NumberValue(b)), "bool"), yes, no):
             return no if not (a or b) else select(condition, yes if a else no, yes if b else no)
-        case "not", (Number(a),):
+        case "not", (NumberValue(a),):
             return number(not a, "bool")
-        case "and", (Number(a), other) | (other, Number(a)):
+        case "and", (NumberValue(a), other) | (other, NumberValue(a)):
             return other if a else number(False, "bool")
-        case "or", (Number(a), other) | (other, Number(a)):
+        case "or", (NumberValue(a), other) | (other, NumberValue(a)):
             return number(True, "bool") if a else other
         case _:
-            return Apply(name, args, kind)
+            return AppliedValue(name, args, kind)
 
 
 def select(condition: Value, yes: Value, no: Value) -> Value:
@@ -164,78 +168,82 @@ def select(condition: Value, yes: Value, no: Value) -> Value:
 
 def compare(name: str, left: Value, right: Value) -> Value:
     """A comparison."""
-    if isinstance(left, Number) and isinstance(right, Number):
+    if isinstance(left, NumberValue) and isinstance(right, NumberValue):
         a, b = left.value, right.value
         known = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}
         return number(known[name], "bool")
-    if isinstance(left, At) and isinstance(right, At) and (left.index - right.index).constant is not None:
+    if (
+        isinstance(left, IndexAsValue)
+        and isinstance(right, IndexAsValue)
+        and (left.index - right.index).constant is not None
+    ):
         return compare(name, number((left.index - right.index).constant or 0, "i64"), number(0, "i64"))
-    return Apply(name, (left, right), "bool")
+    return AppliedValue(name, (left, right), "bool")
 
 
 def parts(value: Value) -> Iterator[Value]:
     """The value and all in it, also what its indices read."""
     yield value
     match value:
-        case Apply(_, args):
+        case AppliedValue(_, args):
             for arg in args:
                 yield from parts(arg)
-        case Cast(of):
+        case CastValue(of):
             yield from parts(of)
-        case Load(_, index):
+        case ElementValue(_, index):
             for one in index:
                 yield from _in_index(one)
-        case At(index):
+        case IndexAsValue(index):
             yield from _in_index(index)
-        case Number():
+        case NumberValue():
             pass
 
 
-def _in_index(index: Index) -> Iterator[Value]:
+def _in_index(index: IndexSum) -> Iterator[Value]:
     for atom in index.atoms:
         if isinstance(atom, Data):
             yield from parts(of_data(atom))
 
 
-def indices(value: Value) -> Iterator[Index]:
+def indices(value: Value) -> Iterator[IndexSum]:
     """All indices in a value."""
     for part in parts(value):
         match part:
-            case Load(_, index):
+            case ElementValue(_, index):
                 yield from index
-            case At(index):
+            case IndexAsValue(index):
                 yield index
             case _:
                 pass
 
 
-def rewrite(value: Value, var: Callable[[Var], Index], load: Callable[[Load], Value]) -> Value:
+def rewrite(value: Value, var: Callable[[IteratorAtom], IndexSum], load: Callable[[ElementValue], Value]) -> Value:
     """The value with other iterators and, after that, with other elements."""
 
-    def in_index(atom: Var | Data) -> Index:
-        if isinstance(atom, Var):
+    def in_index(atom: IteratorAtom | Data) -> IndexSum:
+        if isinstance(atom, IteratorAtom):
             return var(atom)
         made = again(of_data(atom))
-        return made.index if isinstance(made, At) else Index({(Data(made),): 1})
+        return made.index if isinstance(made, IndexAsValue) else IndexSum({(Data(made),): 1})
 
     def again(one: Value) -> Value:
         match one:
-            case Number():
+            case NumberValue():
                 return one
-            case Load(buffer, index, dtype):
-                return load(Load(buffer, tuple(substitute(i, in_index) for i in index), dtype))
-            case At(index, dtype):
-                return At(substitute(index, in_index), dtype)
-            case Apply(name, args, dtype):
-                return Apply(name, tuple(map(again, args)), dtype)
-            case Cast(of, dtype):
-                return Cast(again(of), dtype)
+            case ElementValue(buffer, index, dtype):
+                return load(ElementValue(buffer, tuple(substitute(i, in_index) for i in index), dtype))
+            case IndexAsValue(index, dtype):
+                return IndexAsValue(substitute(index, in_index), dtype)
+            case AppliedValue(name, args, dtype):
+                return AppliedValue(name, tuple(map(again, args)), dtype)
+            case CastValue(of, dtype):
+                return CastValue(again(of), dtype)
 
     return again(value)
 
 
 @dataclass(frozen=True)
-class Cost:
+class ValueCost:
     """The cost of computing a value: operations, slow operations, elements that are read."""
 
     operations: int
@@ -246,35 +254,35 @@ class Cost:
 def _outside_indices(value: Value) -> Iterator[Value]:
     yield value
     match value:
-        case Apply(_, args):
+        case AppliedValue(_, args):
             for arg in args:
                 yield from _outside_indices(arg)
-        case Cast(of):
+        case CastValue(of):
             yield from _outside_indices(of)
-        case Load() | At() | Number():
+        case ElementValue() | IndexAsValue() | NumberValue():
             pass
 
 
-def cost(value: Value) -> Cost:
+def cost(value: Value) -> ValueCost:
     """Counted over the tree, but for what is in indices."""
     operations = costly = reads = 0
     for part in _outside_indices(value):
         match part:
-            case Apply(name):
+            case AppliedValue(name):
                 operations += 1
                 costly += name in COSTLY
-            case Load():
+            case ElementValue():
                 reads += 1
             case _:
                 pass
-    return Cost(operations, costly, reads)
+    return ValueCost(operations, costly, reads)
 
 
-def to_text(value: Value, var: Callable[[Var], str]) -> str:
+def to_text(value: Value, var: Callable[[IteratorAtom], str]) -> str:
     """The value as the language writes it."""
 
     def atom(one: Atom) -> str:
-        if isinstance(one, Var):
+        if isinstance(one, IteratorAtom):
             return var(one)
         assert isinstance(one, Data)
         return _text(of_data(one))[0]
@@ -283,36 +291,38 @@ def to_text(value: Value, var: Callable[[Var], str]) -> str:
         text, strength = _text(one)
         return f"({text})" if strength < least else text
 
-    def bare(one: At | Number) -> str:
+    def bare(one: IndexAsValue | NumberValue) -> str:
         """A comparison of indices, which the checker reads as one."""
-        return render(one.index, atom) if isinstance(one, At) else _number(one.value, one.dtype)[0]
+        return render(one.index, atom) if isinstance(one, IndexAsValue) else _number(one.value, one.dtype)[0]
 
     def _text(one: Value) -> tuple[str, int]:
         match one:
-            case Number(value, dtype):
+            case NumberValue(value, dtype):
                 return _number(value, dtype)
-            case Load(buffer, index):
+            case ElementValue(buffer, index):
                 inside = ", ".join(render(i, atom) for i in index)
                 return (f"{buffer}[{inside}]" if index else buffer), 12
-            case At(index, "bare"):
+            case IndexAsValue(index, "bare"):
                 return render(index, atom), 9
-            case At(index, dtype):
+            case IndexAsValue(index, dtype):
                 return f"{dtype}({render(index, atom)})", 12
-            case Cast(of, dtype):
+            case CastValue(of, dtype):
                 return f"{dtype}({_text(of)[0]})", 12
-            case Apply("neg", (of,)):
+            case AppliedValue("neg", (of,)):
                 return f"-{wrapped(of, 11)}", 11
-            case Apply("not", (of,)):
+            case AppliedValue("not", (of,)):
                 return f"not {wrapped(of, 3)}", 3
-            case Apply("~", (of,)):
+            case AppliedValue("~", (of,)):
                 return f"~{wrapped(of, 11)}", 11
-            case Apply(name, (At() | Number() as left, At() | Number() as right)) if _STRENGTH.get(name) == 4:
+            case AppliedValue(
+                name, (IndexAsValue() | NumberValue() as left, IndexAsValue() | NumberValue() as right)
+            ) if _STRENGTH.get(name) == 4:
                 return f"{bare(left)} {name} {bare(right)}", 4
-            case Apply(name, (left, right)) if name in _STRENGTH:
+            case AppliedValue(name, (left, right)) if name in _STRENGTH:
                 strength = _STRENGTH[name]
                 first = wrapped(left, strength + (strength == 4))
                 return f"{first} {name} {wrapped(right, strength + 1)}", strength
-            case Apply(name, args):
+            case AppliedValue(name, args):
                 return f"{name}({', '.join(_text(a)[0] for a in args)})", 12
 
     return _text(value)[0]

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.builder import Builder, Place, Tensor, Unsupported
-from dojoir.torch.importer.index import Index, as_index, clamp, divide, is_within, product
-from dojoir.torch.importer.values import At, Value, apply, compare, number, select
+from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported
+from dojoir.torch.importer.index import IndexSum, as_index, clamp, divide, is_within, product
+from dojoir.torch.importer.values import IndexAsValue, Value, apply, compare, number, select
 
 aten: Any = torch.ops.aten
 
@@ -29,7 +29,7 @@ def reshape(tensor: Tensor, shape: Place) -> Tensor:
     pairs = _matching(tensor.shape, shape)
 
     def change(index: Place) -> Place:
-        made: list[Index] = [as_index(0)] * tensor.rank
+        made: list[IndexSum] = [as_index(0)] * tensor.rank
         for old, new in pairs:
             linear = as_index(0)
             for d in new:
@@ -77,7 +77,7 @@ def _matching(old: Place, new: Place) -> list[tuple[list[int], list[int]]]:
     return pairs
 
 
-def _is_larger(left: Index, right: Index) -> bool:
+def _is_larger(left: IndexSum, right: IndexSum) -> bool:
     """Whether the dimensions taken of the old shape are more than those of the new one."""
     if left.constant is not None and right.constant is not None:
         return left.constant > right.constant
@@ -96,30 +96,30 @@ def permute(tensor: Tensor, dims: Sequence[int]) -> Tensor:
     return viewed(tensor, shape, change)
 
 
-def _permute(b: Builder, x: Tensor, dims: Sequence[int]) -> Tensor:
+def _permute(b: ProgramBuilder, x: Tensor, dims: Sequence[int]) -> Tensor:
     return permute(x, dims)
 
 
-def transpose(b: Builder, x: Tensor, first: int, second: int) -> Tensor:
+def transpose(b: ProgramBuilder, x: Tensor, first: int, second: int) -> Tensor:
     """Two dimensions exchanged."""
     order = list(range(x.rank))
     order[first], order[second] = order[second], order[first]
     return permute(x, order)
 
 
-def _t(b: Builder, x: Tensor) -> Tensor:
+def _t(b: ProgramBuilder, x: Tensor) -> Tensor:
     return permute(x, tuple(reversed(range(x.rank))))
 
 
-def _reshape(b: Builder, x: Tensor, *_: Any, **__: Any) -> Tensor:
+def _reshape(b: ProgramBuilder, x: Tensor, *_: Any, **__: Any) -> Tensor:
     return reshape(x, b.shape())
 
 
-def _expand(b: Builder, x: Tensor, *_: Any, **__: Any) -> Tensor:
+def _expand(b: ProgramBuilder, x: Tensor, *_: Any, **__: Any) -> Tensor:
     return b.broadcast(x, b.shape())
 
 
-def _slice(b: Builder, x: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+def _slice(b: ProgramBuilder, x: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
     dim %= x.rank
     first = begin(b, start, x.shape[dim])
     shape = b.shape()
@@ -130,7 +130,7 @@ def _slice(b: Builder, x: Tensor, dim: int = 0, start: Any = None, end: Any = No
     return viewed(x, shape, change)
 
 
-def begin(b: Builder, start: Any, extent: Index) -> Index:
+def begin(b: ProgramBuilder, start: Any, extent: IndexSum) -> IndexSum:
     """Where a slice begins, with what counts from the end."""
     if start is None:
         return as_index(0)
@@ -142,13 +142,13 @@ def begin(b: Builder, start: Any, extent: Index) -> Index:
     return value
 
 
-def _select(b: Builder, x: Tensor, dim: int, at: Any) -> Tensor:
+def _select(b: ProgramBuilder, x: Tensor, dim: int, at: Any) -> Tensor:
     dim %= x.rank
     place = begin(b, at, x.shape[dim])
     return viewed(x, b.shape(), lambda index: (*index[:dim], place, *index[dim:]))
 
 
-def _split(b: Builder, x: Tensor, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def _split(b: ProgramBuilder, x: Tensor, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     dim %= x.rank
     made: list[Tensor] = []
     first = as_index(0)
@@ -159,11 +159,11 @@ def _split(b: Builder, x: Tensor, sizes: Any, dim: int = 0) -> tuple[Tensor, ...
     return tuple(made)
 
 
-def _part(x: Tensor, shape: Place, dim: int, first: Index) -> Tensor:
+def _part(x: Tensor, shape: Place, dim: int, first: IndexSum) -> Tensor:
     return viewed(x, shape, lambda index: (*index[:dim], index[dim] + first, *index[dim + 1 :]))
 
 
-def _unbind(b: Builder, x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+def _unbind(b: ProgramBuilder, x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     dim %= x.rank
     count = len(b.node.meta["val"])
     shape = (*x.shape[:dim], *x.shape[dim + 1 :])
@@ -174,7 +174,7 @@ def _at_place(dim: int, place: int) -> Map:
     return lambda index: (*index[:dim], as_index(place), *index[dim:])
 
 
-def _flip(b: Builder, x: Tensor, dims: Sequence[int]) -> Tensor:
+def _flip(b: ProgramBuilder, x: Tensor, dims: Sequence[int]) -> Tensor:
     turned = {d % x.rank for d in dims}
 
     def change(index: Place) -> Place:
@@ -183,7 +183,7 @@ def _flip(b: Builder, x: Tensor, dims: Sequence[int]) -> Tensor:
     return viewed(x, x.shape, change)
 
 
-def _roll(b: Builder, x: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
+def _roll(b: ProgramBuilder, x: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
     shifts = [shifts] if isinstance(shifts, int) else shifts
     dims = [dims] if isinstance(dims, int) else dims
     if not dims:
@@ -208,7 +208,7 @@ def _rolled(x: Tensor, moved: dict[int, int]) -> Tensor:
     return viewed(x, x.shape, change)
 
 
-def _repeat(b: Builder, x: Tensor, repeats: Sequence[Any]) -> Tensor:
+def _repeat(b: ProgramBuilder, x: Tensor, repeats: Sequence[Any]) -> Tensor:
     missing = len(repeats) - x.rank
 
     def change(index: Place) -> Place:
@@ -217,7 +217,7 @@ def _repeat(b: Builder, x: Tensor, repeats: Sequence[Any]) -> Tensor:
     return viewed(x, b.shape(), change)
 
 
-def _diagonal(b: Builder, x: Tensor, offset: int = 0, first: int = 0, second: int = 1) -> Tensor:
+def _diagonal(b: ProgramBuilder, x: Tensor, offset: int = 0, first: int = 0, second: int = 1) -> Tensor:
     first, second = first % x.rank, second % x.rank
     moved = {first: max(-offset, 0), second: max(offset, 0)}
     others = [d for d in range(x.rank) if d not in moved]
@@ -229,12 +229,12 @@ def _diagonal(b: Builder, x: Tensor, offset: int = 0, first: int = 0, second: in
     return viewed(x, b.shape(), change)
 
 
-def _unfold(b: Builder, x: Tensor, dim: int, size: int, step: int) -> Tensor:
+def _unfold(b: ProgramBuilder, x: Tensor, dim: int, size: int, step: int) -> Tensor:
     dim %= x.rank
     return viewed(x, b.shape(), lambda i: (*i[:dim], i[dim] * step + i[-1], *i[dim + 1 : -1]))
 
 
-def _as_strided(b: Builder, x: Tensor, size: Any, stride: Any, offset: Any = None) -> Tensor:
+def _as_strided(b: ProgramBuilder, x: Tensor, size: Any, stride: Any, offset: Any = None) -> Tensor:
     if x.buffer is None:
         x = b.realize(x)
     shape, steps = b.shape(), [b.size(s) for s in stride]
@@ -253,7 +253,7 @@ def _as_strided(b: Builder, x: Tensor, size: Any, stride: Any, offset: Any = Non
 
 
 # -- with borders: an element where there is one, else a number ----------------------------------------------
-def padded(tensor: Tensor, before: Sequence[Index | int], shape: Place, value: float | int | bool) -> Tensor:
+def padded(tensor: Tensor, before: Sequence[IndexSum | int], shape: Place, value: float | int | bool) -> Tensor:
     """The tensor with a number around it; `before` is how many there are before its first element."""
 
     def at(index: Place) -> Value:
@@ -268,23 +268,23 @@ def padded(tensor: Tensor, before: Sequence[Index | int], shape: Place, value: f
     return Tensor(shape, tensor.dtype, at)
 
 
-def _is_in(index: Index, extent: Index) -> Value:
-    low = compare(">=", At(index, "i64"), number(0, "i64"))
-    return apply("and", low, compare("<", At(index, "i64"), At(extent, "i64")))
+def _is_in(index: IndexSum, extent: IndexSum) -> Value:
+    low = compare(">=", IndexAsValue(index, "i64"), number(0, "i64"))
+    return apply("and", low, compare("<", IndexAsValue(index, "i64"), IndexAsValue(extent, "i64")))
 
 
-def _pad(b: Builder, x: Tensor, pad: Sequence[Any], value: Any = 0) -> Tensor:
-    before: list[Index] = [as_index(0)] * x.rank
+def _pad(b: ProgramBuilder, x: Tensor, pad: Sequence[Any], value: Any = 0) -> Tensor:
+    before: list[IndexSum] = [as_index(0)] * x.rank
     for n in range(len(pad) // 2):
         before[x.rank - 1 - n] = b.size(pad[2 * n])
     return padded(x, before, b.shape(), value if isinstance(value, int | float) else 0)
 
 
 def _triangle(is_upper: bool) -> Callable[..., Tensor]:
-    def lower(b: Builder, x: Tensor, diagonal: int = 0) -> Tensor:
+    def lower(b: ProgramBuilder, x: Tensor, diagonal: int = 0) -> Tensor:
         def at(index: Place) -> Value:
             sign = ">=" if is_upper else "<="
-            asked = compare(sign, At(index[-1] - diagonal, "i64"), At(index[-2], "i64"))
+            asked = compare(sign, IndexAsValue(index[-1] - diagonal, "i64"), IndexAsValue(index[-2], "i64"))
             return select(asked, x.at(index), number(0, x.dtype))
 
         return Tensor(x.shape, x.dtype, at)
@@ -292,23 +292,25 @@ def _triangle(is_upper: bool) -> Callable[..., Tensor]:
     return lower
 
 
-def _mirrored(b: Builder, x: Tensor, pad: Sequence[int]) -> Tensor:
+def _mirrored(b: ProgramBuilder, x: Tensor, pad: Sequence[int]) -> Tensor:
     """Padding by reflection at the last element."""
     return _bordered(b, x, pad, lambda i, e: e - 1 - _absolute(e - 1 - _absolute(i)))
 
 
-def _absolute(index: Index) -> Index:
+def _absolute(index: IndexSum) -> IndexSum:
     from dojoir.torch.importer.index import most
 
     return most(index, index * -1)
 
 
-def _edged(b: Builder, x: Tensor, pad: Sequence[int]) -> Tensor:
+def _edged(b: ProgramBuilder, x: Tensor, pad: Sequence[int]) -> Tensor:
     """Padding by the element at the border."""
     return _bordered(b, x, pad, clamp)
 
 
-def _bordered(b: Builder, x: Tensor, pad: Sequence[int], change: Callable[[Index, Index], Index]) -> Tensor:
+def _bordered(
+    b: ProgramBuilder, x: Tensor, pad: Sequence[int], change: Callable[[IndexSum, IndexSum], IndexSum]
+) -> Tensor:
     before = [0] * x.rank
     for n in range(len(pad) // 2):
         before[x.rank - 1 - n] = pad[2 * n]
@@ -320,7 +322,7 @@ def _bordered(b: Builder, x: Tensor, pad: Sequence[int], change: Callable[[Index
     return viewed(x, b.shape(), moved)
 
 
-def _same(b: Builder, x: Tensor, *_: Any, **__: Any) -> Tensor:
+def _same(b: ProgramBuilder, x: Tensor, *_: Any, **__: Any) -> Tensor:
     return x
 
 

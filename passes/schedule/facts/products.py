@@ -17,7 +17,7 @@ HALVES, BYTES, FP8 = ("bf16", "f16"), ("i8", "u8"), ("f8e4m3", "f8e5m2")
 
 
 @dataclass(frozen=True)
-class Product:
+class MatrixProduct:
     """A nest `i > j > (…, k > c[i, j] += a[i, k] * b[k, j], …)`: the path of its scope over rows, and the array
     that does not depend on the row (`b`), with the dimension of it that goes with the columns. It may sum over
     several scopes inside each other, as over the heads of an attention and what each has. And it may add up several
@@ -53,7 +53,7 @@ MOST_SUMS = 3
 
 def products(
     kernel: Kernel, most_sums: int = 1, weighted: bool = False, guarded: bool = False
-) -> Iterator[Product]:
+) -> Iterator[MatrixProduct]:
     """The nests that multiply matrices and sum over so many scopes at most, in the order of the text. With those
     that are `weighted`, by a factor that goes along the sum alone, and those that are `guarded`, where conditions
     leave terms out, if they are asked for."""
@@ -71,12 +71,12 @@ def is_of_two(value: Expr) -> bool:
     return False
 
 
-def product_at(kernel: Kernel, rows: Path) -> Product | None:
+def product_at(kernel: Kernel, rows: Path) -> MatrixProduct | None:
     """The product whose rows are at a path, if there is one."""
     return next((product for product in products(kernel) if product.rows == rows), None)
 
 
-def _product(kernel: Kernel, site: Site, weighted: bool) -> Product | None:
+def _product(kernel: Kernel, site: Site, weighted: bool) -> MatrixProduct | None:
     target, *reads = site.statement.accesses
     kept = kept_by(site)
     sums = len(site.scopes) - kept[-1] - 1 if kept else 0
@@ -114,7 +114,7 @@ def _product(kernel: Kernel, site: Site, weighted: bool) -> Product | None:
         if found.setdefault(panel.buffer, dims[0]) != dims[0]:
             return None
     (first, dim), *more = found.items()
-    return Product(site.scope_paths[row], site, first, dim, sums, tuple(more), len(guards))
+    return MatrixProduct(site.scope_paths[row], site, first, dim, sums, tuple(more), len(guards))
 
 
 def goes_along(kernel: Kernel, target: Access, depth: int) -> bool:

@@ -265,7 +265,7 @@ MOST_BOUNDS = 8
 
 
 @dataclass(frozen=True)
-class Bound:
+class IteratorBound:
     """A value of the iterator of `depth` that it is not below, or with `above` that it is below."""
 
     depth: int
@@ -303,7 +303,7 @@ def _all_to_bounds(trace: Trace, number: int) -> None:
         _cut_off(trace, number, bound)
 
 
-def _to_cut(site: Site, guard: Guard) -> Iterator[Bound]:
+def _to_cut(site: Site, guard: Guard) -> Iterator[IteratorBound]:
     """The bounds that the conditions of a guard say, of outer scopes first: what two bounds of an inner scope leave
     open is asked of those around it, so that no extent is below 0."""
     found = [bound for condition in guard.conditions for bound in _bounds(site, condition)]
@@ -319,7 +319,7 @@ def _to_cut(site: Site, guard: Guard) -> Iterator[Bound]:
             yield bound
 
 
-def _bounds(site: Site, condition: Condition) -> list[Bound]:
+def _bounds(site: Site, condition: Condition) -> list[IteratorBound]:
     """The bounds of one scope that a condition is. Raises ArgumentError where it is none."""
     difference = condition.left - condition.right
     ways = {
@@ -335,7 +335,7 @@ def _bounds(site: Site, condition: Condition) -> list[Bound]:
     return [bound for bound in found if bound is not None]
 
 
-def _bound(site: Site, least: Affine) -> Bound | None:
+def _bound(site: Site, least: Affine) -> IteratorBound | None:
     """The bound of the innermost scope that `least >= 0` depends on; None where it is stretched, or a
     window is asked about."""
     depth = max(least.iterators, default=-1)
@@ -345,10 +345,10 @@ def _bound(site: Site, least: Affine) -> Bound | None:
     rest = least - Affine.iterator(depth) * factor
     if abs(factor) != 1 or depth in rest.iterators or any(is_window(site.scopes[d]) for d in least.iterators):
         return None
-    return Bound(depth, -rest, False) if factor == 1 else Bound(depth, rest + 1, True)
+    return IteratorBound(depth, -rest, False) if factor == 1 else IteratorBound(depth, rest + 1, True)
 
 
-def _cut_off(trace: Trace, number: int, bound: Bound) -> None:
+def _cut_off(trace: Trace, number: int, bound: IteratorBound) -> None:
     """Cuts off what is outside of a bound, of a scope in which a statement stands alone."""
     for depth in reversed(range(bound.depth, len(trace.kernel.sites[number].scopes) - 1)):
         site = trace.kernel.sites[number]

@@ -109,7 +109,7 @@ MOST_PARTS = 6
 
 
 @dataclass(frozen=True)
-class Tried:
+class TriedStructure:
     """A structure that was tried on an outermost nest of a form: the seconds of the nest by the model, or None and
     why it is not of that structure. For a CPU, one that fitted a place: `form` is its role, `nest` the place, and
     no seconds are known."""
@@ -122,7 +122,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Scheduled:
+class ScheduledForm:
     """A kernel scheduled in one of its forms, and its seconds by the model. Moves of the trace beyond the first
     `sure` are supposed to be legal, where that is a number: ask `proved` before it is used. `without` is the
     structure for CPUs that is left out, if it is such a one."""
@@ -145,7 +145,7 @@ class Planner:
 
     machine: Machine
     sizes: Mapping[str, int]
-    tried: list[Tried] = field(default_factory=list)
+    tried: list[TriedStructure] = field(default_factory=list)
     structures: tuple[Structure, ...] = field(default_factory=lambda: STRUCTURES)
     wanted: set[str] = field(default_factory=set)
     """The open sizes that a structure needed as numbers."""
@@ -173,7 +173,7 @@ class Planner:
         """Whether a size of a kernel is not known."""
         return any(size.value is None and size.name not in self.sizes for size in kernel.sizes)
 
-    def plans(self, trace: Trace) -> list[Scheduled]:
+    def plans(self, trace: Trace) -> list[ScheduledForm]:
         """The kernel of a trace with all nests scheduled, in each of its forms, the best first. Where all open
         sizes are known, what is best for these comes first, with a version for all others."""
         if self.machine.kind == "cpu":
@@ -188,7 +188,9 @@ class Planner:
             found = self._with_version(trace, found, version)
         return found
 
-    def _with_version(self, trace: Trace, found: list[Scheduled], sizes: Mapping[str, int]) -> list[Scheduled]:
+    def _with_version(
+        self, trace: Trace, found: list[ScheduledForm], sizes: Mapping[str, int]
+    ) -> list[ScheduledForm]:
         """The plans with one before them that has a version for some `sizes`, where that is faster."""
         try:
             fixed = trace.kernel.specialize(**sizes)
@@ -210,10 +212,13 @@ class Planner:
         for others in found[:MOST_TRIED]:
             both = first.copy()
             if tried(both, partial(version_for_others, start=trace, others=others.trace)):
-                return [Scheduled(f"{here.form} at these sizes, else {others.form}", both, here.seconds), *found]
+                return [
+                    ScheduledForm(f"{here.form} at these sizes, else {others.form}", both, here.seconds),
+                    *found,
+                ]
         return found
 
-    def by_roles(self, trace: Trace, every: bool = False) -> list[Scheduled]:
+    def by_roles(self, trace: Trace, every: bool = False) -> list[ScheduledForm]:
         """The same for a CPU: the best first, then what all structures make that fit in their roles, what they make
         without one of them, and the text as it stands. What leaves a structure out is made where all together do
         not gain much by the model, and `every` one where that is asked for. With open sizes the first of these is
@@ -222,17 +227,19 @@ class Planner:
         fitted = schedule_nests(usual, self.machine, self.sizes, cost=self._known_cost if every else None)
         fitted = [fit for fit in fitted if fit.role.optional and (fit.moves or fit.refusal)]
         self.tried.extend(
-            Tried(fit.role.name, format_path(fit.path), fit.structure, fit.seconds, str(fit.refusal or ""))
+            TriedStructure(fit.role.name, format_path(fit.path), fit.structure, fit.seconds, str(fit.refusal or ""))
             for fit in fitted
         )
         usually, plain = self._known_cost(usual), self._known_cost(trace)
         near = usually is not None and plain is not None and plain < TEXT_NEAR * usually
-        found = [Scheduled(USUAL, usual, usually or inf)]
+        found = [ScheduledForm(USUAL, usual, usually or inf)]
         for name in dict.fromkeys(fit.structure for fit in fitted if fit.moves) if near or every else ():
             other = trace.copy()
             schedule_nests(other, self.machine, self.sizes, partial(_is_left_out, name))
-            found.append(Scheduled(f"{USUAL} without {name}", other, self._known_cost(other) or inf, without=name))
-        found.append(Scheduled(TEXT, trace.copy(), plain or inf))
+            found.append(
+                ScheduledForm(f"{USUAL} without {name}", other, self._known_cost(other) or inf, without=name)
+            )
+        found.append(ScheduledForm(TEXT, trace.copy(), plain or inf))
         best = min(found, key=lambda one: one.seconds * (1 if one is found[0] else CPU_GAIN))
         return [best, *(one for one in found if one is not best)]
 
@@ -244,7 +251,7 @@ class Planner:
             return self.cost(trace)
         return None
 
-    def general(self, trace: Trace) -> list[Scheduled]:
+    def general(self, trace: Trace) -> list[ScheduledForm]:
         """The same for one version. Temporaries may be what iterations wait for, or hide a product: arrays in their
         place are tried first where they show one, and else where a loop is left to the host or the plan is slow."""
         own = trace.copy()
@@ -256,7 +263,7 @@ class Planner:
         keep_scalars(kept)
         store_running(expanded)
         shows = expand_temporaries(expanded)
-        found, large = [] if shows else self._forms(kept), list[Scheduled]()
+        found, large = [] if shows else self._forms(kept), list[ScheduledForm]()
         floor = floor_seconds(own.kernel, self.machine, self.sizes)
         is_far = shows or _waits(found[0].trace.kernel) or found[0].seconds > FAR * floor
         if is_far and len(expanded.steps) > len(own.steps):
@@ -290,7 +297,7 @@ class Planner:
                 return other
         return None
 
-    def _forms(self, trace: Trace) -> list[Scheduled]:
+    def _forms(self, trace: Trace) -> list[ScheduledForm]:
         """The kernel in each of its forms, the best first, of which every move is proved. Where that shows a move
         not to be legal that was supposed to be, or a kernel that no move could make was too much for a structure,
         all is made again with each move proved at once."""
@@ -302,8 +309,8 @@ class Planner:
             del self.tried[noted:]
         return replace(self, supposed=None)._each_form(trace)
 
-    def _each_form(self, trace: Trace) -> list[Scheduled]:
-        found: list[Scheduled] = []
+    def _each_form(self, trace: Trace) -> list[ScheduledForm]:
+        found: list[ScheduledForm] = []
         begun = set()
         floor = floor_seconds(trace.kernel, self.machine, self.sizes)
         multiplies = any(is_contraction(site) for site in trace.kernel.sites)
@@ -319,7 +326,7 @@ class Planner:
                 break
         return sorted(found, key=lambda one: one.seconds)
 
-    def scheduled(self, trace: Trace, form: Form) -> Scheduled:
+    def scheduled(self, trace: Trace, form: Form) -> ScheduledForm:
         """A kernel in a form, with all its nests scheduled."""
         other, name = trace.copy(), form.__name__
         with nullcontext() if self.supposed is None else supposing(trace.kernel, self.supposed):
@@ -327,7 +334,7 @@ class Planner:
                 if (path := _where(nest)) is not None:
                     self.nest(other, path, name)
             delete_dead(other)  # as a sum that a tile keeps in registers, and nothing else reads
-            return Scheduled(name, other, self.cost(other), None if self.supposed is None else len(trace.steps))
+            return ScheduledForm(name, other, self.cost(other), None if self.supposed is None else len(trace.steps))
 
     def nest(self, trace: Trace, path: Path, form: str = "", depth: int = 0) -> None:
         """Schedules the nest at a path."""
@@ -375,7 +382,7 @@ class Planner:
         refusal: str = "",
     ) -> None:
         if depth == 0 and len(path) == 1:
-            self.tried.append(Tried(form, format_path(path), structure.__name__, seconds, refusal))
+            self.tried.append(TriedStructure(form, format_path(path), structure.__name__, seconds, refusal))
 
 
 def _waits(kernel: Kernel) -> bool:

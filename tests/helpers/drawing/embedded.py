@@ -8,7 +8,7 @@ from random import Random
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import F64, DType
 from dojoir.ir.nodes import Access, Buffer, Const, Dim, Expr, Extent, Index, Kernel, Node, Op, Scope, Statement
-from dojoir.rules.rule import Match, Rule
+from dojoir.rules.rule import Rule, RuleMatch
 
 ROOM = 8
 """The extent of every dimension. Indices stay below it, whatever the scopes."""
@@ -34,7 +34,7 @@ class _Maker:
         inputs = tuple((name, self._expr(len(rule.left.buffer(name).dims))) for name in rule.inputs)
         names = (*rule.results, *rule.scratch)
         elements = tuple((name, self._element(name, len(rule.left.buffer(name).dims))) for name in names)
-        match = Match(self.depth, *(tuple(sorted(part)) for part in (sizes, inputs, elements)))
+        match = RuleMatch(self.depth, *(tuple(sorted(part)) for part in (sizes, inputs, elements)))
         before = self.random.randint(0, 1)
         nodes: tuple[Node, ...] = (
             *self._another("before")[:before],

@@ -49,7 +49,7 @@ VECTOR = 4
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowsAbreast:
     """A scope over rows that goes along each by the scope that is its child `number`; `written` is what running
     sums are written to. Where each is taken from what was `written` before it, it `recurs`."""
 
@@ -68,7 +68,7 @@ def rows_abreast(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit
             yield Fit(rows.path, partial(_bring, rows=rows, machine=machine, sizes=sizes))
 
 
-def _found(kernel: Kernel) -> Iterator[Rows]:
+def _found(kernel: Kernel) -> Iterator[RowsAbreast]:
     """In the order of the text."""
     for path, node in plain_scopes(kernel):
         inner = [n for n, child in enumerate(node.body) if not isinstance(child, Statement)]
@@ -79,9 +79,9 @@ def _found(kernel: Kernel) -> Iterator[Rows]:
             continue
         match along.body:
             case (Statement() as total, Statement() as result) if _runs(kernel, path, total, result):
-                yield Rows(path, inner[0], result.target.buffer)
+                yield RowsAbreast(path, inner[0], result.target.buffer)
             case (Statement() as step,) if recurs(kernel, path, inner[0], step):
-                yield Rows(path, inner[0], step.target.buffer, recurs=True)
+                yield RowsAbreast(path, inner[0], step.target.buffer, recurs=True)
 
 
 def _runs(kernel: Kernel, path: Path, total: Statement, result: Statement) -> bool:
@@ -101,11 +101,11 @@ def _runs(kernel: Kernel, path: Path, total: Statement, result: Statement) -> bo
     )
 
 
-def _bring(trace: Trace, rows: Rows, machine: Machine, sizes: Sizes) -> None:
+def _bring(trace: Trace, rows: RowsAbreast, machine: Machine, sizes: Sizes) -> None:
     """Raises IllegalMove where a move of it is refused."""
     if rows.recurs:
         carry(trace, rows.path, rows.written)
-        rows = Rows(rows.path, rows.number + 1, rows.written)
+        rows = RowsAbreast(rows.path, rows.number + 1, rows.written)
     nest = block_of_rows(trace, rows.path, CHAINS)
     if len(nest.child(0).body) > rows.number + 1:
         nest.child(0).part(rows.number + 1)

@@ -45,7 +45,7 @@ FURTHEST = 4
 
 
 @dataclass(frozen=True)
-class Touch:
+class SweepAccess:
     """An access of a sweep to an array that is written: at row `offset` from its own, or at that row alone where it
     stays there."""
 
@@ -60,7 +60,7 @@ class Sweep:
     that stays at one row."""
 
     rows: Affine | None
-    touches: tuple[Touch, ...]
+    touches: tuple[SweepAccess, ...]
 
     def conflicts(self, other: Sweep) -> Iterator[int]:
         """The row distances of the dependences between this sweep and another: how much further the row of this one
@@ -146,7 +146,7 @@ def _sweep(kernel: Kernel, path: Path, written: set[str]) -> Sweep | None:
     outer = kernel.at(path)
     if not isinstance(node, Statement) or not isinstance(outer, Scope) or len(outer.extent.bounds) != 1:
         return None
-    touches: list[Touch] = []
+    touches: list[SweepAccess] = []
     moving = set()
     for site in sites_in(kernel, path):
         for number, access in enumerate(site.statement.accesses):
@@ -155,7 +155,7 @@ def _sweep(kernel: Kernel, path: Path, written: set[str]) -> Sweep | None:
                 if row is None or kernel.buffer(access.buffer).order is not None:
                     return None
                 moving.add(row[0])
-                touches.append(Touch(access.buffer, row[1], number == 0))
+                touches.append(SweepAccess(access.buffer, row[1], number == 0))
     (rows,) = outer.extent.bounds
     if len(moving) != 1 or rows.iterators:
         return None

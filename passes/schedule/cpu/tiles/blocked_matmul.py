@@ -16,7 +16,7 @@ from dojoir.ir.nodes import Access
 from dojoir.passes.base.move import BufferName
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.products import Product, products
+from dojoir.passes.schedule.facts.products import MatrixProduct, products
 from dojoir.passes.schedule.facts.strides import depends, lanes_of
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, first_nest, fuse, mark_all, nested, spot
@@ -28,7 +28,7 @@ VECTORS = 2
 
 
 @dataclass(frozen=True)
-class Operand:
+class MatmulOperand:
     """An array that is multiplied: the dimension that goes `across` the sum, along rows or columns of the product,
     and the one that the `sum` runs along."""
 
@@ -72,7 +72,7 @@ def block_products(
             tried(trace, partial(_block, product=product, operands=operands, tile=(high, wide), blocks=blocks))
 
 
-def _operands(product: Product) -> tuple[Operand, Operand] | None:
+def _operands(product: MatrixProduct) -> tuple[MatmulOperand, MatmulOperand] | None:
     """The operand that goes along the rows of the product, and the one that goes along its columns."""
     _, *reads = product.site.statement.accesses
     inner = len(product.site.scopes) - 1
@@ -85,7 +85,7 @@ def _operands(product: Product) -> tuple[Operand, Operand] | None:
         across, summed = _dims(access, depth), _dims(access, inner)
         if len(across) != 1 or len(summed) != 1 or across == summed:
             return None
-        found.append(Operand(access.buffer, across[0], summed[0]))
+        found.append(MatmulOperand(access.buffer, across[0], summed[0]))
     return found[0], found[1]
 
 
@@ -95,7 +95,11 @@ def _dims(access: Access, depth: int) -> list[int]:
 
 
 def _block(
-    trace: Trace, product: Product, operands: tuple[Operand, Operand], tile: tuple[int, int], blocks: Iterable[int]
+    trace: Trace,
+    product: MatrixProduct,
+    operands: tuple[MatmulOperand, MatmulOperand],
+    tile: tuple[int, int],
+    blocks: Iterable[int],
 ) -> None:
     (left, right), (rows, columns) = operands, tile
     fuse(trace, product.site.path)
@@ -121,7 +125,7 @@ def _block(
     _pack(trace, jr, left, rows)
 
 
-def _pack(trace: Trace, nest: Spot, operand: Operand, size: int) -> None:
+def _pack(trace: Trace, nest: Spot, operand: MatmulOperand, size: int) -> None:
     """Packs what a nest reads of an operand: strips of `size` elements across, side by side along the sum."""
     across = operand.across
     name = nest.stage(operand.array, "panel", "in")

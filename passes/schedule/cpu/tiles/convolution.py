@@ -32,7 +32,7 @@ from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.cpu.tiles.tile_shape import window_shape
 from dojoir.passes.schedule.facts.narrow import is_tiny
-from dojoir.passes.schedule.facts.products import Convolution, Product, convolutions, is_box, products
+from dojoir.passes.schedule.facts.products import Convolution, MatrixProduct, convolutions, is_box, products
 from dojoir.passes.schedule.facts.strides import (
     NEAR,
     Sizes,
@@ -256,7 +256,7 @@ LEAST = 4
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowNest:
     """A nest `w > (…, scopes > y[w] op= x[w], …)`: the path of the scope over neighbours, and the statement. It is
     a window of several scopes, or a sum of `rows`."""
 
@@ -271,7 +271,7 @@ def window_tiles(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit
         yield Fit(window.columns, partial(tile_window, window=window, machine=machine, sizes=sizes))
 
 
-def windows(kernel: Kernel, sizes: Sizes = MappingProxyType({})) -> Iterator[Window]:
+def windows(kernel: Kernel, sizes: Sizes = MappingProxyType({})) -> Iterator[WindowNest]:
     """The nests that accumulate into neighbours from neighbours, in the order of the text."""
     found: set[Path] = set()
     for site in kernel.sites:
@@ -281,7 +281,7 @@ def windows(kernel: Kernel, sizes: Sizes = MappingProxyType({})) -> Iterator[Win
             yield window
 
 
-def _window(kernel: Kernel, site: Site, sizes: Sizes) -> Window | None:
+def _window(kernel: Kernel, site: Site, sizes: Sizes) -> WindowNest | None:
     target, *reads = site.statement.accesses
     kept = kept_by(site)
     if site.statement.accumulation is None or not kept or any(scope.marks for scope in site.scopes):
@@ -300,10 +300,10 @@ def _window(kernel: Kernel, site: Site, sizes: Sizes) -> Window | None:
     scope = scope_at(kernel, path)
     single = sum(isinstance(node, Scope) for node in scope.body) == 1
     plain = all(isinstance(node, Scope | Statement) for node in scope.body)
-    return Window(path, site, rows) if single and plain else None
+    return WindowNest(path, site, rows) if single and plain else None
 
 
-def tile_window(trace: Trace, window: Window, machine: Machine, sizes: Sizes = MappingProxyType({})) -> None:
+def tile_window(trace: Trace, window: WindowNest, machine: Machine, sizes: Sizes = MappingProxyType({})) -> None:
     """Gives a window one vector of results in a register, a shorter one where a known number of results is mostly
     a multiple of that. It gives a sum of rows as many results as fill half of the first cache, or all of them in
     registers where they are known to be few. Raises IllegalMove where a move of it is refused."""
@@ -365,7 +365,7 @@ def columns_alone(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fi
             yield Fit(product.rows, partial(turn_column, product=product, machine=machine))
 
 
-def turn_column(trace: Trace, product: Product, machine: Machine) -> None:
+def turn_column(trace: Trace, product: MatrixProduct, machine: Machine) -> None:
     """Makes a product of one column a sum of rows. What it sums over outside of the rows of its result, of which as
     many as fill half of the first cache add up side by side. Raises IllegalMove where a move of it is refused."""
     target = product.site.statement.target.buffer

@@ -36,7 +36,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.cpu.tiles.tile_shape import MOST_COLUMNS, default_shape, shape_for, sums_in_lanes
 from dojoir.passes.schedule.facts.narrow import is_tiny
-from dojoir.passes.schedule.facts.products import MOST_SUMS, Product, products
+from dojoir.passes.schedule.facts.products import MOST_SUMS, MatrixProduct, products
 from dojoir.passes.schedule.facts.strides import (
     ONE,
     Sizes,
@@ -101,7 +101,7 @@ def register_tiles(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[F
 
 def tile_registers(
     trace: Trace,
-    product: Product,
+    product: MatrixProduct,
     machine: Machine,
     shape: tuple[int, int] | None = None,
     sizes: Sizes = MappingProxyType({}),
@@ -152,7 +152,7 @@ def tile_registers(
     _mark(block, rows)
 
 
-def _goes_by_rows(trace: Trace, product: Product, machine: Machine, sizes: Sizes) -> bool:
+def _goes_by_rows(trace: Trace, product: MatrixProduct, machine: Machine, sizes: Sizes) -> bool:
     """Whether a product is known to sum over so few elements that writing its result, more than the second cache
     holds, is much of the work, and what all rows share stays there. Then the result is written as it lies in
     memory, and not in pieces as wide as a tile, a row apart."""
@@ -165,7 +165,7 @@ def _goes_by_rows(trace: Trace, product: Product, machine: Machine, sizes: Sizes
     return summed <= SHORT_SUM and written > second and sum(size or 0 for size in held) <= second // 2
 
 
-def _sums_in_lanes(trace: Trace, product: Product, machine: Machine, sizes: Sizes) -> bool:
+def _sums_in_lanes(trace: Trace, product: MatrixProduct, machine: Machine, sizes: Sizes) -> bool:
     """Whether there are too few columns for a tile."""
     lanes, columns = (
         lanes_of(trace.kernel, product.site.statement.target.buffer, machine),
@@ -176,7 +176,7 @@ def _sums_in_lanes(trace: Trace, product: Product, machine: Machine, sizes: Size
     return sums_in_lanes(lanes, columns, product_of(product.site.scopes[-product.sums :], sizes))
 
 
-def _sum_in_lanes(trace: Trace, product: Product) -> None:
+def _sum_in_lanes(trace: Trace, product: MatrixProduct) -> None:
     """Runs the sum in lanes, for fewer columns than a vector has. The panel is packed for it where what is summed
     over does not lie side by side. Raises DojoError where it does not in the rows either, or a move is refused."""
     known(product.sums == 1 and not product.more, "one product that sums over one scope")
@@ -195,7 +195,7 @@ def _sum_in_lanes(trace: Trace, product: Product) -> None:
 
 
 def tile_shape(
-    trace: Trace, product: Product, machine: Machine, sizes: Sizes = MappingProxyType({})
+    trace: Trace, product: MatrixProduct, machine: Machine, sizes: Sizes = MappingProxyType({})
 ) -> tuple[int, int]:
     """The rows and columns of a tile of a product."""
     lanes = lanes_of(trace.kernel, product.site.statement.target.buffer, machine)
@@ -216,7 +216,9 @@ def _mark(block: Spot, rows: int) -> None:
                 scope.mark("u")
 
 
-def _pack(trace: Trace, block: Spot, around: Spot | None, product: Product, machine: Machine, columns: int) -> None:
+def _pack(
+    trace: Trace, block: Spot, around: Spot | None, product: MatrixProduct, machine: Machine, columns: int
+) -> None:
     """Copies the panel that all blocks of rows share, its columns side by side: through squares, where they do not
     lie so; and all of it once before the scope `around`, where there is one."""
     node, row = around or block, block.depth
@@ -234,7 +236,7 @@ def _pack(trace: Trace, block: Spot, around: Spot | None, product: Product, mach
             tried(trace, lambda t: transpose_squares(t, outer.path, machine))
 
 
-def _around_panel(kernel: Kernel, block: Spot, product: Product) -> Spot | None:
+def _around_panel(kernel: Kernel, block: Spot, product: MatrixProduct) -> Spot | None:
     """The outermost of the scopes around a product, from the innermost on, on which its panel does not depend; None
     where that is another for each iteration of the innermost. `block` is that of its rows, in that of its
     columns."""
@@ -329,7 +331,7 @@ def long_sums(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fit]:
                 yield Fit(product.rows, partial(_block, product=product))
 
 
-def _is_long(kernel: Kernel, product: Product, machine: Machine, sizes: Sizes) -> bool:
+def _is_long(kernel: Kernel, product: MatrixProduct, machine: Machine, sizes: Sizes) -> bool:
     rows = scope_at(kernel, product.rows)
     counts = [count_of(s.extent, sizes) for s in (rows, product.column_scope, product.site.scopes[-1])]
     if None in counts:
@@ -342,7 +344,7 @@ def _is_long(kernel: Kernel, product: Product, machine: Machine, sizes: Sizes) -
     return tiles >= TILES and long * min(high + wide, MOST_COLUMNS) * item > held >= block
 
 
-def _block(trace: Trace, product: Product) -> None:
+def _block(trace: Trace, product: MatrixProduct) -> None:
     """Raises IllegalMove where a move of it is refused."""
     rows = first_nest(spot(trace, product.columns)).alone(2)
     columns, summed = rows.child(0), rows.child(0, 0)

@@ -46,7 +46,7 @@ MOST_BYTES = 48 * 1024
 
 
 @dataclass(frozen=True)
-class _Tile:
+class _ConvolutionTile:
     """Output channels, rows of the image and input channels of a block; columns of a thread."""
 
     channels: int
@@ -178,7 +178,7 @@ def _in_order(access: Access, depths: tuple[int, ...]) -> bool:
     return all(str(index) == f"{{{depth}}}" for index, depth in zip(access.indices, depths, strict=False))
 
 
-def _tile(kernel: Kernel, image: Access, extents: list[int], neighbours: tuple[int, ...]) -> _Tile:
+def _tile(kernel: Kernel, image: Access, extents: list[int], neighbours: tuple[int, ...]) -> _ConvolutionTile:
     _, outputs, height, width, inputs, down, across = extents
     columns = next((a for a in neighbours if width % a == 0), 0)
     channels = next((c for c in CHANNELS if outputs % c == 0), 0)
@@ -192,7 +192,7 @@ def _tile(kernel: Kernel, image: Access, extents: list[int], neighbours: tuple[i
     each = (high * broad + down * across * (channels + 4)) * item
     summed = next((c for c in SUMMED if inputs % c == 0 and c * each <= MOST_BYTES), 0)
     known(bool(rows and summed), "a convolution of which a block has room for a tile")
-    return _Tile(channels, rows, summed, columns, around * rows)
+    return _ConvolutionTile(channels, rows, summed, columns, around * rows)
 
 
 def _on_threads(nest: Spot, last: str) -> None:

@@ -44,8 +44,8 @@ from dojoir.passes.schedule.gpu.tiles.operands import (
     DEPTH,
     ROWS,
     Copied,
-    Operand,
-    Unit,
+    MatrixUnit,
+    TileOperand,
     WarpTiles,
     copied,
     in_words,
@@ -55,10 +55,14 @@ from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, mark_al
 from dojoir.passes.schedule.steps.versions import Multiple, split_versions
 from dojoir.passes.storage.dead import DeleteTemporary
 
-UNITS: Mapping[tuple[str, str], Unit] = {
-    **{(one, one): Unit(f"mma_m16n8k16_{one}", "ldmatrix_{}", 16, 8, 2) for one in HALVES},
-    **{(a, b): Unit(f"mma_m16n8k32_{a}_{b}", "ldmatrix_{}_byte", 32, 16, 4, False) for a in BYTES for b in BYTES},
-    ("f64", "f64"): Unit("mma_m16n8k8_f64", "fragment_{}", 8, 4, 1),
+UNITS: Mapping[tuple[str, str], MatrixUnit] = {
+    **{(one, one): MatrixUnit(f"mma_m16n8k16_{one}", "ldmatrix_{}", 16, 8, 2) for one in HALVES},
+    **{
+        (a, b): MatrixUnit(f"mma_m16n8k32_{a}_{b}", "ldmatrix_{}_byte", 32, 16, 4, False)
+        for a in BYTES
+        for b in BYTES
+    },
+    ("f64", "f64"): MatrixUnit("mma_m16n8k8_f64", "fragment_{}", 8, 4, 1),
 }
 """The units by the types of the left and the right operand."""
 
@@ -75,7 +79,7 @@ NEAR = 32
 """The columns of a warp, at most, where copies do not land later: more threads have more room to read ahead."""
 
 
-def _of_warps(left: str, right: str, in_rows: tuple[bool, ...]) -> Unit | None:
+def _of_warps(left: str, right: str, in_rows: tuple[bool, ...]) -> MatrixUnit | None:
     return UNITS.get((left, right))
 
 
@@ -103,7 +107,7 @@ def open_tiles(trace: Trace, path: Path, machine: Machine, rest: Callable[[Trace
     rest(trace, uneven.path)
 
 
-def _asked(trace: Trace, found: Sum, operands: Sequence[Operand]) -> list[Multiple]:
+def _asked(trace: Trace, found: Sum, operands: Sequence[TileOperand]) -> list[Multiple]:
     """The properties of open sizes by which rows of operands are whole words, and a tile divides the terms."""
     asked: dict[str, int] = {}
     for buffer in (trace.kernel.buffer(operand.array) for operand in operands):
@@ -112,7 +116,7 @@ def _asked(trace: Trace, found: Sum, operands: Sequence[Operand]) -> list[Multip
     return [Multiple(formula, number) for formula, number in asked.items() if not formula.isdecimal()]
 
 
-UnitOf = Callable[[str, str, tuple[bool, ...]], Unit | None]
+UnitOf = Callable[[str, str, tuple[bool, ...]], MatrixUnit | None]
 """The unit for a left and a right operand of some types, and whether the terms of each are rows in memory."""
 
 
@@ -171,7 +175,7 @@ def _bound(scope: Spot) -> Affine:
     return bounds[0]
 
 
-def _operands(found: Sum, row: Spot, column: Spot) -> tuple[Operand, Operand]:
+def _operands(found: Sum, row: Spot, column: Spot) -> tuple[TileOperand, TileOperand]:
     """The arrays that are multiplied, the one along the rows first."""
     (summed,) = found.summed
     factors = [a for a in found.site.statement.reads if depends(a, summed.depth)]
@@ -180,13 +184,19 @@ def _operands(found: Sum, row: Spot, column: Spot) -> tuple[Operand, Operand]:
     known(len(factors) == 2 and len(left) == len(right) == 1, "a product of matrices")
     among = factors.index(left[0]) if left[0].buffer == right[0].buffer else None
     return (
-        Operand(left[0].buffer, dim_along(left[0], row.depth), dim_along(left[0], summed.depth), True, among),
-        Operand(right[0].buffer, dim_along(right[0], column.depth), dim_along(right[0], summed.depth), False),
+        TileOperand(left[0].buffer, dim_along(left[0], row.depth), dim_along(left[0], summed.depth), True, among),
+        TileOperand(right[0].buffer, dim_along(right[0], column.depth), dim_along(right[0], summed.depth), False),
     )
 
 
 def _tile(
-    trace: Trace, found: Sum, row: Spot, column: Spot, operands: Sequence[Operand], tile: WarpTiles, unit: Unit
+    trace: Trace,
+    found: Sum,
+    row: Spot,
+    column: Spot,
+    operands: Sequence[TileOperand],
+    tile: WarpTiles,
+    unit: MatrixUnit,
 ) -> None:
     (summed,) = found.summed
     target = found.site.statement.target
@@ -336,7 +346,7 @@ def pairs(lanes: Spot) -> list[Marked]:
     return [(lanes, "u")]
 
 
-def fragments(trace: Trace, node: Spot, copy: Copied, unit: Unit) -> list[tuple[Spot, str]]:
+def fragments(trace: Trace, node: Spot, copy: Copied, unit: MatrixUnit) -> list[tuple[Spot, str]]:
     """Stages what a warp needs of an operand's copy in fragments. Returns the scopes that are instructions."""
     operand, dtype = copy.operand, trace.kernel.buffer(copy.name).dtype.name
     name = fresh_name(trace.kernel, f"{operand.array}_part")
@@ -371,12 +381,12 @@ def small_group_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     return matrix_tiles(trace, path, machine, SMALL_GROUP, unit_of_groups)
 
 
-def unit_of_groups(left: str, right: str, in_rows: tuple[bool, ...]) -> Unit | None:
+def unit_of_groups(left: str, right: str, in_rows: tuple[bool, ...]) -> MatrixUnit | None:
     """The unit with which four warps multiply 64 rows by 128 columns. Terms of eight bits lie side by side."""
     if left == right and left in HALVES:
         turned = "".join(name for name, is_turned in zip("ab", in_rows, strict=True) if is_turned)
-        return Unit(f"wgmma_m64n128k64_{f'trans_{turned}_' if turned else ''}{left}", "", 64, 1, 1)
+        return MatrixUnit(f"wgmma_m64n128k64_{f'trans_{turned}_' if turned else ''}{left}", "", 64, 1, 1)
     for kind, types in (("", FP8), ("byte_", BYTES)):
         if {left, right} <= {*types} and not any(in_rows):
-            return Unit(f"wgmma_m64n128k128_{kind}{left}_{right}", "", 128, 1, 1, False)
+            return MatrixUnit(f"wgmma_m64n128k128_{kind}{left}_{right}", "", 128, 1, 1, False)
     return None

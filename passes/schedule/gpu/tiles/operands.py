@@ -43,7 +43,7 @@ WORD, PAD = 4, 4
 four of them, each of as many f64, lie in different banks."""
 
 
-class Unit(NamedTuple):
+class MatrixUnit(NamedTuple):
     """How matrix units multiply operands of some types: the instruction, and the name of its loads but for their
     type. Then how many terms it adds up, a load moves in one matrix, and a thread has side by side."""
 
@@ -65,7 +65,7 @@ class Unit(NamedTuple):
         """The sizes by which terms are split: those of a matrix, and those of a word, if it has several."""
         return tuple(size for size in (self.chunk, self.pair) if size > 1)
 
-    def loads(self, operand: Operand, turned: bool, dtype: str) -> str:
+    def loads(self, operand: TileOperand, turned: bool, dtype: str) -> str:
         """The instruction that loads fragments of an operand."""
         which = f"{'a' if operand.is_left else 'b'}{'_trans' if turned else ''}"
         return f"{self.load.format(which)}_{dtype}"
@@ -93,7 +93,7 @@ class WarpTiles(NamedTuple):
         return self.group * (self.height // self.down) * (self.width // self.across)
 
 
-class Operand(NamedTuple):
+class TileOperand(NamedTuple):
     """An array that is multiplied, its dimensions along the result and along the sums. Where the right factor is
     the same array at other indices, `among` is the number of the left one of the two."""
 
@@ -103,7 +103,7 @@ class Operand(NamedTuple):
     is_left: bool
     among: int | None = None
 
-    def split(self) -> Operand:
+    def split(self) -> TileOperand:
         """The same where the dimension along the sums is the second of two."""
         return self._replace(kept=self.kept + (self.kept > self.summed), summed=self.summed + 1)
 
@@ -113,7 +113,7 @@ class Copied(NamedTuple):
     its scopes. `in_rows` says that the terms of a sum are rows of it."""
 
     name: str
-    operand: Operand
+    operand: TileOperand
     in_rows: bool
     nest: Spot
     sizes: tuple[int, ...]
@@ -154,7 +154,9 @@ class Copied(NamedTuple):
         return [mark for nest in nests for mark in spread_copy(nest, self.name, self.sizes, threads, widest)]
 
 
-def copied(trace: Trace, node: Spot, operand: Operand, tile: WarpTiles, unit: Unit, ahead: bool = False) -> Copied:
+def copied(
+    trace: Trace, node: Spot, operand: TileOperand, tile: WarpTiles, unit: MatrixUnit, ahead: bool = False
+) -> Copied:
     """Stages what a block multiplies of an operand at a node in shared memory, zeros where the array ends: all of
     it, a tile after the other, if it is to be copied `ahead`. Where no load takes terms in rows, they lie side by
     side there: a thread then reads elements of as many rows, its neighbours those beside them."""
@@ -187,7 +189,7 @@ def copied(trace: Trace, node: Spot, operand: Operand, tile: WarpTiles, unit: Un
     return Copied(copy, operand, in_rows, filled, sizes)
 
 
-def in_words(trace: Trace, operand: Operand, unit: Unit) -> bool:
+def in_words(trace: Trace, operand: TileOperand, unit: MatrixUnit) -> bool:
     """Whether the copy of an operand moves whole words of memory as they lie."""
     buffer = trace.kernel.buffer(operand.array)
     row, turned = buffer.dims[-1].extent, operand.summed < operand.kept and not unit.turns

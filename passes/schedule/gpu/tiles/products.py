@@ -18,7 +18,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Path, Scope
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.products import Product, product_at
+from dojoir.passes.schedule.facts.products import MatrixProduct, product_at
 from dojoir.passes.schedule.facts.strides import depends, dims_along, known
 from dojoir.passes.schedule.gpu.sharing.threads import (
     copied_in_shared,
@@ -28,7 +28,7 @@ from dojoir.passes.schedule.gpu.sharing.threads import (
     whole_nest,
     without_ones,
 )
-from dojoir.passes.schedule.gpu.tiles.turns import Operand, through_two_buffers
+from dojoir.passes.schedule.gpu.tiles.turns import StagedOperand, through_two_buffers
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, first_nest, fuse, mark_all, nested, spot
 from dojoir.passes.schedule.steps.versions import AtMost, Multiple, split_versions
@@ -71,7 +71,7 @@ class BlockTile(NamedTuple):
             without_ones(down.beside(-1))
         return own, without_ones(down.beside(1))
 
-    def spread(self, rows: Spot, loops: int = 0, written: Spot | None = None) -> Spread:
+    def spread(self, rows: Spot, loops: int = 0, written: Spot | None = None) -> SharedNest:
         """Shares a nest over the rows and columns of a tile out, what is past the end of the result under a guard,
         with `loops` scopes around it inside of what goes to threads. What is `written` is so in lanes, where it has
         no guard. Raises IllegalMove where a move is refused."""
@@ -83,7 +83,7 @@ class BlockTile(NamedTuple):
         down, across = rows.child(0), columns.child(0)
         down.lift(1 + loops)
         across.lift(3 + loops)
-        return Spread(down, across, "v" if is_written and not is_masked else "u")
+        return SharedNest(down, across, "v" if is_written and not is_masked else "u")
 
     def in_groups(self, trace: Trace, own: str, rows: int, columns: int) -> None:
         """Gives two dimensions of an array, along the rows and the columns of a tile, the parts that `spread` gives
@@ -278,7 +278,7 @@ def tile_blocks(trace: Trace, rows: Spot, tile: BlockTile) -> None:
         mark_all(tile_in_shared(multiplied, array, tile.threads))
 
 
-def _fits(rows: Spot, product: Product, tile: BlockTile) -> None:
+def _fits(rows: Spot, product: MatrixProduct, tile: BlockTile) -> None:
     """Raises ArgumentError where a tile has no whole groups, or is not seen to divide the sizes of a product."""
     sizes, parts = (tile.height, tile.width, tile.depth), (tile.down, tile.across, 0)
     for scope, size, each in zip(product.site.scopes[-3:], sizes, parts, strict=True):
@@ -288,20 +288,20 @@ def _fits(rows: Spot, product: Product, tile: BlockTile) -> None:
             raise ArgumentError(message, "bad-arguments")
 
 
-def _operands(product: Product, tile: BlockTile) -> tuple[Operand, Operand] | None:
+def _operands(product: MatrixProduct, tile: BlockTile) -> tuple[StagedOperand, StagedOperand] | None:
     """The two arrays of a product of f32, with their dimensions; None where their elements are found otherwise."""
     row, column, inner = (len(product.site.scopes) - n for n in (3, 2, 1))
-    found: list[Operand] = []
+    found: list[StagedOperand] = []
     for access in product.site.statement.reads:
         depth, size = (row, tile.height) if dims_along(access, row) else (column, tile.width)
         along, summed = dims_along(access, depth), dims_along(access, inner)
         if len(along) != 1 or len(summed) != 1 or access.buffer == product.site.statement.target.buffer:
             return None
-        found.append(Operand(access.buffer, along[0], summed[0], size))
+        found.append(StagedOperand(access.buffer, along[0], summed[0], size))
     return (found[0], found[1]) if len({operand.array for operand in found}) == 2 == len(found) else None
 
 
-class Spread(NamedTuple):
+class SharedNest(NamedTuple):
     """A nest over a tile, shared out: rows and columns of threads, and inside of them what a thread does."""
 
     down: Spot
@@ -397,7 +397,7 @@ def _in_order(results: int, batched: bool, machine: Machine, fitting: Sequence[B
     return [*enough, *(tile for tile in reversed(tiles) if tile not in enough)]
 
 
-def _product_of(nest: Spot, batched: bool) -> Product:
+def _product_of(nest: Spot, batched: bool) -> MatrixProduct:
     """The product of matrices, rows, columns and sums inside each other, of a nest."""
     rows = _rows(nest, batched).path
     product = product_at(nest.trace.kernel, rows)

@@ -47,7 +47,7 @@ MOST_TIMES = 8
 """How many temporaries are computed again at most."""
 
 
-class Product(NamedTuple):
+class RowProduct(NamedTuple):
     """A product of a row: the places of the two loops, and the factors, of which the left goes along the rows."""
 
     kept: int
@@ -57,7 +57,7 @@ class Product(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Nest:
+class RowNest:
     """A nest of one statement inside of the rows at `depth`, and its loops besides these."""
 
     node: Spot
@@ -79,7 +79,7 @@ class Nest:
         return [d for d in range(self.node.depth, len(self.site.scopes)) if d != self.depth]
 
     @property
-    def product(self) -> Product | None:
+    def product(self) -> RowProduct | None:
         """The product that it adds up, if it is one."""
         statement, loops = self.statement, self.loops
         factors = sorted(statement.term_reads, key=lambda read: not depends(read, self.depth))
@@ -93,7 +93,7 @@ class Nest:
         alike = not depends(right, self.depth) and not depends(left, kept[0]) and depends(right, kept[0])
         if not (alike and depends(left, self.depth) and depends(left, summed) and depends(right, summed)):
             return None
-        return Product(kept[0], summed, left, right)
+        return RowProduct(kept[0], summed, left, right)
 
     @property
     def is_first(self) -> bool:
@@ -101,7 +101,7 @@ class Nest:
         return self.statement.op == "=" and isinstance(self.statement.value, Const)
 
 
-class Names(NamedTuple):
+class RowTemporaries(NamedTuple):
     """The temporaries of rows: those that have columns that a product sums over, and those of these that a product
     gives or takes as its left factor."""
 
@@ -152,11 +152,11 @@ def separate(trace: Trace, around: Spot) -> None:
         spot(trace, forks[0]).part(1)
 
 
-def _nests(rows: Spot) -> list[Nest]:
-    return [Nest(rows.child(n), rows.depth) for n in range(len(rows.body))]
+def _nests(rows: Spot) -> list[RowNest]:
+    return [RowNest(rows.child(n), rows.depth) for n in range(len(rows.body))]
 
 
-def names_of(trace: Trace, rows: Spot) -> Names:
+def names_of(trace: Trace, rows: Spot) -> RowTemporaries:
     nests = _nests(rows)
     made = {nest.statement.target.buffer for nest in nests}
     products = [nest for nest in nests if nest.product is not None]
@@ -175,7 +175,7 @@ def names_of(trace: Trace, rows: Spot) -> Names:
         n.statement.target.buffer for n in products if (p := n.product) and p.left.buffer in factors
     )
     known(all(trace.kernel.buffer(name).role == "tmp" for name in (*scores, *results)), "scores of a kernel's own")
-    return Names(frozenset(scores), results, factors)
+    return RowTemporaries(frozenset(scores), results, factors)
 
 
 def _goes_along(access: Access, depth: int) -> bool:
@@ -190,7 +190,7 @@ def in_parts(trace: Trace, rows: Spot) -> None:
         return
     names, number = names_of(trace, rows), 0
     while number < len(rows.body):
-        nest = Nest(rows.child(number), rows.depth)
+        nest = RowNest(rows.child(number), rows.depth)
         number += 1
         statement, loops = nest.statement, nest.loops
         if statement.accumulation is None or len(loops) != 1 or columns_of(nest, names) != loops[0]:
@@ -216,14 +216,14 @@ def held(trace: Trace, rows: Spot) -> None:
         add_dim(trace, copy, rows.depth, rows.scope.extent)
 
 
-def columns_of(nest: Nest, names: Names) -> int | None:
+def columns_of(nest: RowNest, names: RowTemporaries) -> int | None:
     """The depth of the loop of a nest that goes along scores, if one does."""
     accesses = [a for a in nest.statement.accesses if a.buffer in names.scores]
     found = [d for d in nest.loops for a in accesses if depends(a, d)]
     return found[0] if found else None
 
 
-def ordered(trace: Trace, rows: Spot, names: Names) -> None:
+def ordered(trace: Trace, rows: Spot, names: RowTemporaries) -> None:
     """Brings what sums begin with to the front, and loops along scores outside of those inside of them."""
     for nest in _nests(rows):
         along = columns_of(nest, names)
@@ -236,19 +236,19 @@ def ordered(trace: Trace, rows: Spot, names: Names) -> None:
                 rows.child(at - 1).swap_next()
             first += 1
     for n in reversed(range(len(rows.body))):  # what puts parts together stands where its result is used
-        nest = Nest(rows.child(n), rows.depth)
+        nest = RowNest(rows.child(n), rows.depth)
         target = nest.statement.target.buffer
         if nest.statement.accumulation is None or nest.product is not None or columns_of(nest, names) is not None:
             continue
-        while n + 1 < len(rows.body) and target not in Nest(rows.child(n + 1), rows.depth).statement.buffers:
+        while n + 1 < len(rows.body) and target not in RowNest(rows.child(n + 1), rows.depth).statement.buffers:
             rows.child(n).swap_next()
             n += 1
 
 
-def _passes(rows: Spot, names: Names) -> list[list[Nest]]:
+def _passes(rows: Spot, names: RowTemporaries) -> list[list[RowNest]]:
     """The nests of rows in groups: those that one pass along the scores has, or one that is none. A pass begins
     behind a statement that sums up, or writes, along the scores what the pass reads as a whole."""
-    groups: list[list[Nest]] = []
+    groups: list[list[RowNest]] = []
     read: set[str] = set()
     for nest in reversed(_nests(rows)):
         along, target = columns_of(nest, names) is not None, nest.statement.target.buffer
@@ -261,7 +261,7 @@ def _passes(rows: Spot, names: Names) -> list[list[Nest]]:
     return groups
 
 
-def computed_again(trace: Trace, rows: Spot) -> Names:
+def computed_again(trace: Trace, rows: Spot) -> RowTemporaries:
     """Computes in each pass what it needs of scores that an earlier pass has. Returns the names after that."""
     times = 0
     while True:
@@ -288,7 +288,7 @@ def computed_again(trace: Trace, rows: Spot) -> Names:
         add_dim(trace, copy, rows.depth, rows.scope.extent)
 
 
-def tiled(trace: Trace, rows: Spot, names: Names, height: int) -> list[Spot]:
+def tiled(trace: Trace, rows: Spot, names: RowTemporaries, height: int) -> list[Spot]:
     """Gives blocks of `height` rows, and of columns, loops of their own, one for each pass. Returns these loops."""
     groups = _passes(rows, names)
     passes = [columns_of(group[0], names) is not None for group in groups]

@@ -28,12 +28,21 @@ from dojoir.passes.schedule.forms.temporaries import own_arrays
 from dojoir.passes.schedule.gpu.sharing.threads import computed_whole, grid, whole_nest, without_ones, zeros_beside
 from dojoir.passes.schedule.gpu.tiles.contractions import dim_along
 from dojoir.passes.schedule.gpu.tiles.matrix_units import UNITS, arranged, fragments, lay_out, only_here, pairs
-from dojoir.passes.schedule.gpu.tiles.operands import COLUMNS, PAD, ROWS, Copied, Operand, Unit, WarpTiles, copied
+from dojoir.passes.schedule.gpu.tiles.operands import (
+    COLUMNS,
+    PAD,
+    ROWS,
+    Copied,
+    MatrixUnit,
+    TileOperand,
+    WarpTiles,
+    copied,
+)
 from dojoir.passes.schedule.gpu.tiles.row_passes import (
     WIDTH,
-    Names,
-    Nest,
-    Product,
+    RowNest,
+    RowProduct,
+    RowTemporaries,
     columns_of,
     computed_again,
     held,
@@ -54,7 +63,7 @@ WARPS = 4
 """The warps of a block."""
 
 
-class Rows(NamedTuple):
+class BlockRows(NamedTuple):
     """The rows of a block, and those of a warp: what a warp reads of a column serves all of its rows."""
 
     height: int
@@ -66,7 +75,7 @@ class Rows(NamedTuple):
         return (*((self.own,) if self.own > ROWS else ()), ROWS, 8)
 
 
-FEW, MANY = (Rows(WARPS * own, own) for own in (ROWS, 2 * ROWS))
+FEW, MANY = (BlockRows(WARPS * own, own) for own in (ROWS, 2 * ROWS))
 
 
 def row_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
@@ -88,7 +97,7 @@ def row_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     return []
 
 
-def _rows_of(trace: Trace, rows: Spot, others: Sequence[Spot], machine: Machine) -> Rows:
+def _rows_of(trace: Trace, rows: Spot, others: Sequence[Spot], machine: Machine) -> BlockRows:
     """The rows of a block: many, where there are blocks enough, and each row has all columns."""
     blocks = (rows.scope.constant_bound or 0) // MANY.height * prod(trips(scope) for scope in others)
     inside = (scope for site in sites_in(trace.kernel, rows.path) for scope in site.scopes[rows.depth + 1 :])
@@ -128,7 +137,9 @@ class _Shared:
             mark_all(pairs(pair) if stored else [(pair, "u")])
 
 
-def _on_units(trace: Trace, rows: Spot, passes: Sequence[Spot], names: Names, machine: Machine, tile: Rows) -> None:
+def _on_units(
+    trace: Trace, rows: Spot, passes: Sequence[Spot], names: RowTemporaries, machine: Machine, tile: BlockRows
+) -> None:
     unit = _unit_of(trace, _tile_nests(rows, passes), machine)
     for buffer in _own(trace, rows):
         _in_tiles(trace, rows, buffer, tile)
@@ -162,13 +173,13 @@ def _own(trace: Trace, rows: Spot) -> list[str]:
     return [buffer.name for buffer in trace.kernel.buffers if buffer.role == "tmp" and buffer.name in used]
 
 
-def _tile_nests(rows: Spot, passes: Sequence[Spot]) -> list[Nest]:
+def _tile_nests(rows: Spot, passes: Sequence[Spot]) -> list[RowNest]:
     """The nests of a block, those of its passes too, in the order of the text."""
-    loops, found = [loop.path for loop in passes], list[Nest]()
+    loops, found = [loop.path for loop in passes], list[RowNest]()
     for n in range(len(rows.body)):
         child = rows.child(n)
         inside = [child.child(m) for m in range(len(child.body))] if child.path in loops else [child]
-        found += [Nest(node, node.depth) for node in inside]
+        found += [RowNest(node, node.depth) for node in inside]
     return found
 
 
@@ -182,7 +193,7 @@ def _products_on_units(trace: Trace, rows: Spot) -> int:
     return found
 
 
-def _unit_of(trace: Trace, nests: Sequence[Nest], machine: Machine) -> Unit:
+def _unit_of(trace: Trace, nests: Sequence[RowNest], machine: Machine) -> MatrixUnit:
     """The unit that all products are on."""
     found = set()
     for product in filter(None, (nest.product for nest in nests)):
@@ -196,7 +207,7 @@ def _unit_of(trace: Trace, nests: Sequence[Nest], machine: Machine) -> Unit:
     return unit
 
 
-def _in_tiles(trace: Trace, rows: Spot, name: str, tile: Rows) -> None:
+def _in_tiles(trace: Trace, rows: Spot, name: str, tile: BlockRows) -> None:
     """Gives a temporary of the rows storage for what a block has of it at a time."""
     sites = [site for site in trace.kernel.sites if name in site.statement.buffers]
     known(only_here(trace, name, rows), "temporaries of the rows alone")
@@ -216,18 +227,18 @@ def _in_tiles(trace: Trace, rows: Spot, name: str, tile: Rows) -> None:
 
 
 def _lefts(
-    trace: Trace, rows: Spot, nests: Sequence[Nest], names: Names, unit: Unit, tile: Rows
+    trace: Trace, rows: Spot, nests: Sequence[RowNest], names: RowTemporaries, unit: MatrixUnit, tile: BlockRows
 ) -> dict[str, Copied]:
     """Copies of what rows multiply, which all passes have."""
     found: dict[str, Copied] = {}
-    outer: dict[str, list[tuple[Nest, Product]]] = {}
+    outer: dict[str, list[tuple[RowNest, RowProduct]]] = {}
     for nest in nests:
         if (product := nest.product) is not None and product.left.buffer not in names.factors:
             outer.setdefault(product.left.buffer, []).append((nest, product))
     for array, uses in outer.items():
         nest, product = uses[0]
         kept, terms = (dim_along(product.left, depth) for depth in (nest.depth, product.summed))
-        operand, depth = Operand(array, kept, terms, True), _extent(nest, product.summed)
+        operand, depth = TileOperand(array, kept, terms, True), _extent(nest, product.summed)
         first, last = (nest.node.path[len(rows.path)] for nest in (uses[0][0], uses[-1][0]))
         around = rows.child(first).wrap(last - first + 1)
         copy = copied(trace, around, operand, WarpTiles(tile.height, WIDTH, tile.own, WIDTH, depth), unit)
@@ -236,7 +247,7 @@ def _lefts(
     return found
 
 
-def _extent(nest: Nest, depth: int) -> int:
+def _extent(nest: RowNest, depth: int) -> int:
     extent = constant_extent(nest.site.scopes[depth].extent, "rows of tiles")
     known((extent % ROWS == 0 or extent == COLUMNS) and extent <= MOST, "rows of tiles")
     return extent
@@ -255,7 +266,7 @@ class _Whole:
 
 
 def _whole(
-    trace: Trace, nest: Nest, names: Names, lefts: dict[str, Copied], unit: Unit, rows: Rows
+    trace: Trace, nest: RowNest, names: RowTemporaries, lefts: dict[str, Copied], unit: MatrixUnit, rows: BlockRows
 ) -> list[_Whole]:
     """Makes a nest one over whole tiles, in shared memory what a product takes from there. Returns it, and what
     comes before it."""
@@ -275,7 +286,7 @@ def _whole(
     depth = _extent(nest, product.summed) if is_outer else WIDTH
     width = WIDTH if is_outer else _extent(nest, product.kept)
     along, terms = (dim_along(product.right, d) for d in (product.kept, product.summed))
-    right = Operand(product.right.buffer, along, terms, False)
+    right = TileOperand(product.right.buffer, along, terms, False)
     tile = WarpTiles(rows.height, width, rows.own, width, depth)
     grows = any(row.depth in bound.iterators for bound in summed.scope.extent.bounds)
     if grows and trace.kernel.fp != "fast":
@@ -288,7 +299,9 @@ def _whole(
     return [_Whole(row, kept, summed, (*left, copy))]
 
 
-def _each_by_itself(trace: Trace, nest: Nest, product: Product, right: Copied, rows: Rows) -> list[_Whole]:
+def _each_by_itself(
+    trace: Trace, nest: RowNest, product: RowProduct, right: Copied, rows: BlockRows
+) -> list[_Whole]:
     """A product whose sums end at the row: of what is past the end, zeros times what is there may be no number.
     Each thread adds up its results by itself, of scores that lie in shared memory."""
     row, summed, kept = nested(nest.node)
@@ -300,7 +313,7 @@ def _each_by_itself(trace: Trace, nest: Nest, product: Product, right: Copied, r
     return [_Whole(before[0], before[1]), _Whole(row, kept, None, (right,), summed)]
 
 
-def _multiplied(trace: Trace, one: _Whole, unit: Unit, tile: Rows) -> _Multiplied:
+def _multiplied(trace: Trace, one: _Whole, unit: MatrixUnit, tile: BlockRows) -> _Multiplied:
     """A product on units."""
     assert one.column is not None and one.summed is not None
     warps, *rows, i1, i0 = one.row.parts(*tile.parts)
@@ -310,7 +323,7 @@ def _multiplied(trace: Trace, one: _Whole, unit: Unit, tile: Rows) -> _Multiplie
     return _Multiplied(warps, terms, (*rows, columns), i1, one.copies)
 
 
-def _shared(trace: Trace, one: _Whole, tile: Rows) -> _Shared:
+def _shared(trace: Trace, one: _Whole, tile: BlockRows) -> _Shared:
     """A nest of each element of a tile, or of each row, run by the thread that has it."""
     warps, *rows, i1, i0 = one.row.parts(*tile.parts)
     if one.column is None:
@@ -332,7 +345,7 @@ _FACTOR: _Laid = ("w", "r", "i1", "i0"), ("k", "k1", "kq", "k0"), ("w", "r", "k"
 """The parts of rows and of columns of a tile, and their order, of what products give and of what they take."""
 
 
-def _in_registers(trace: Trace, name: str, names: Names, tile: Rows) -> None:
+def _in_registers(trace: Trace, name: str, names: RowTemporaries, tile: BlockRows) -> None:
     """Lays a temporary of a tile out as the instructions have it, and keeps it in registers."""
     dims = [d for d, dim in enumerate(trace.kernel.buffer(name).dims) if _is_stored(dim)]
     if len(dims) == 2:

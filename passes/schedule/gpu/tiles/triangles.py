@@ -45,7 +45,7 @@ product."""
 
 
 @dataclass(frozen=True)
-class Part:
+class TriangleScope:
     """A scope in a block, or all rows of one, and what ends at the row in it."""
 
     scope: Spot
@@ -60,12 +60,12 @@ def growing_rows(trace: Trace, path: Path, machine: Machine) -> None:
     rows = chain[-1]
     known((rows.scope.extent.constant or 1) % ROWS == 0, "of whole blocks of rows")  # of open ones nothing is known
     end = rows.iterator + 1
-    parts = [Part(rows.child(n), _kind(node, end)) for n, node in enumerate(rows.body)]
+    parts = [TriangleScope(rows.child(n), _kind(node, end)) for n, node in enumerate(rows.body)]
     known(sum(part.kind != "rest" for part in parts) > 1, "two products that end at the row")
     for n, part in reversed(list(enumerate(parts))):
         if part.kind == "columns" and len(part.scope.body) > 2:
             product, rest = part.scope.part(2)
-            parts[n : n + 1] = [Part(product, "columns"), Part(rest, "rest")]
+            parts[n : n + 1] = [TriangleScope(product, "columns"), TriangleScope(rest, "rest")]
     rows.split(ROWS)
     makes: Mapping[Kind, Callable[[Trace, Spot], None]] = {
         "columns": _columns,
@@ -99,13 +99,13 @@ def _adds(body: tuple[Node, ...]) -> bool:
     return len(body) == 1 and isinstance(body[0], Statement) and body[0].op == "+=" and len(body[0].reads) > 1
 
 
-def _distributed(trace: Trace, parts: list[Part]) -> list[Part]:
+def _distributed(trace: Trace, parts: list[TriangleScope]) -> list[TriangleScope]:
     """Gives each product of a block rows of its own, and all that is between two. What comes before a product that
     does not need it comes after it, to what is there. Returns these rows."""
     starts = [n for n, part in enumerate(parts) if not n or {part.kind, parts[n - 1].kind} != {"rest"}]
     for n in reversed(starts[1:]):
         parts[n].scope.around().part(n)
-    pieces = [Part(parts[n].scope.around(), parts[n].kind) for n in starts]
+    pieces = [TriangleScope(parts[n].scope.around(), parts[n].kind) for n in starts]
     for n, (before, product, after) in enumerate(zip(pieces, pieces[1:], pieces[2:], strict=False)):
         between = before.kind == "rest" != product.kind and after.kind == "rest"
         if between and tried(trace, partial(_later, rest=before.scope, after=after.scope)):

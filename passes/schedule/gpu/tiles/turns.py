@@ -35,7 +35,7 @@ PADDING = 4
 
 
 @dataclass(frozen=True)
-class Operand:
+class StagedOperand:
     """An array of a product: the dimensions of it along the tile, of `tile` elements, and along the sum."""
 
     array: str
@@ -54,7 +54,7 @@ class Fetched:
     """A tile of an operand on its way: `ahead`, in registers, is filled by the loop `read`, and `tile`, in shared
     memory, from it by the loop `write`."""
 
-    operand: Operand
+    operand: StagedOperand
     ahead: str
     read: Spot
     tile: str
@@ -62,7 +62,7 @@ class Fetched:
 
 
 def through_two_buffers(
-    trace: Trace, loop: Spot, operands: tuple[Operand, Operand], depth: int, threads: int
+    trace: Trace, loop: Spot, operands: tuple[StagedOperand, StagedOperand], depth: int, threads: int
 ) -> None:
     """Makes a loop over tiles, `depth` deep each, read its operands from shared memory, which `threads` fill.
     Raises DojoError where they do not share a tile equally, or a move is refused."""
@@ -73,7 +73,7 @@ def through_two_buffers(
         _two(trace, fetched)
 
 
-def _fetched(trace: Trace, loop: Spot, operand: Operand, depth: int, threads: int) -> Fetched:
+def _fetched(trace: Trace, loop: Spot, operand: StagedOperand, depth: int, threads: int) -> Fetched:
     """Has a loop over tiles work on copies of all tiles of an operand, which the threads make before it."""
     tile = loop.stage(operand.array, "tile", "in")
     write = without_ones(loop.beside(-1))
@@ -86,7 +86,7 @@ def _fetched(trace: Trace, loop: Spot, operand: Operand, depth: int, threads: in
     return Fetched(operand, ahead, read, tile, write)
 
 
-def _shared_out(copy: Spot, operand: Operand, depth: int, threads: int, role: str) -> Spot:
+def _shared_out(copy: Spot, operand: StagedOperand, depth: int, threads: int, role: str) -> Spot:
     """Makes a copy of an operand, over its two dimensions, a loop over tiles around threads, neighbours in memory
     side by side; the `role` is that of those of a thread. Returns the loop."""
     count, times = _rows(operand, depth, threads)
@@ -116,7 +116,7 @@ def _shared_out(copy: Spot, operand: Operand, depth: int, threads: int, role: st
     return loop
 
 
-def _rows(operand: Operand, depth: int, threads: int) -> tuple[int, int]:
+def _rows(operand: StagedOperand, depth: int, threads: int) -> tuple[int, int]:
     """How many rows of a tile, as it lies in memory, the threads fill at a time, and how often they do."""
     along, across = (depth, operand.tile) if operand.turned else (operand.tile, depth)
     each, left = divmod(along, LANES)
