@@ -7,7 +7,7 @@ from dataclasses import replace
 from dojoir.errors import Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import affine, condition, factors, integer
-from dojoir.grammar.names import NamesInScope, short
+from dojoir.grammar.names_in_scope import NamesInScope, short
 from dojoir.grammar.other_languages import cure_of_storage
 from dojoir.ir.buffer_rules import (
     align_error,

@@ -6,7 +6,7 @@ import math
 
 from dojoir.errors import KernelError, Span, did_you_mean
 from dojoir.grammar import syntax
-from dojoir.grammar.names import NamesInScope, short
+from dojoir.grammar.names_in_scope import NamesInScope, short
 from dojoir.grammar.other_languages import cure_of_function, cure_of_line
 from dojoir.grammar.writable import affine_fits, integer_fits
 from dojoir.ir.affine import Affine

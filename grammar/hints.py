@@ -5,7 +5,7 @@ from __future__ import annotations
 from dojoir.errors import ArgumentError, Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import integer
-from dojoir.grammar.names import NamesInScope, short
+from dojoir.grammar.names_in_scope import NamesInScope, short
 from dojoir.ir.hints import LARGEST_DISTANCE, Hint, Prefetch
 from dojoir.ir.instruction import Use
 

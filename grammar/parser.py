@@ -15,7 +15,7 @@ from dojoir.grammar import syntax
 from dojoir.grammar.bars import Bars
 from dojoir.grammar.errors import LayoutError, explain
 from dojoir.grammar.expressions import INDEX, affine, affine_conditions, extent
-from dojoir.grammar.names import NamesInScope, OpenScope
+from dojoir.grammar.names_in_scope import NamesInScope, OpenScope
 from dojoir.grammar.resolve import resolve
 from dojoir.grammar.tables import parser
 from dojoir.grammar.version import check_version

@@ -2,10 +2,10 @@
 
 What a line of a kernel means follows from itself, the sizes, facts and fp mode, the declarations of the buffers
 that it names, and how many scopes are around it, with which labels. Nothing else is looked up where a line is read
-(`dojoir.grammar.names`). A node is its line and those behind it that have more bars, so it means what these lines
-mean there, whatever else the text holds. So the tree of a text can be put together from the trees of its pieces,
-each read by the grammar from a small text of its own. The header, the buffers that the piece names, as many scopes
-as are around it, with their labels, and the piece.
+(`dojoir.grammar.names_in_scope`). A node is its line and those behind it that have more bars, so it means what
+these lines mean there, whatever else the text holds. So the tree of a text can be put together from the trees of
+its pieces, each read by the grammar from a small text of its own. The header, the buffers that the piece names, as
+many scopes as are around it, with their labels, and the piece.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dojoir.grammar.parser import written_kernel
 from dojoir.ir.format import child_lines, format_buffer
 from dojoir.ir.nodes import Buffer, Kernel, Node, Statement
 from dojoir.ir.tree import with_body
+from dojoir.support.derived import once_for_each
 from dojoir.support.frozen import dataclass
-from dojoir.support.kept import once_for_each
 
 Lines = tuple[str, ...]
 

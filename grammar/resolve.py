@@ -11,12 +11,12 @@ from dojoir.grammar import syntax
 from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp_mode
 from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
-from dojoir.grammar.names import NamesInScope, OpenScope, short
+from dojoir.grammar.names_in_scope import NamesInScope, OpenScope, short
 from dojoir.grammar.other_languages import cure_of_line, cure_of_mark
 from dojoir.grammar.sugar.computed import without_computed
 from dojoir.grammar.sugar.keys_of_pairs import written_out
 from dojoir.grammar.sugar.pairs import pair_statements, reads_itself, written_in
-from dojoir.grammar.sugar.products import apart
+from dojoir.grammar.sugar.size_products import apart
 from dojoir.grammar.sugar.stated_bounds import with_stated_bounds
 from dojoir.grammar.sugar.under_conditions import UNDER
 from dojoir.grammar.sugar.wrapped import without_wrapped

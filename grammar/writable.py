@@ -25,7 +25,7 @@ from dojoir.ir.nodes import (
     Scope,
     Statement,
 )
-from dojoir.support.kept import once_for_each
+from dojoir.support.derived import once_for_each
 
 
 def integer_fits(number: int) -> bool:

@@ -9,7 +9,7 @@ from dojoir.support.lazily import lazily
 if TYPE_CHECKING:
     from dojoir.runtime.build.compiler import compile
     from dojoir.runtime.build.emission import emit
-    from dojoir.runtime.build.host import processor
+    from dojoir.runtime.build.host_targets import processor
     from dojoir.runtime.build.pool import thread_count
     from dojoir.runtime.call.compiled import Compiled
     from dojoir.runtime.diagnosis import Doctor, doctor

@@ -16,7 +16,7 @@ from dojoir.backends.host import machine_for
 from dojoir.backends.registry import backend_named, installed
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.errors import RunError, ToolchainError
-from dojoir.runtime.build import c_toolchain, emulation, host, llvm_engine
+from dojoir.runtime.build import c_toolchain, emulation, host_targets, llvm_engine
 from dojoir.runtime.build.compiler import TARGETS
 from dojoir.runtime.build.pool import available_threads
 from dojoir.runtime.measurement.memory import physical_memory
@@ -124,9 +124,9 @@ def doctor(*, measure: bool = True) -> Doctor:
         python=platform.python_version(),
         packages=dict(_packages()),
         processor=llvm_engine.host().cpu,
-        architecture=host.architecture(),
+        architecture=host_targets.architecture(),
         machine=str(machine_for("llvm")),
-        isas=tuple(name for name, isa in ISAS.items() if host.runs(isa)),
+        isas=tuple(name for name, isa in ISAS.items() if host_targets.runs(isa)),
         cores=available_threads(),
         caches=dict(_caches()),
         memory=physical_memory(),
@@ -170,7 +170,7 @@ def _compilers() -> Iterator[FoundCompiler]:
         else:
             yield FoundCompiler(name, found.version, " ".join(found.options))
     for isa in ISAS.values():
-        if isa.architecture != host.architecture():
+        if isa.architecture != host_targets.architecture():
             with contextlib.suppress(ToolchainError):
                 cross = emulation.cross_compiler(isa)
                 yield FoundCompiler(f"zig cc for {isa.name}", cross.version, " ".join(cross.options))
@@ -178,7 +178,7 @@ def _compilers() -> Iterator[FoundCompiler]:
 
 def _emulators() -> Iterator[FoundTool]:
     for isa in ISAS.values():
-        if isa.architecture != host.architecture():
+        if isa.architecture != host_targets.architecture():
             with contextlib.suppress(ToolchainError):
                 path = emulation.emulator(isa)[0]
                 yield FoundTool(

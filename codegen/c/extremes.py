@@ -13,9 +13,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dojoir.codegen.c.names import all_names
+from dojoir.codegen.c.identifiers import all_names
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.names import free
+from dojoir.codegen.lir.fresh_names import free
 from dojoir.codegen.lir.program import Assign, Binary, Bitcast, Compare, Const, Declare, For, Let, Stmt, Value, Var
 from dojoir.codegen.lir.walk import parts, parts_of, statements, with_blocks
 from dojoir.ir.dtypes import DTYPES

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from dojoir.codegen.lir.names import free
+from dojoir.codegen.lir.fresh_names import free
 from dojoir.codegen.lir.program import Assign, Declare, Fma, Function, Let, Stmt, Value, Var
 from dojoir.codegen.lir.walk import rebuilt
 from dojoir.support.frozen import dataclass

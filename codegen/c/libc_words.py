@@ -1,7 +1,7 @@
 """The names of the C library of a Linux system that no kernel may have.
 
-Made from the symbols of glibc and its libm and from what its headers declare; the names in which `names.py` knows a
-pattern are left out.
+Made from the symbols of glibc and its libm and from what its headers declare; the names in which `identifiers.py`
+knows a pattern are left out.
 """
 
 from __future__ import annotations

@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from textwrap import wrap
 
+from dojoir.codegen.c.c_values import CValues
 from dojoir.codegen.c.extremes import with_extremes_by_bits
 from dojoir.codegen.c.horner import in_steps
-from dojoir.codegen.c.names import identifiers
+from dojoir.codegen.c.identifiers import identifiers
 from dojoir.codegen.c.negation import with_negation_by_bits
 from dojoir.codegen.c.precedence import WIDTH, broken, comment, indent
 from dojoir.codegen.c.prelude import headers, prelude, words
 from dojoir.codegen.c.spelling import Spelling
 from dojoir.codegen.c.statements import BlockContext, CStatements, is_heap, worst_status
 from dojoir.codegen.c.symbols import symbol
-from dojoir.codegen.c.values import CValues
 from dojoir.codegen.lir.outcome import FIRST_CHECK, OK, OUT_OF_MEMORY
 from dojoir.codegen.lir.program import Binary, Declare, Function, Instruct, Program, ProgramArray
 from dojoir.codegen.lir.ranges import Range, loop_ranges

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TypeGuard
 
+from dojoir.codegen.c.c_values import CValues
 from dojoir.codegen.c.precedence import Precedence, Text, comment, indent
-from dojoir.codegen.c.values import CValues
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.outcome import OUT_OF_MEMORY
 from dojoir.codegen.lir.program import (

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import partial
 
-from dojoir.codegen.c.names import identifiers
+from dojoir.codegen.c.identifiers import identifiers
 from dojoir.codegen.c.precedence import broken, comment, indent
 from dojoir.codegen.c.prelude import prelude
 from dojoir.codegen.c.printer import CPrinting, called, function_text
 from dojoir.codegen.c.statements import BlockContext, CStatements
 from dojoir.codegen.gpu.dialects import CUDA, HIP, Language, spelling
 from dojoir.codegen.gpu.group_instructions import WORD, body_of, helper, used_in
-from dojoir.codegen.gpu.host import host_function, signature
+from dojoir.codegen.gpu.host_code import host_function, signature
 from dojoir.codegen.gpu.prelude import reworded, support, with_hardware
 from dojoir.codegen.gpu.shared import alignment, bounds_of, dynamic_bytes, shared_offsets, swizzled
 from dojoir.codegen.gpu.statements import DeviceStatements, DeviceValues

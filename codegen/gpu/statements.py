@@ -7,9 +7,9 @@ from dataclasses import field
 from functools import reduce
 from itertools import compress
 
+from dojoir.codegen.c.c_values import CValues
 from dojoir.codegen.c.precedence import ADD, BIT_OR, SHIFT_LEFT, SHIFT_RIGHT, Prefix, Text, comment, indent
 from dojoir.codegen.c.statements import BlockContext, CStatements
-from dojoir.codegen.c.values import CValues
 from dojoir.codegen.gpu.dialects import CUDA, TYPES, GpuSpelling, Language, transported
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import integer

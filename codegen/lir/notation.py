@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import field
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.names import free
+from dojoir.codegen.lir.fresh_names import free
 from dojoir.ir.dtypes import BOOL, DTYPES, F32, F64, I64, DType
 from dojoir.support.frozen import dataclass
 

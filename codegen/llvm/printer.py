@@ -8,8 +8,8 @@ from dojoir.codegen.lir.program import Fence, Function, Parallel, Program, Progr
 from dojoir.codegen.lir.walk import statements
 from dojoir.codegen.llvm import words as text
 from dojoir.codegen.llvm.code import FunctionLines, Module
+from dojoir.codegen.llvm.llvm_values import LlvmValues
 from dojoir.codegen.llvm.statements import LlvmStatements
-from dojoir.codegen.llvm.values import LlvmValues
 from dojoir.codegen.target import Target, has_vnni
 
 X86 = ("x86_64", "i686", "i386")

@@ -23,8 +23,8 @@ from dojoir.codegen.lir.program import (
 )
 from dojoir.codegen.lir.walk import statements
 from dojoir.codegen.llvm import words as text
+from dojoir.codegen.llvm.llvm_values import LlvmValues
 from dojoir.codegen.llvm.memory import instruct, prefetch, store
-from dojoir.codegen.llvm.values import LlvmValues
 from dojoir.support.frozen import dataclass
 
 ALIGN = 64

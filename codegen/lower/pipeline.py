@@ -17,7 +17,7 @@ from dojoir.codegen.lir.program import Program
 from dojoir.codegen.lir.walk import changed_by, with_blocks
 from dojoir.codegen.lower.gpu.capacity import refuse_misfits
 from dojoir.codegen.lower.gpu.groups import as_spelled
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.nests.programs import (
     analysis_of,
     carriers,

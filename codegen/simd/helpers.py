@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from dojoir.codegen.c.c_values import CValues
 from dojoir.codegen.c.dialect import MASKS
 from dojoir.codegen.c.precedence import Template, Text
 from dojoir.codegen.c.prelude import C_TYPES
 from dojoir.codegen.c.spelling import Spelling
-from dojoir.codegen.c.values import CValues
 from dojoir.codegen.lir.program import Binary, Convert, Type, Value, Var
 from dojoir.codegen.lir.usage import Usage
 from dojoir.codegen.lir.walk import rebuilt
+from dojoir.codegen.simd.isa_table import Isa
 from dojoir.codegen.simd.pieces import retyped
-from dojoir.codegen.simd.table import Isa
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
 
 _NONE = Usage(frozenset(), frozenset(), frozenset())

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 
-from dojoir.codegen.c.names import all_names
+from dojoir.codegen.c.identifiers import all_names
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import known
 from dojoir.codegen.lir.program import Assign, Declare, Let, Load, Splat, Stmt, Store, Value, Var

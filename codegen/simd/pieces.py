@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from dojoir.codegen.c.names import all_names
+from dojoir.codegen.c.identifiers import all_names
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, integer, known, mul, spread
 from dojoir.codegen.lir.program import Binary, Call, Const, Function, Let, Load, Program, Stmt, Type, Value, Var
 from dojoir.codegen.lir.walk import mapped, parts, parts_of, rebuilt, statements, with_blocks
-from dojoir.codegen.simd.table import Isa
+from dojoir.codegen.simd.isa_table import Isa
 from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
 

@@ -14,12 +14,12 @@ from dojoir.codegen.lir.program import Assign, Declare, For, Function, Let, Load
 from dojoir.codegen.lir.ranges import Range
 from dojoir.codegen.lir.usage import Usage
 from dojoir.codegen.lir.walk import parts_of, statements
+from dojoir.codegen.simd.isa_table import Isa
+from dojoir.codegen.simd.legaliser import to_instructions
 from dojoir.codegen.simd.named_loads import name_loads
 from dojoir.codegen.simd.pieces import STRIPS, in_pieces
 from dojoir.codegen.simd.registers import in_registers
-from dojoir.codegen.simd.rules import to_instructions
-from dojoir.codegen.simd.table import Isa
-from dojoir.codegen.simd.values import VectorValues
+from dojoir.codegen.simd.simd_values import VectorValues
 from dojoir.support.frozen import dataclass
 
 

@@ -36,7 +36,7 @@ def guarded(work: Callable[[list[str]], int], arguments: Sequence[str] | None, c
                 write_stdout("")
             raise
     except dojoir.DojoError as error:
-        from dojoir.cli.report import report
+        from dojoir.cli.error_report import report
 
         return report(error, "--json" in given)
     except BrokenPipeError:  # the reader has seen enough
@@ -44,6 +44,6 @@ def guarded(work: Callable[[list[str]], int], arguments: Sequence[str] | None, c
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        from dojoir.cli.report import report_bug
+        from dojoir.cli.error_report import report_bug
 
         return report_bug(error, command)

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Mapping
 
 import dojoir
+from dojoir.cli.error_report import DIFFERS, FINE, INPUT, note_without_grid
 from dojoir.cli.optimizing import own_structures
 from dojoir.cli.options import Options
-from dojoir.cli.report import DIFFERS, FINE, INPUT, note_without_grid
-from dojoir.cli.running import run_kernel
+from dojoir.cli.run_option import run_kernel
 from dojoir.cli.streams import say
 from dojoir.cli.timing import check_kernel, time_kernel
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dojoir.cli.values import cost_model, device, from_zero, positive, seconds, seed, shape, size, words
+from dojoir.cli.option_values import cost_model, device, from_zero, positive, seconds, seed, shape, size, words
 
 RUNS = "runs"
 """The folder of runs where none is named."""

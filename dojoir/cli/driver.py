@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import dojoir
 from dojoir.cli import chunks, listing
 from dojoir.cli.answers import answer, doing, kind_of
+from dojoir.cli.error_report import FINE, INPUT, report, warn_if_unsafe
 from dojoir.cli.library import library
 from dojoir.cli.optimizing import optimized
 from dojoir.cli.options import Options
 from dojoir.cli.output import write_result
-from dojoir.cli.report import FINE, INPUT, report, warn_if_unsafe
 from dojoir.cli.screen import progress
 from dojoir.cli.streams import say
 from dojoir.errors import Diagnostic

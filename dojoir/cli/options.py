@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import dojoir
 from dojoir.cli.arguments import ARGUMENTS, Argument
 from dojoir.cli.hints import hint_for_option, nearest_target
-from dojoir.cli.values import seconds
+from dojoir.cli.option_values import seconds
 
 EPILOG = """\
 A pipeline is a list of moves and passes separated by ; , or line ends: 'join_scopes(0, 1); vectorize(@j)'.

@@ -7,10 +7,10 @@ from textwrap import wrap
 
 import dojoir
 from dojoir import runtime
+from dojoir.cli.error_report import DIFFERS, FINE
 from dojoir.cli.options import Options
 from dojoir.cli.output import columns
-from dojoir.cli.report import DIFFERS, FINE
-from dojoir.cli.running import read_inputs
+from dojoir.cli.run_option import read_inputs
 from dojoir.support.seconds import format_seconds
 
 MOST_BYTES = 1 << 28

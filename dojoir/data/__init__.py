@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
-    from dojoir.data.asking import chats, pairs
+    from dojoir.data.chat_examples import chats, pairs
     from dojoir.data.checking import check
+    from dojoir.data.dataset_lines import Dataset, Pair, RecordedEpisode, RecordedStep, TrainingChat
     from dojoir.data.exporting import Filters, export, read_about, read_episodes, read_steps
-    from dojoir.data.forms import Dataset, Pair, RecordedEpisode, RecordedStep, TrainingChat
     from dojoir.data.recorded import Recorded
     from dojoir.data.splitting import split_of
     from dojoir.data.training import Trained, Training, check_training, read_training, smoke, train

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dojoir
+from dojoir.data.dataset_lines import Dataset, RecordedEpisode, RecordedStep
 from dojoir.data.exporting import counted, read_about, read_episodes, read_steps
-from dojoir.data.forms import Dataset, RecordedEpisode, RecordedStep
 from dojoir.data.splitting import shape
 from dojoir.support.public import public
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 
 import dojoir
 from dojoir.cli.output import writing
-from dojoir.data.forms import (
+from dojoir.data.dataset_lines import (
     ABOUT,
     EPISODES,
     FORMAT,
@@ -31,9 +31,9 @@ from dojoir.data.splitting import splits_of
 from dojoir.data.steps import Making, episodes_of, steps_of
 from dojoir.data.trees import Tree, tree_of
 from dojoir.evidence.bundle import STATES
-from dojoir.evidence.reading import Bundle, every, read, read_text
+from dojoir.evidence.bundle_reading import Bundle, every, read, read_text
 from dojoir.evidence.writing import UNFINISHED
-from dojoir.records.forms import from_text, json_of, of_version, to_data, to_text
+from dojoir.records.plain_data import from_text, json_of, of_version, to_data, to_text
 from dojoir.support.files import write_file
 from dojoir.support.public import Amount, public, public_class
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 
 import dojoir
-from dojoir.data.forms import Split
+from dojoir.data.dataset_lines import Split
 from dojoir.records.likeness import lines
 from dojoir.support.public import public
 from dojoir.tasks import own_tasks

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import dojoir
-from dojoir.data.forms import (
+from dojoir.data.dataset_lines import (
     NOT_EVALUATED,
     Label,
     Offer,

@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 import dojoir
 from dojoir.cli.output import writing
-from dojoir.data.forms import TrainingChat
-from dojoir.evidence.reading import read_text
+from dojoir.data.dataset_lines import TrainingChat
+from dojoir.evidence.bundle_reading import read_text
 from dojoir.game.language import tiny_model, tokenizer_of
-from dojoir.records.forms import from_text, from_toml
+from dojoir.records.plain_data import from_text, from_toml
 from dojoir.search.needs import needed
 from dojoir.support.public import Count, Natural, Within, public
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import dojoir
-from dojoir.data.forms import NOT_EVALUATED, Later, Timing
+from dojoir.data.dataset_lines import NOT_EVALUATED, Later, Timing
 from dojoir.evidence.bundle import STATES
-from dojoir.evidence.reading import Bundle
+from dojoir.evidence.bundle_reading import Bundle
 from dojoir.records import Context, State, states_in
 
 TIMED = ("ok", "cut")

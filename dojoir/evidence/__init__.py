@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dojoir.evidence.figures import Bench, Shape, Times, fast_p
     from dojoir.evidence.gates import Asked, Gates, gate, gate_lines
     from dojoir.evidence.peers import PEERS, TorchFunction
-    from dojoir.records.forms import from_text, schema, to_data, to_text
+    from dojoir.records.plain_data import from_text, schema, to_data, to_text
 
 __all__ = [
     "PEERS", "Asked", "Bench", "Gate", "Gates", "Shape", "Times", "TorchFunction", "bench",

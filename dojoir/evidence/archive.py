@@ -14,8 +14,8 @@ from pathlib import Path
 import dojoir
 from dojoir.evidence import bundle
 from dojoir.evidence.bundle import Said
+from dojoir.evidence.bundle_reading import Bundle, decoded, read_bytes, read_run
 from dojoir.evidence.claims import BundleProof, Prover
-from dojoir.evidence.reading import Bundle, decoded, read_bytes, read_run
 from dojoir.support.files import write_file
 
 MOST_BYTES = 1 << 30

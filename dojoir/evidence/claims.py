@@ -33,12 +33,12 @@ from dojoir.evidence.bundle import (
     Said,
     said,
 )
+from dojoir.evidence.bundle_reading import Bundle
 from dojoir.evidence.figures import Bench, computed, sizes_in_words
 from dojoir.evidence.gates import FOLLOWS, NAMES, Gates, of_certificate, other_source
-from dojoir.evidence.reading import Bundle
 from dojoir.records import State
-from dojoir.records.forms import from_data, json_of, to_data
 from dojoir.records.lines import ResultLine
+from dojoir.records.plain_data import from_data, json_of, to_data
 
 NEAR = 1e-9
 """The share by which a figure may differ from the one that follows, as it went through a text."""

@@ -9,8 +9,8 @@ from typing import Literal
 
 import dojoir
 from dojoir import runtime
+from dojoir.evidence.bundle_reading import Bundle
 from dojoir.evidence.figures import Bench, Shape, sizes_in_words
-from dojoir.evidence.reading import Bundle
 from dojoir.evidence.replay import incomparable
 from dojoir.support.seconds import format_seconds
 

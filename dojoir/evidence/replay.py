@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import dojoir
 from dojoir.evidence.benching import bench
 from dojoir.evidence.bundle import BENCH, TRACE, Said
+from dojoir.evidence.bundle_reading import Bundle
 from dojoir.evidence.claims import BundleProof, Prover
 from dojoir.evidence.code import code_and_text
 from dojoir.evidence.figures import Bench, sizes_in_words
-from dojoir.evidence.reading import Bundle
 
 SAME = 0.1
 """By how much a ratio that is taken again may be another than the one that a bundle has, beside its interval."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 import dojoir
 from dojoir.evidence import bundle
+from dojoir.evidence.bundle_reading import Bundle
 from dojoir.evidence.figures import sizes_in_words
 from dojoir.evidence.page.view import spans_of
-from dojoir.evidence.reading import Bundle
 from dojoir.evidence.told import bench_lines
 from dojoir.records import State
 from dojoir.records.state import way

@@ -31,7 +31,7 @@ from dojoir.evidence.bundle import Listed, Run, Status, Verb
 from dojoir.evidence.code import code_and_text
 from dojoir.records import Database, RunLines
 from dojoir.records.contexts import this_machine
-from dojoir.records.forms import to_text
+from dojoir.records.plain_data import to_text
 from dojoir.support.files import write_file
 
 RUNS = "runs"
@@ -300,7 +300,7 @@ def begun_or_resumed(
 @contextlib.contextmanager
 def resumed(folder: Path, database: Database) -> Iterator[Writer]:
     """The bundle of a run that was stopped, to go on with. Raises as `read` does."""
-    from dojoir.evidence.reading import read
+    from dojoir.evidence.bundle_reading import read
 
     run = replace(
         read(folder).run, version=bundle.VERSION, status="running", ended=None, files=(), gained=(), gates=()

@@ -13,6 +13,7 @@ import dojoir
 from dojoir.game.actions import SOON, WAYS, Actions, actions_of, listing
 from dojoir.game.choices import GameChoice, made
 from dojoir.game.encoders import Encoder, encoder
+from dojoir.game.environment_arguments import kernel_of, moves_of, sizes_of, starts_of, suite_of
 from dojoir.game.episodes import (
     REWARDS,
     STOP,
@@ -27,7 +28,6 @@ from dojoir.game.episodes import (
     validated,
     value_of,
 )
-from dojoir.game.given import kernel_of, moves_of, sizes_of, starts_of, suite_of
 from dojoir.game.scoring import Evaluates, Scorer, Timer
 from dojoir.game.suite import Suite, shown, wrong
 from dojoir.search.budget import Ledger

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import dojoir
 from dojoir import runtime
 from dojoir.game.suite import wrong
-from dojoir.records.forms import from_data, to_data
+from dojoir.records.plain_data import from_data, to_data
 from dojoir.support.public import Count, Within
 
 WORST = -10.0

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 import dojoir
 from dojoir import runtime
-from dojoir.game.given import database_of
+from dojoir.game.environment_arguments import database_of
 from dojoir.search import Static
 from dojoir.search.tuning import code_limit
 from dojoir.support.public import public

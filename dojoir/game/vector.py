@@ -12,7 +12,7 @@ from typing import Any
 import dojoir
 from dojoir import runtime
 from dojoir.game.environment import KernelEnv, gymnasium
-from dojoir.game.given import database_of
+from dojoir.game.environment_arguments import database_of
 from dojoir.game.scoring import Scorer, Timer
 from dojoir.game.suite import wrong
 from dojoir.support.public import Count, public

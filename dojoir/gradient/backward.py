@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dojoir.gradient.bounds import dim_for
 from dojoir.gradient.derivative import products
 from dojoir.gradient.extremes import EXTREMES, ExtremeSearch
-from dojoir.gradient.names import FreshNames
+from dojoir.gradient.gradient_names import FreshNames
 from dojoir.gradient.order import Order
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import Access, Const, Expr, Op, map_leaves

@@ -9,9 +9,9 @@ from dojoir.gradient.activity import check_keys, useful, varied
 from dojoir.gradient.backward import Backward
 from dojoir.gradient.extremes import EXTREMES, assigned, search
 from dojoir.gradient.forward import needed, recomputed
-from dojoir.gradient.names import FreshNames, check_kept, check_names
+from dojoir.gradient.gradient_names import FreshNames, check_kept, check_names
 from dojoir.gradient.nests import apart
-from dojoir.gradient.products import distributed
+from dojoir.gradient.product_nests import distributed
 from dojoir.gradient.shifts import cancels
 from dojoir.gradient.starts import copies, started
 from dojoir.gradient.temporaries import expanded, plain

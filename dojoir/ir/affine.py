@@ -14,8 +14,8 @@ from math import gcd
 from operator import is_
 from typing import Literal
 
+from dojoir.support.derived import cached_property
 from dojoir.support.frozen import dataclass, hash_once, keep_hash
-from dojoir.support.kept import cached_property
 
 
 @hash_once

@@ -9,8 +9,8 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
 from dojoir.ir.rewriting.substitution import Replace
 from dojoir.ir.words import DATA_FACTS
+from dojoir.support.derived import cached_property
 from dojoir.support.frozen import dataclass, hash_once
-from dojoir.support.kept import cached_property
 
 LARGEST_SIZE = 2**31 - 1
 """The largest value of a fixed size."""

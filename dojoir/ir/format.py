@@ -12,7 +12,7 @@ from dojoir.ir.expressions import Access, Cast, Const, Expr, Index, Op
 from dojoir.ir.operations import ATOM, OPERATIONS, PRODUCT, SIGN, SUM
 from dojoir.ir.paths import Path
 from dojoir.ir.tree import Condition, Extent, Guard, Node, Scope, Statement
-from dojoir.support.kept import once_for_each
+from dojoir.support.derived import once_for_each
 
 Name = Callable[[int], str]
 """How an iterator is written, given its depth."""

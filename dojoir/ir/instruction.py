@@ -9,8 +9,8 @@ from dataclasses import field
 from dojoir.errors import Span
 from dojoir.ir.hints import Hint
 from dojoir.ir.nodes import Buffer, Kernel, Scope
+from dojoir.support.derived import cached_property
 from dojoir.support.frozen import dataclass
-from dojoir.support.kept import cached_property
 
 _OPERAND = re.compile(r"\{(\w+)(\.stride|\.swizzle)?\}")
 

@@ -18,8 +18,8 @@ from dojoir.ir.paths import Path, format_path, parse_path
 from dojoir.ir.rewriting.retyped import retyped
 from dojoir.ir.rewriting.substitution import fixed_sizes, substitute, substitute_condition
 from dojoir.ir.tree import Condition, Node, Scope, Site, Statement, holds, sites_at, with_body
+from dojoir.support.derived import cached_property
 from dojoir.support.frozen import dataclass, hash_once
-from dojoir.support.kept import cached_property
 from dojoir.support.public import public
 
 FP_MODES = ("strict", "reassoc", "fast")

@@ -14,8 +14,8 @@ from dojoir.ir.affine import Affine, Iter, SizeVar
 from dojoir.ir.expressions import Access, Expr, Op, affine_parts, are, expr_accesses, may_end_a_run, parts
 from dojoir.ir.hints import Hint, in_order
 from dojoir.ir.paths import Path
+from dojoir.support.derived import cached_property
 from dojoir.support.frozen import dataclass, hash_once
-from dojoir.support.kept import cached_property
 
 MAY_ASSIGN = "?="
 """Stands for the operator of an assignment that may leave its target as it was: one at an index from data, or under

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from dojoir.support.lazily import lazily
 
 if TYPE_CHECKING:
-    from dojoir.know.asking import Hit, ask, exact, known
     from dojoir.know.document import KINDS, Document
+    from dojoir.know.document_search import Hit, ask, exact, known
     from dojoir.know.likeness import Like, Tried, how_alike, like
     from dojoir.know.notes import notes_in
     from dojoir.know.racing import Raced, race

@@ -16,8 +16,8 @@ from typing import Any
 
 import dojoir
 from dojoir.game.suite import chosen_sizes
-from dojoir.records.forms import to_data
 from dojoir.records.likeness import alike
+from dojoir.records.plain_data import to_data
 from dojoir.search.actions import make, make_one
 from dojoir.support.public import Count, public
 

@@ -16,7 +16,7 @@ from typing import Any
 import dojoir
 from dojoir import runtime
 from dojoir.evidence.bundle import STATES
-from dojoir.evidence.reading import Bundle, every
+from dojoir.evidence.bundle_reading import Bundle, every
 from dojoir.know.document import MEASURED_HERE, WEIGHTS, Document
 from dojoir.records import Context, Database, State, export_lines, states_in
 from dojoir.records.contexts import STATIC, this_machine

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dojoir.llm.models.chat import Chat, ChatSubject
     from dojoir.llm.models.exchange import Message, Model, ModelError, Question, Reply, Tool, ToolCall
     from dojoir.llm.planner.answer import ANSWER, answered, in_text
-    from dojoir.llm.planner.making import made
-    from dojoir.llm.planner.named import model_named
+    from dojoir.llm.planner.plan_making import made
+    from dojoir.llm.planner.providers import model_named
     from dojoir.llm.planner.question import fenced, listed_at
     from dojoir.llm.planner.settings import Settings
     from dojoir.llm.planner.strategy import ModelPlanner
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dojoir.llm.planner.tools import TOOLS, Tools
     from dojoir.llm.planner.tries import Try
     from dojoir.llm.server import mcp_server, serve
-    from dojoir.llm.table import Table
+    from dojoir.llm.tool_table import Table
 
 __all__ = [
     "ANSWER", "SYSTEM", "TOOLS", "Asker", "Chat", "ChatSubject", "Limits", "Message", "Model", "ModelError",

@@ -15,7 +15,7 @@ from dojoir.ir.text import canonical_text
 from dojoir.llm.models.asking import Asker
 from dojoir.llm.models.chat import VERSION, Chat, ChatSubject
 from dojoir.llm.models.exchange import Message, ModelError, Question, Tool, object_in
-from dojoir.llm.planner.named import asker_of, check_name
+from dojoir.llm.planner.providers import asker_of, check_name
 from dojoir.llm.planner.question import fenced
 from dojoir.llm.planner.settings import Settings
 from dojoir.llm.planner.system import SYSTEM

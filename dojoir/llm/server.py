@@ -17,7 +17,7 @@ from dojoir.cli.arguments import of_tool
 from dojoir.game.scoring import Timer
 from dojoir.know import Document, documents
 from dojoir.llm.limits import Limits, Stop
-from dojoir.llm.table import Answer, Table
+from dojoir.llm.tool_table import Answer, Table
 from dojoir.search.needs import needed
 
 EVERY = 1.0

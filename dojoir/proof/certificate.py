@@ -12,8 +12,8 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Kernel, Replace, Statement, substitute, substitute_iterators
 from dojoir.rules.rule import RuleUse
 from dojoir.sets.kernel_sets import isl_affine, iterators, sets_of
+from dojoir.support.derived import cached_property, once_for_each
 from dojoir.support.frozen import dataclass, hash_once
-from dojoir.support.kept import cached_property, once_for_each
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 What "legal" means is in `dojoir.proof.core.check`, and nowhere else. This file makes it fast enough to list all
 moves of a kernel, by these steps in this order:
 
-1. patterns (`dojoir.proof.patterns.table`): shapes of rewrites of which a theorem says that they are legal;
+1. patterns (`dojoir.proof.patterns.pattern_table`): shapes of rewrites of which a theorem says that they are legal;
 2. refuters (`dojoir.proof.refute`): small runs, and cheap questions to isl, that show that a rewrite is not legal;
 3. slices (`dojoir.proof.slice`): the part of the two kernels that an answer depends on, which many rewrites share;
 4. the core, for the slice or for the whole.
@@ -35,8 +35,7 @@ from dojoir.proof.core.wellformed import prove_dimensions
 from dojoir.proof.difference import Change, change_of, put_in, same_but_marks, told_apart
 from dojoir.proof.exactness import is_exact
 from dojoir.proof.explain.verdicts import check, verdict_of
-from dojoir.proof.patterns.staging import was_read
-from dojoir.proof.patterns.table import (
+from dojoir.proof.patterns.pattern_table import (
     STORAGE,
     is_plain,
     is_plain_both_ways,
@@ -45,6 +44,7 @@ from dojoir.proof.patterns.table import (
     runs_alike,
     same_but_storage,
 )
+from dojoir.proof.patterns.staging import was_read
 from dojoir.proof.patterns.written_before import is_written
 from dojoir.proof.refute.first_iteration import differs_somewhere, shares_too_much
 from dojoir.proof.refute.small_run import goes_wrong, seen

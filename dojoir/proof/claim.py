@@ -5,8 +5,8 @@ from __future__ import annotations
 from dojoir.ir.nodes import Kernel
 from dojoir.proof.certificate import InstanceMap
 from dojoir.sets.kernel_sets import KernelSets, sets_of
+from dojoir.support.derived import cached_property
 from dojoir.support.frozen import dataclass, hash_once
-from dojoir.support.kept import cached_property
 
 
 @hash_once

@@ -23,14 +23,14 @@ from dojoir.proof.core.independence import Conflict
 from dojoir.proof.core.marks import marked, scope_error
 from dojoir.proof.core.wellformed import complaint, prove_dimensions, prove_storage
 from dojoir.proof.explain.effects import zero_divisor
-from dojoir.proof.explain.threads import with_threads
+from dojoir.proof.explain.thread_conflicts import with_threads
 from dojoir.proof.explain.verdicts import in_words
 from dojoir.proof.node_in_context import NodeInContext, node_in_context, same_context
 from dojoir.proof.patterns.independent import seen_apart
 from dojoir.proof.refute.first_iteration import write_one_element
 from dojoir.proof.under_sizes import out_of_guard, versions_of
 from dojoir.sets.limits import StepBudget, StepLimitReached, limited_in_part
-from dojoir.support.kept import once_for_each
+from dojoir.support.derived import once_for_each
 from dojoir.support.memo import Memo
 from dojoir.support.public import public
 

@@ -18,7 +18,7 @@ from dojoir.records.draws import read_draws, write_draws
 from dojoir.records.engine import opened, sql, told, url_of
 from dojoir.records.likeness import most_alike
 from dojoir.records.path import path_of
-from dojoir.records.reading import evaluations, fastest, of_row, ranked, way_to
+from dojoir.records.queries import evaluations, fastest, of_row, ranked, way_to
 from dojoir.records.schema import (
     builds,
     contexts,

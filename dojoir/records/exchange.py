@@ -21,9 +21,9 @@ from dojoir import runtime
 from dojoir.records.database import Database
 from dojoir.records.draws import draw_lines
 from dojoir.records.engine import sql
-from dojoir.records.forms import json_of
 from dojoir.records.lines import KernelLine, ResultLine, StateLine, read_line
-from dojoir.records.reading import evaluations, of_row
+from dojoir.records.plain_data import json_of
+from dojoir.records.queries import evaluations, of_row
 from dojoir.records.schema import builds, kernels, runs, states
 from dojoir.records.state import State
 

@@ -1,8 +1,8 @@
 """The lines of exported records, which are validated: they may come from anywhere.
 
-Each kind of line is a dataclass, read by `forms`: a text that would control a terminal, a number that has no end, a
-count below 0 and a field of another name are refused. Beyond that a time is one of what was timed, an interval does
-not end before it begins, and texts are as long as a database holds.
+Each kind of line is a dataclass, read by `plain_data`: a text that would control a terminal, a number that has no
+end, a count below 0 and a field of another name are refused. Beyond that a time is one of what was timed, an
+interval does not end before it begins, and texts are as long as a database holds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import dojoir
 from dojoir import runtime
 from dojoir.records.contexts import Context, sizes_text
-from dojoir.records.forms import from_data, json_of
+from dojoir.records.plain_data import from_data, json_of
 from dojoir.records.state import State, from_lists
 from dojoir.support.public import Amount, Within
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir.records.engine import sql
-from dojoir.records.reading import evaluations, of_row
+from dojoir.records.queries import evaluations, of_row
 from dojoir.records.schema import builds, kernels, runs, states
 from dojoir.records.state import State
 

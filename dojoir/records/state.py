@@ -14,7 +14,7 @@ from typing import Any
 import dojoir
 from dojoir import runtime
 from dojoir.records.contexts import STATIC, Context
-from dojoir.records.forms import spelled
+from dojoir.records.plain_data import spelled
 from dojoir.support.seconds import format_seconds
 
 NEAR = 1e-9

@@ -10,7 +10,7 @@ import dojoir
 from dojoir.records.contexts import STATIC
 from dojoir.records.database import VARIABLE, Database
 from dojoir.records.engine import sql
-from dojoir.records.reading import evaluations, of_row
+from dojoir.records.queries import evaluations, of_row
 from dojoir.records.schema import (
     TABLES,
     builds,

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import dojoir
-from dojoir.search.named import named
+from dojoir.search.named_objects import named
 
 FEWEST = 40
 """How many states must be known before the model says anything."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import dojoir
 from dojoir.cli.hints import nearest
-from dojoir.search.named import named
+from dojoir.search.named_objects import named
 
 if TYPE_CHECKING:
     from dojoir.search.play import Play
@@ -48,7 +48,7 @@ STRATEGIES: Mapping[str, str] = {
 
 FROM_NAMES: Mapping[str, str] = {
     "maxq": "dojoir.game.strategy:from_file",
-    "llm": "dojoir.llm.planner.named:from_name",
+    "llm": "dojoir.llm.planner.providers:from_name",
 }
 """Those that are made from a name, `maxq:PATH`, `llm:openai/MODEL`: what makes the strategy of what stands behind
 the colon."""

@@ -38,7 +38,7 @@ from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Extent, Guard, Index, Kernel, Node, Op, Scope, Statement
 from dojoir.ir.tree import MAY_ASSIGN, Apart
 from dojoir.sets.apart import apart as told_apart
-from dojoir.support.kept import once_for_each
+from dojoir.support.derived import once_for_each
 from dojoir.types.identities import neutral_value
 
 

@@ -18,8 +18,8 @@ from dojoir.ir.nodes import Buffer, Commuting, Guard, Kernel, Path, Scope, Site
 from dojoir.sets.flow_check import FlowInput, compute_flow, without_equal_dims
 from dojoir.sets.flow_maps import Flow
 from dojoir.sets.kernel_sets import KernelSets, Read
+from dojoir.support.derived import cached_property
 from dojoir.support.frozen import dataclass
-from dojoir.support.kept import cached_property
 from dojoir.support.memo import Memo, charge, spent
 
 STEPS = 64

@@ -33,8 +33,8 @@ from dojoir.ir.nodes import (
 from dojoir.ir.places import ancestors
 from dojoir.sets.flow_maps import Flow
 from dojoir.sets.ranges import is_nonnegative
+from dojoir.support.derived import cached_property
 from dojoir.support.frozen import dataclass
-from dojoir.support.kept import cached_property
 from dojoir.support.memo import Memo, charge, single, spent
 from dojoir.types.rounding import FORMATS
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from dojoir.tasks.naming import agent_named
     from dojoir.tasks.playing import rollout
     from dojoir.tasks.readiness import readiness
-    from dojoir.tasks.reading import find_tasks, own_tasks, read_task, task_of
-    from dojoir.tasks.report import Rollout, Row, TaskCost, summary, table
+    from dojoir.tasks.rollout_report import Rollout, Row, TaskCost, summary, table
     from dojoir.tasks.settings import Playing, read_playing
     from dojoir.tasks.task import Answer, Given, Goal, Task, TaskLimits, question
+    from dojoir.tasks.task_files import find_tasks, own_tasks, read_task, task_of
 
 __all__ = [
     "Answer", "Desk", "Given", "Goal", "JudgedAnswer", "Judgement", "Playing", "Rollout", "Row", "Task",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import dojoir
-from dojoir.records.forms import from_data
+from dojoir.records.plain_data import from_data
 from dojoir.tasks.desk import Desk
 from dojoir.tasks.task import Answer, each_without_one, replayed, without
 

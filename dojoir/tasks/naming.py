@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 import dojoir
 from dojoir.search import STRATEGIES
-from dojoir.search.named import named
+from dojoir.search.named_objects import named
 from dojoir.search.registry import strategy_named
 from dojoir.support.public import public
 from dojoir.tasks.agents import Agent, Searching, digest_of_file
-from dojoir.tasks.apart import IsolatedAgent
+from dojoir.tasks.isolated_agent import IsolatedAgent
 
 NO_OPTIONS: Mapping[str, object] = MappingProxyType({})
 

@@ -1,4 +1,4 @@
-"""The processes that the agent of a file plays in: `python -m dojoir.tasks.player NUMBER`, as `apart` starts it.
+"""The processes in which the agent of a file plays; `isolated_agent` starts `python -m dojoir.tasks.player NUMBER`.
 
 NUMBER is the descriptor of the pipe. The first process keeps house: it is the parent of all that an agent leaves
 behind, daemons too, and kills it when the agent, or the rollout, has ended. The second one, which it forks, reads
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 import dojoir
-from dojoir.records.forms import to_data
+from dojoir.records.plain_data import to_data
 from dojoir.runtime.process.offspring import adopt, end_all
 from dojoir.runtime.process.worker import die_with
 from dojoir.tasks.agents import Agent, answer_of, in_file

@@ -19,16 +19,16 @@ from typing import Any, Literal
 import dojoir
 from dojoir import runtime
 from dojoir.evidence.bundle import BENCH, GATES
-from dojoir.evidence.reading import read, read_text
+from dojoir.evidence.bundle_reading import read, read_text
 from dojoir.evidence.writing import RUNS, UNFINISHED, Writer, begun_or_resumed, store_of, versions
-from dojoir.records.forms import json_of, of_version, to_data, to_text
+from dojoir.records.plain_data import json_of, of_version, to_data, to_text
 from dojoir.search.memory import check_same
 from dojoir.support.files import write_file
 from dojoir.support.public import public
 from dojoir.tasks.agents import Agent, answer_of
 from dojoir.tasks.desk import NO_LIMIT, Desk
 from dojoir.tasks.judging import SECONDS, JudgedAnswer, Judgement, judge
-from dojoir.tasks.report import VERSION, Rollout, Row, TaskCost, table
+from dojoir.tasks.rollout_report import VERSION, Rollout, Row, TaskCost, table
 from dojoir.tasks.task import EVIDENCE_GATES, Answer, Task
 
 REPORT, TABLE, STORES = "rollout.json", "rollout.md", "stores"

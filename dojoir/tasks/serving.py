@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import dojoir
 from dojoir import runtime
 from dojoir.evidence.bundle import CHAT
-from dojoir.records.forms import from_data
+from dojoir.records.plain_data import from_data
 from dojoir.search import STRATEGIES, Play
 from dojoir.search.tuning import WHERE
 from dojoir.tasks.desk import Desk

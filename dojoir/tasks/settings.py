@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dojoir.evidence.reading import read_text
-from dojoir.records.forms import from_toml
+from dojoir.evidence.bundle_reading import read_text
+from dojoir.records.plain_data import from_toml
 from dojoir.support.public import Amount, Count, Natural, Seconds, public
 from dojoir.tasks.task import Kind
 

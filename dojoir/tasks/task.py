@@ -205,7 +205,7 @@ def _of_text(task: Task) -> tuple[str, str] | None:
 @public
 def question(task: Task) -> dict[str, Any]:
     """A task as plain data for an agent: all of it."""
-    from dojoir.records.forms import to_data
+    from dojoir.records.plain_data import to_data
 
     asked: dict[str, Any] = to_data(task)
     asked["asked"] = ASKED[task.kind]

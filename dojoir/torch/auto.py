@@ -12,10 +12,10 @@ import torch
 
 import dojoir
 from dojoir.torch.derivatives import DerivativeRules, no_rules
-from dojoir.torch.device import last
 from dojoir.torch.form import OperatorForm
-from dojoir.torch.kept import with_results, worth_keeping
-from dojoir.torch.threads import threads_now
+from dojoir.torch.kept_temporaries import with_results, worth_keeping
+from dojoir.torch.operator_on_gpu import last
+from dojoir.torch.thread_count import threads_now
 from dojoir.torch.variants import NAMES, WIDE, Variants
 
 Register = Callable[[OperatorForm, DerivativeRules], Any]

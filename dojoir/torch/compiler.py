@@ -12,8 +12,8 @@ import dojoir
 from dojoir.torch.attention import with_attention
 from dojoir.torch.cutting import Left, cut
 from dojoir.torch.importer.graph import lower
-from dojoir.torch.importer.running import ProgramRunner
-from dojoir.torch.importer.table import decompositions
+from dojoir.torch.importer.operator_table import decompositions
+from dojoir.torch.importer.program_runner import ProgramRunner
 from dojoir.torch.scheduling import Spending
 
 

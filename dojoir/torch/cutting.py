@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.graph import NoOperator, user_line, why_missing
-from dojoir.torch.importer.running import ProgramRunner
-from dojoir.torch.importer.table import operators
+from dojoir.torch.importer.operator_table import operators
+from dojoir.torch.importer.program_runner import ProgramRunner
 
 log = logging.getLogger("dojoir.torch")
 

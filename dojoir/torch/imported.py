@@ -20,9 +20,9 @@ from dojoir.torch.attention import WHOLE
 from dojoir.torch.compiler import CompileBackend, plain_attention
 from dojoir.torch.cutting import CutGraph, cut
 from dojoir.torch.importer.graph import lower
+from dojoir.torch.importer.operator_table import decompositions
+from dojoir.torch.importer.program_runner import ProgramRunner
 from dojoir.torch.importer.recurrent import KEPT_WHOLE, shapes_alone, steps_written_out
-from dojoir.torch.importer.running import ProgramRunner
-from dojoir.torch.importer.table import decompositions
 from dojoir.torch.scheduling import Spending
 
 _ALONE: dict[str, Any] = {

@@ -14,11 +14,11 @@ from dojoir.torch import derivatives
 from dojoir.torch.auto import Auto
 from dojoir.torch.batches import over_batch
 from dojoir.torch.derivatives import DerivativeRules, no_rules
-from dojoir.torch.device import Given
 from dojoir.torch.form import OperatorForm
 from dojoir.torch.gradients import gradients_of
-from dojoir.torch.running import fake, on_cpu, on_device
-from dojoir.torch.threads import threads_now
+from dojoir.torch.operator_calls import fake, on_cpu, on_device
+from dojoir.torch.operator_on_gpu import Given
+from dojoir.torch.thread_count import threads_now
 from dojoir.torch.variants import TYPES, Variants, hint_about_temporaries, type_names
 
 Operator = Any

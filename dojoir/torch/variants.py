@@ -9,8 +9,8 @@ from collections.abc import Callable
 import torch
 
 import dojoir
-from dojoir.torch.device import Given, OnDevice, last, to_compile
-from dojoir.torch.threads import threads_now
+from dojoir.torch.operator_on_gpu import Given, OnDevice, last, to_compile
+from dojoir.torch.thread_count import threads_now
 
 TYPES: dict[str, torch.dtype] = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,

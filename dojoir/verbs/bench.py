@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import dojoir
 from dojoir.cli.arguments import RUNS
+from dojoir.cli.error_report import DIFFERS, FINE, TOOLCHAIN
 from dojoir.cli.output import write_result
-from dojoir.cli.report import DIFFERS, FINE, TOOLCHAIN
 from dojoir.cli.streams import say
-from dojoir.verbs.given import answered
+from dojoir.verbs.kernel_options import answered
 from dojoir.verbs.recording import recording
 from dojoir.verbs.subject import run_folder, shapes_for, trace_of
 
@@ -152,7 +152,7 @@ def gate(options: argparse.Namespace) -> int:
 
 def _of_run(options: argparse.Namespace) -> tuple[str | None, str]:
     """The source that a run has, where it is for the same target, and what is wrong with its files."""
-    from dojoir.evidence.reading import read
+    from dojoir.evidence.bundle_reading import read
 
     folder = run_folder(options.subject, options.runs_folder or RUNS)
     if folder is None:

@@ -7,16 +7,16 @@ import json
 from pathlib import Path
 
 import dojoir
-from dojoir.cli.report import DIFFERS, FINE
+from dojoir.cli.error_report import DIFFERS, FINE
 from dojoir.cli.streams import say
-from dojoir.verbs.given import answered, check_writable, told
+from dojoir.verbs.kernel_options import answered, check_writable, told
 
 
 def export(options: argparse.Namespace) -> int:
     """Writes a data set of runs. Raises DojoError."""
     from dojoir.data import Filters
     from dojoir.data import export as exported
-    from dojoir.records.forms import to_data
+    from dojoir.records.plain_data import to_data
 
     filters = Filters(
         tuple(options.kernels), tuple(options.targets), tuple(options.splits), tuple(options.labels),
@@ -51,8 +51,8 @@ def pairs(options: argparse.Namespace) -> int:
 
 def _lines(options: argparse.Namespace, make: object, what: str) -> int:
     from dojoir.data import Filters, read_about, read_steps
+    from dojoir.data.dataset_lines import ABOUT, EPISODES, STEPS
     from dojoir.data.exporting import lines_written
-    from dojoir.data.forms import ABOUT, EPISODES, STEPS
 
     check_writable(options.output)
     folder = Path(options.folder)
@@ -76,7 +76,7 @@ def _lines(options: argparse.Namespace, make: object, what: str) -> int:
 def check(options: argparse.Namespace) -> int:
     """Proves a data set again; status 3 where something is wrong."""
     from dojoir.data import check as checked
-    from dojoir.records.forms import to_data
+    from dojoir.records.plain_data import to_data
 
     def note(count: int) -> None:
         if count % 100 == 0:

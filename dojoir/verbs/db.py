@@ -12,7 +12,7 @@ from dojoir.cli.chunks import read_lines
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
 from dojoir.support.files import write_file
-from dojoir.verbs.given import answered, check_writable, database_of, database_there
+from dojoir.verbs.kernel_options import answered, check_writable, database_of, database_there
 
 if TYPE_CHECKING:
     from dojoir.records import State

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import dojoir
 from dojoir.cli.chunks import display_name, read_input
-from dojoir.verbs.given import answered, database_there
+from dojoir.verbs.kernel_options import answered, database_there
 
 if TYPE_CHECKING:
     from dojoir.know import Document
@@ -68,7 +68,7 @@ def _recorded(options: argparse.Namespace) -> list[Document]:
 
 
 def _like(options: argparse.Namespace) -> int:
-    from dojoir.game.given import sizes_of
+    from dojoir.game.environment_arguments import sizes_of
     from dojoir.know import like, race
 
     kernel = dojoir.parse(read_input(options.like), display_name(options.like))

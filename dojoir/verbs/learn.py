@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dojoir
-from dojoir.cli.report import DIFFERS, FINE
+from dojoir.cli.error_report import DIFFERS, FINE
 from dojoir.cli.streams import say
-from dojoir.verbs.given import answered, check_writable, database_of
+from dojoir.verbs.kernel_options import answered, check_writable, database_of
 
 if TYPE_CHECKING:
     from dojoir.data import Trained
@@ -128,8 +128,8 @@ def smoke(options: argparse.Namespace) -> int:
 def check(options: argparse.Namespace) -> int:
     """Holds a file of settings, of a training or a rollout, to all that it names. Raises DojoError."""
     from dojoir.data import check_training, read_training
-    from dojoir.evidence.reading import read_text
-    from dojoir.records.forms import to_data
+    from dojoir.evidence.bundle_reading import read_text
+    from dojoir.records.plain_data import to_data
 
     if re.search(r"(?m)^agent\s*=", read_text(Path(options.settings))):
         return _playing(options)
@@ -145,7 +145,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _playing(options: argparse.Namespace) -> int:
-    from dojoir.records.forms import to_data
+    from dojoir.records.plain_data import to_data
     from dojoir.tasks import agent_named, find_tasks, read_playing
 
     given = read_playing(options.settings)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import dojoir
 from dojoir.cli.chunks import display_name, read_input
-from dojoir.evidence.making import UNAVAILABLE, Gated, Wish, make
-from dojoir.verbs.given import answered, shapes_of, told
+from dojoir.evidence.library_run import UNAVAILABLE, Gated, Wish, make
+from dojoir.verbs.kernel_options import answered, shapes_of, told
 
 
 def library(options: argparse.Namespace) -> int:

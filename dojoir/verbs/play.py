@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import dojoir
 from dojoir import runtime
+from dojoir.cli.error_report import report
 from dojoir.cli.output import write_result
-from dojoir.cli.report import report
 from dojoir.cli.screen import progress
 from dojoir.support.files import write_file
 from dojoir.support.seconds import format_seconds
-from dojoir.verbs.given import check_writable, kernel_of, sizes_of
+from dojoir.verbs.kernel_options import check_writable, kernel_of, sizes_of
 
 HELP = """\
 list [WORD]   the legal moves here, by number (those with WORD in them)

@@ -9,28 +9,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dojoir
-from dojoir.cli.report import DIFFERS, FINE
+from dojoir.cli.error_report import DIFFERS, FINE
 from dojoir.cli.streams import say
-from dojoir.records.forms import to_data
+from dojoir.records.plain_data import to_data
 from dojoir.support.files import write_file
-from dojoir.verbs.given import answered, check_writable
+from dojoir.verbs.kernel_options import answered, check_writable
 from dojoir.verbs.subject import run_folder, trace_of
 
 if TYPE_CHECKING:
+    from dojoir.evidence.bundle_reading import Bundle
     from dojoir.evidence.claims import BundleProof
-    from dojoir.evidence.reading import Bundle
 
 
 def _bundle_of(options: argparse.Namespace, name: str) -> Bundle:
     """The bundle of a name. Raises ArgumentError, `no-run`."""
-    from dojoir.evidence.reading import find
+    from dojoir.evidence.bundle_reading import find
 
     return find(name, Path(options.runs_folder))
 
 
 def runs(options: argparse.Namespace) -> int:
     """The runs, a line each; what cannot be read is told on stderr."""
-    from dojoir.evidence.reading import Bundle, every
+    from dojoir.evidence.bundle_reading import Bundle, every
 
     folder = Path(options.runs_folder)
     if not folder.is_dir():

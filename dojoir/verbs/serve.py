@@ -11,7 +11,7 @@ import signal
 from typing import Any
 
 import dojoir
-from dojoir.cli.report import FINE
+from dojoir.cli.error_report import FINE
 from dojoir.cli.streams import say
 from dojoir.search.needs import needed
 from dojoir.search.station import Station

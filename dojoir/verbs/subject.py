@@ -9,7 +9,7 @@ from pathlib import Path
 import dojoir
 from dojoir.cli.arguments import RUNS
 from dojoir.cli.chunks import display_name, read_input
-from dojoir.verbs.given import Shapes, shapes_of
+from dojoir.verbs.kernel_options import Shapes, shapes_of
 
 TRACE = "trace.json"
 
@@ -43,7 +43,7 @@ def run_folder(name: str, runs: str = RUNS) -> Path | None:
             return folder
     if name == "-" or ":" in name or os.path.exists(name) or not os.path.isdir(runs):
         return None
-    from dojoir.evidence.reading import find, fitting
+    from dojoir.evidence.bundle_reading import find, fitting
 
     return find(name, Path(runs)).folder if fitting(name, Path(runs)) else None
 
@@ -53,6 +53,6 @@ def shapes_for(name: str, runs: str, given: Shapes, kernel: dojoir.Kernel) -> li
     folder = run_folder(name, runs)
     if given or folder is None:
         return shapes_of(given, kernel)
-    from dojoir.evidence.reading import read
+    from dojoir.evidence.bundle_reading import read
 
     return [dict(sizes) for sizes in read(folder).run.sizes]

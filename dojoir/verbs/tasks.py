@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from dojoir.verbs import models
-from dojoir.verbs.given import answered, told
+from dojoir.verbs.kernel_options import answered, told
 
 
 def tasks(options: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def tasks(options: argparse.Namespace) -> int:
 
 def rollout(options: argparse.Namespace) -> int:
     """Lets an agent play; status 0 whatever it solves. Raises DojoError."""
-    from dojoir.records.forms import to_data
+    from dojoir.records.plain_data import to_data
     from dojoir.tasks import agent_named, find_tasks, summary, table
     from dojoir.tasks import rollout as played
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir import runtime
-from dojoir.cli.report import report
+from dojoir.cli.error_report import report
 from dojoir.cli.streams import say
 from dojoir.support.files import write_file
 from dojoir.verbs import models
-from dojoir.verbs.given import answered, check_writable, database_of, kernel_of, sizes_of, told
+from dojoir.verbs.kernel_options import answered, check_writable, database_of, kernel_of, sizes_of, told
 from dojoir.verbs.recording import LIMITS, bundled, finished, store_of
 
 if TYPE_CHECKING:

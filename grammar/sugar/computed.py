@@ -18,7 +18,7 @@ from dataclasses import field, replace
 
 from dojoir.errors import Source, Span
 from dojoir.grammar import syntax
-from dojoir.grammar.names import NamesInScope, short
+from dojoir.grammar.names_in_scope import NamesInScope, short
 from dojoir.grammar.syntax import (
     Binary,
     Call,

@@ -31,8 +31,8 @@ from dojoir.passes.base.move import (
     unhinted,
 )
 from dojoir.proof.check import identity
+from dojoir.support.derived import once_for_each
 from dojoir.support.frozen import dataclass
-from dojoir.support.kept import once_for_each
 
 Arguments = Iterable[tuple[Any, ...]]
 """The arguments of some moves of a family after the first, which says what each is about."""

@@ -20,7 +20,7 @@ from dojoir.ir.paths import is_inside
 from dojoir.ir.places import siblings
 from dojoir.proof.certificate import InstanceMap, Origin
 from dojoir.proof.difference import difference_of
-from dojoir.support.kept import once_for_each
+from dojoir.support.derived import once_for_each
 
 
 def forward(before: Kernel, after: Kernel, instances: InstanceMap, path: Path) -> tuple[Path, ...]:

@@ -33,8 +33,8 @@ from dojoir.passes.base.reach import Reach
 from dojoir.passes.base.space import worth_trying
 from dojoir.proof.check import InstanceMap, Origin, identity
 from dojoir.proof.verdict import Verdict
+from dojoir.support.derived import once_for_each
 from dojoir.support.frozen import dataclass, hash_once
-from dojoir.support.kept import once_for_each
 from dojoir.types.elaborate import check
 
 R = TypeVar("R")

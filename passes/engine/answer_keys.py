@@ -49,8 +49,8 @@ from dojoir.passes.storage.sharing import ShareBuffer
 from dojoir.proof.check import AnswerReach, CheckerAnswer
 from dojoir.proof.node_in_context import NodeInContext, node_in_context
 from dojoir.proof.patterns.sharing import are_apart
+from dojoir.support.derived import once_for_each
 from dojoir.support.frozen import dataclass, hash_once
-from dojoir.support.kept import once_for_each
 from dojoir.support.memo import Memo, ObjectMemo
 
 _NEEDED = {

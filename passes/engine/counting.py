@@ -33,8 +33,8 @@ from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.loops.peeling import Peel
 from dojoir.passes.loops.shifting import Shift
 from dojoir.passes.loops.splitting import OUTER_MARKS, Split, divides
+from dojoir.support.derived import once_for_each
 from dojoir.support.frozen import dataclass, hash_once
-from dojoir.support.kept import once_for_each
 
 ROOM = 2**31
 """Numbers below it, added up or multiplied by one another, are none that the language cannot write."""

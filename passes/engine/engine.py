@@ -22,7 +22,7 @@ from dojoir.proof.certificate import identity
 from dojoir.proof.check import LEGAL, STEP_LIMIT, AnswerReach, CheckerAnswer, Verdict, answer, prove_rewrite
 from dojoir.proof.checker_mode import uses_core
 from dojoir.proof.difference import same_but_marks
-from dojoir.proof.explain.threads import with_threads
+from dojoir.proof.explain.thread_conflicts import with_threads
 from dojoir.proof.verdict import IllegalMove
 from dojoir.proof.wellformed import is_proved, keep_proved, keeps_marks, prove
 from dojoir.sets.data_writes import without_data_writes

@@ -16,7 +16,7 @@ from dojoir.ir.traced import Traced, last_kernel
 from dojoir.proof.proved import ensure_proved
 from dojoir.runtime.build import llvm_engine
 from dojoir.runtime.build.blocks import symbols_of
-from dojoir.runtime.build.host import check_machine
+from dojoir.runtime.build.host_targets import check_machine
 from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.build.printed import printed
 from dojoir.runtime.call.compiled import Compiled

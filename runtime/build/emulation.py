@@ -24,7 +24,7 @@ from dojoir.codegen.c.prelude import C_TYPES
 from dojoir.codegen.c.printer import declaration
 from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.lir.program import Program
-from dojoir.codegen.simd.table import Isa
+from dojoir.codegen.simd.isa_table import Isa
 from dojoir.errors import Diagnostic, Note, RunError, ToolchainError
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.build.c_toolchain import Toolchain, build_program

@@ -12,13 +12,13 @@ from dojoir.codegen.c.printer import print_c
 from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.lir.program import Program
 from dojoir.codegen.lower.pipeline import lower
+from dojoir.codegen.simd.isa_table import Isa
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.codegen.simd.printer import print_simd
-from dojoir.codegen.simd.table import Isa
 from dojoir.codegen.target import C
 from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel
-from dojoir.runtime.build import c_toolchain, emulation, host, llvm_engine
+from dojoir.runtime.build import c_toolchain, emulation, host_targets, llvm_engine
 from dojoir.runtime.build.c_toolchain import Toolchain
 from dojoir.runtime.build.printed import PrintedSource, printed
 from dojoir.runtime.call.compiled import Compiled
@@ -44,8 +44,8 @@ def through_intrinsics(kernel: Kernel, target: str, threads: int, cpu: str | Non
     """The callable of a kernel that is proved, as C11 with the intrinsics of `target`: for this processor, or for
     an emulator of another. Raises ToolchainError."""
     isa = ISAS[target]
-    if host.architecture() == isa.architecture:
-        host.check_features(isa)
+    if host_targets.architecture() == isa.architecture:
+        host_targets.check_features(isa)
         toolchain = c_toolchain.find().with_options(isa.options)
         made = partial(_program_and_source, kernel, isa)
         return _native(kernel, isa.name, threads, printed(kernel, isa.name, (), made), toolchain)
@@ -71,10 +71,10 @@ def way_of_c(name: str) -> str:
 def way_of_intrinsics(name: str) -> str:
     """How an instruction set runs here. Raises ToolchainError where it does not."""
     isa = ISAS[name]
-    if host.architecture() != isa.architecture:
+    if host_targets.architecture() != isa.architecture:
         emulation.find(isa)
         return "emulated"
-    host.check_features(isa)
+    host_targets.check_features(isa)
     c_toolchain.find()
     return "native"
 

@@ -20,8 +20,8 @@ from dojoir.backends.registry import is_device
 from dojoir.errors import DojoError, RunError
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.evaluation.build import CODE_LIMIT, Built, CandidateSource, build, check_length, printed
-from dojoir.runtime.evaluation.device import DeviceRunner
 from dojoir.runtime.evaluation.evaluation import Evaluation
+from dojoir.runtime.evaluation.gpu_candidates import DeviceRunner
 from dojoir.runtime.evaluation.inspection import Watch, complaint, draw_spots, remembers
 from dojoir.runtime.evaluation.paired_timing import LONG, RACE_SECONDS, BoundKernel, Lap, alone, time_in_turn
 from dojoir.runtime.evaluation.pool import InputCase, KnownCase, Pool, elements_of

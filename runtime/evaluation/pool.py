@@ -26,6 +26,7 @@ from dojoir.meaning.bits import to_floats
 from dojoir.meaning.packed import unpacked
 from dojoir.runtime.process.child import Run, run_child
 from dojoir.runtime.verification.compare import CodeCounts, Expected, comparable, compare, counted_of
+from dojoir.runtime.verification.comparison_rules import ComparisonRule
 from dojoir.runtime.verification.inputs import (
     PEAKS,
     WIDEST,
@@ -36,7 +37,6 @@ from dojoir.runtime.verification.inputs import (
     milder,
 )
 from dojoir.runtime.verification.oracle import Oracle
-from dojoir.runtime.verification.rules import ComparisonRule
 from dojoir.runtime.verification.sample_sizes import sample_sizes
 from dojoir.runtime.verification.slack import slack_of
 from dojoir.runtime.verification.verify import can_compare

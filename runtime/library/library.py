@@ -24,11 +24,11 @@ from dojoir.errors import ArgumentError, ToolchainError
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.text import to_text
 from dojoir.proof.wellformed import prove
-from dojoir.runtime.build import c_toolchain, host
+from dojoir.runtime.build import c_toolchain, host_targets
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.call.versioned import Versioned, fitting_version
 from dojoir.runtime.library.demo import demo
-from dojoir.runtime.library.device import device_part, device_texts, shared_library_line
+from dojoir.runtime.library.gpu_library import device_part, device_texts, shared_library_line
 from dojoir.runtime.library.text import LibraryPart, cmake, header, including, pkg_config
 from dojoir.runtime.library.versioned import version_names, versioned_part
 from dojoir.runtime.measurement.measure import Measurement, measure
@@ -213,7 +213,7 @@ def _c_texts(name: str, parts: Sequence[LibraryPart], target: str) -> dict[str, 
 def _toolchain(target: str) -> c_toolchain.Toolchain:
     """The compiler for a target of this machine. Raises ToolchainError for one of another processor."""
     isa = ISAS.get(target)
-    if isa is not None and isa.architecture != host.architecture():
+    if isa is not None and isa.architecture != host_targets.architecture():
         message = (
             f"a library for target {target} is built on a {isa.architecture} machine, which this one is not; "
             f"--emit {target} writes the source of a kernel"

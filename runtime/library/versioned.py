@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dojoir.codegen.c.names import identifiers
+from dojoir.codegen.c.identifiers import identifiers
 from dojoir.codegen.c.printer import declaration
 from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.emission import emit, lower

@@ -19,7 +19,7 @@ from dojoir.costs.features import features
 from dojoir.ir.nodes import Kernel
 from dojoir.passes.engine.engine import candidates, check
 from dojoir.runtime.build.emission import emit
-from dojoir.runtime.build.host import architecture
+from dojoir.runtime.build.host_targets import architecture
 from dojoir.runtime.measurement.hot_loop import MachineLoop, hottest
 from dojoir.runtime.measurement.measure import Measurement
 from dojoir.support.frozen import dataclass

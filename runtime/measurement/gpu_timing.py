@@ -26,8 +26,8 @@ from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.calls import Packed
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 from dojoir.runtime.gpu.driver import Driver
-from dojoir.runtime.measurement.kept import AMONG, FIRST, OTHER, ResultFiles
 from dojoir.runtime.measurement.memory import marked
+from dojoir.runtime.measurement.result_files import AMONG, FIRST, OTHER, ResultFiles
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.process.subject import KernelSubject, PythonCode
 from dojoir.runtime.process.worker import Report

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dojoir.errors import RunError
 from dojoir.ir.nodes import Kernel
 from dojoir.meaning.packed import unpacked
-from dojoir.runtime.measurement.kept import FIRST, OTHER, WHERE, inputs_of
+from dojoir.runtime.measurement.result_files import FIRST, OTHER, WHERE, inputs_of
 from dojoir.runtime.verification.compare import compare
 from dojoir.runtime.verification.oracle import Oracle
 from dojoir.runtime.verification.slack import slack_of

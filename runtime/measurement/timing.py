@@ -30,8 +30,8 @@ from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.measurement.clocks import Clocks, second_clock
 from dojoir.runtime.measurement.gpu_timing import time_on_gpu
-from dojoir.runtime.measurement.kept import AMONG, FIRST, OTHER, ResultFiles, inputs_of
 from dojoir.runtime.measurement.memory import last_level_cache, marked, physical_memory, touched
+from dojoir.runtime.measurement.result_files import AMONG, FIRST, OTHER, ResultFiles, inputs_of
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.process.offspring import Cores, crowd
 from dojoir.runtime.process.subject import KernelSubject, PythonCode, subject_from_json

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dojoir.errors import ArgumentError, RunError, did_you_mean
 from dojoir.runtime.simt import image, toolchain
-from dojoir.runtime.simt.report import REPORT, ChildLayout, Fault, Place, decoded, error_of
+from dojoir.runtime.simt.launch_errors import REPORT, ChildLayout, Fault, Place, decoded, error_of
 from dojoir.support.frozen import dataclass
 from dojoir.support.temporary import temporary_folder
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dojoir.ir.dtypes import DType
 from dojoir.meaning.bits import to_floats
-from dojoir.runtime.verification.rules import ComparisonRule
+from dojoir.runtime.verification.comparison_rules import ComparisonRule
 from dojoir.support.frozen import dataclass
 from dojoir.types.rounding import FORMATS
 

@@ -22,7 +22,7 @@ from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.process.child import Run, raise_reported, run_child
 from dojoir.runtime.process.subject import KernelSubject
 from dojoir.runtime.verification.compare import Expected
-from dojoir.runtime.verification.rules import ComparisonRule, rules_of
+from dojoir.runtime.verification.comparison_rules import ComparisonRule, rules_of
 from dojoir.runtime.verification.sample_sizes import count_instances
 from dojoir.runtime.verification.tolerance import Bounded, bounded
 from dojoir.runtime.verification.trial import load_arrays, save_arrays

@@ -37,6 +37,7 @@ from dojoir.ir.operations import ACCUMULATIONS, ELEMENTARY
 from dojoir.runtime.verification import strays
 from dojoir.runtime.verification.beside import BoundBuffers, beside, free_name
 from dojoir.runtime.verification.by_name import by_name
+from dojoir.runtime.verification.comparison_rules import rounds_to_codes
 from dojoir.runtime.verification.discrete import converted, doubt
 from dojoir.runtime.verification.propagation import (
     INFINITE,
@@ -60,7 +61,6 @@ from dojoir.runtime.verification.propagation import (
     op,
     roundoff,
 )
-from dojoir.runtime.verification.rules import rounds_to_codes
 from dojoir.runtime.verification.slack import slack_of
 from dojoir.runtime.verification.sums import finite, in_parts_off, is_in_parts, weight, written_out
 from dojoir.support.frozen import dataclass

@@ -21,12 +21,12 @@ from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.process.child import Message, Outcome, raise_reported, run_child
 from dojoir.runtime.process.subject import KernelSubject
 from dojoir.runtime.verification.compare import Comparison, Expected, comparable, compare
-from dojoir.runtime.verification.given import GIVEN, given_arrays
+from dojoir.runtime.verification.comparison_rules import ComparisonRule
+from dojoir.runtime.verification.given_inputs import GIVEN, given_arrays
 from dojoir.runtime.verification.inputs import DISTRIBUTIONS, WIDEST, distributions_of, make_inputs, milder
 from dojoir.runtime.verification.narrow_sums import narrow_sums
 from dojoir.runtime.verification.oracle import INTERPRETED_INSTANCES, Oracle
 from dojoir.runtime.verification.report import MOST_LEFT_OUT, MOST_UNCHECKED, Case, Report, too_many_left_out
-from dojoir.runtime.verification.rules import ComparisonRule
 from dojoir.runtime.verification.sample_sizes import count_instances, sample_sizes
 from dojoir.runtime.verification.slack import slack_of
 from dojoir.runtime.verification.trial import POISONS, load_arrays, save_arrays

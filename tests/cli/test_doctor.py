@@ -9,7 +9,7 @@ import pytest
 import dojoir
 from dojoir.cli import main
 from dojoir.codegen.simd.isas import ISAS
-from dojoir.runtime.build import emulation, host
+from dojoir.runtime.build import emulation, host_targets
 
 
 def test_every_target_runs_or_has_a_cure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +29,7 @@ def test_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     found = dojoir.doctor(measure=False)
     assert "target     llvm: in process" in str(found).splitlines()
     data = json.loads(json.dumps(found.to_json()))
-    assert data["architecture"] == host.architecture()
+    assert data["architecture"] == host_targets.architecture()
     assert {way["target"] for way in data["targets"]} == TARGETS
     assert main(["--doctor", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
@@ -42,7 +42,7 @@ TARGETS = {"llvm", "c", *ISAS, "cuda", "hip"}
 
 
 def test_missing_tools_say_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = [isa for isa in ISAS.values() if isa.architecture != host.architecture()]
+    foreign = [isa for isa in ISAS.values() if isa.architecture != host_targets.architecture()]
     monkeypatch.setattr(emulation, "find_spec", lambda _: None)
     for isa in foreign:
         with pytest.raises(dojoir.ToolchainError, match=r"pip install 'dojoir\[cross\]'"):
@@ -55,9 +55,9 @@ def test_missing_tools_say_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_processor_without_the_instructions_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = dojoir.kernels.load("relu")
-    monkeypatch.setattr(host, "features", frozenset)
+    monkeypatch.setattr(host_targets, "features", frozenset)
     for isa in ISAS.values():
-        monkeypatch.setattr(host, "architecture", lambda isa=isa: isa.architecture)
+        monkeypatch.setattr(host_targets, "architecture", lambda isa=isa: isa.architecture)
         if isa.features:
             with pytest.raises(
                 dojoir.ToolchainError,

@@ -22,7 +22,7 @@ from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lower import pipeline as lower
 from dojoir.codegen.lower.gpu.launches import Launched, ThreadNest
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.nests import work
 from dojoir.codegen.lower.waits import acts, barrier_proof, places_to_wait
 from dojoir.codegen.lower.waits.acts import Reading, launches_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lir_programs import AT, F32, I32, N, array, index, over_n, program
 
 import dojoir
-from dojoir.codegen.c.names import identifiers
+from dojoir.codegen.c.identifiers import identifiers
 from dojoir.codegen.c.precedence import broken, comment
 from dojoir.codegen.c.printer import print_c
 from dojoir.codegen.c.spelling import float_text

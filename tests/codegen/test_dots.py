@@ -27,7 +27,7 @@ from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.default_schedule import default_schedule
-from dojoir.runtime.build import c_toolchain, emulation, host, llvm_engine
+from dojoir.runtime.build import c_toolchain, emulation, host_targets, llvm_engine
 from dojoir.support.cache import Cache
 
 BYTES = ("i8", "u8")
@@ -224,7 +224,7 @@ def test_a_scope_of_four_is_one_operation(old: str, new: str, count: int) -> Non
     kernel = dojoir.parse(FOURS.replace(old, new))
     for target in ("llvm", "avx2"):
         runs(target)
-        if target == "avx2" or "avx2" in host.features():
+        if target == "avx2" or "avx2" in host_targets.features():
             assert dots(kernel, target) == count
         random = np.random.default_rng(3)
         kinds = {"i8": np.int8, "u8": np.uint8, "i16": np.int16}

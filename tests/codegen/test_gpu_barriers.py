@@ -11,7 +11,7 @@ from gpu_kernels import ALL, MATMUL, REVERSE
 from on_harness import run
 
 import dojoir
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.waits.barrier_proof import unseparated
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.codegen.lower.waits.places_to_wait import Position

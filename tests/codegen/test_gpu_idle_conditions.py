@@ -12,7 +12,7 @@ import dojoir
 from dojoir.backends.host import machine_named
 from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
-from dojoir.codegen.lower.nests import device
+from dojoir.codegen.lower.nests import device_code
 from dojoir.codegen.lower.pipeline import lower
 from dojoir.codegen.target import CUDA
 from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, small_tiles
@@ -382,7 +382,7 @@ def test_what_another_thread_writes_meanwhile_is_read_behind_its_condition(
         given = {"x": np.arange(64, dtype=np.float32)}
         found = run(kernel, given, {}, "cuda", order)["y"]
         np.testing.assert_array_equal(found, dojoir.interpret(kernel, given)["y"])
-    monkeypatch.setattr(device, "are_separated_unasked", lambda *_: True)
+    monkeypatch.setattr(device_code, "are_separated_unasked", lambda *_: True)
     program = lower(kernel, CUDA)
     with pytest.raises(dojoir.RunError, match="race"):
         run(kernel, given, {}, program=GpuProgram("cuda", print_gpu(program, "cuda"), program))

@@ -9,7 +9,7 @@ from references import inputs
 
 import dojoir
 from dojoir.codegen.emission import gpu_program
-from dojoir.passes.schedule.gpu.tiles.products import DEEP
+from dojoir.passes.schedule.gpu.tiles.product_tiles import DEEP
 
 
 def tiled(kernel: dojoir.Kernel, *words: int) -> dojoir.Kernel:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dojoir
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 
 BODIES = {
     "running sum": ["n = 0", "5", "| c[{2}] = n", "| n += b[{2}]"],

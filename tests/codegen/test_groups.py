@@ -17,11 +17,11 @@ import dojoir
 from dojoir import instructions
 from dojoir.backends.machine import nvidia
 from dojoir.codegen.emission import gpu_program
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.waits.barrier_proof import unseparated
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.grammar.instructions import read_instruction
-from dojoir.passes.schedule.facts.products import BYTES, FP8
+from dojoir.passes.schedule.facts.product_facts import BYTES, FP8
 from dojoir.passes.schedule.gpu.tiles.matrix_units import large_group_tiles, small_group_tiles
 
 KERNELS = {

@@ -21,7 +21,7 @@ from dojoir.errors import ArgumentError, DojoError, KernelError, ParseError, Too
 from dojoir.ir.dtypes import F64
 from dojoir.ir.instruction import Instruction, Use
 from dojoir.ir.nodes import Kernel, Scope
-from dojoir.runtime.build import c_toolchain, host
+from dojoir.runtime.build import c_toolchain, host_targets
 
 NAMES = [name for name in instructions.names() if instructions.load(name).group == 1]
 """Those of one thread: what a warp executes together is tested in `test_matrix_units`."""
@@ -34,7 +34,7 @@ def used(instruction: Instruction) -> Kernel:
 
 
 def machine_has(instruction: Instruction) -> bool:
-    return instruction.needs <= host.features()
+    return instruction.needs <= host_targets.features()
 
 
 def toolchain() -> c_toolchain.Toolchain:

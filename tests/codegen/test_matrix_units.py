@@ -20,7 +20,7 @@ from dojoir import instructions
 from dojoir.backends.machine import MACHINES, nvidia
 from dojoir.codegen.emission import gpu_program
 from dojoir.codegen.gpu.program import GpuProgram
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.waits.barrier_proof import unseparated
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.costs.thread_work import gain_of_units

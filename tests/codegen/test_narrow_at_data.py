@@ -16,7 +16,7 @@ from dojoir.codegen.emission import gpu_program
 from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lower import pipeline as lower
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.nests import work
 from dojoir.codegen.lower.waits.barrier_proof import shared
 from dojoir.codegen.lower.waits.exchanges import met

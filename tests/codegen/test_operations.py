@@ -13,7 +13,7 @@ from dojoir.codegen.c.dialect import rows
 from dojoir.codegen.c.spelling import C
 from dojoir.codegen.gpu.dialects import CUDA, spelling
 from dojoir.codegen.lir.operations import OPERATIONS
-from dojoir.codegen.llvm.table import llvm
+from dojoir.codegen.llvm.operation_table import llvm
 from dojoir.codegen.simd.isas import ISAS
 
 FOLDER = ROOT / "codegen" / "simd"

@@ -26,9 +26,9 @@ from dojoir.codegen.lir.program import Type
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.ir.dtypes import DTYPES
 from dojoir.meaning.bits import to_floats
-from dojoir.runtime.build import host
+from dojoir.runtime.build import host_targets
 
-NATIVE = [name for name, isa in ISAS.items() if host.architecture() == isa.architecture]
+NATIVE = [name for name, isa in ISAS.items() if host_targets.architecture() == isa.architecture]
 PARTS = 4
 
 

@@ -15,7 +15,7 @@ from test_c_goldens import TEXTS
 import dojoir
 from dojoir import Kernel, kernels
 from dojoir.codegen.simd.isas import ISAS
-from dojoir.runtime.build import emulation, host
+from dojoir.runtime.build import emulation, host_targets
 from dojoir.runtime.build.c_toolchain import find
 
 GOLDENS = TESTS / "goldens"
@@ -49,7 +49,7 @@ def test_golden(name: str, target: str) -> None:
 def test_goldens_compile_without_a_warning(target: str, tmp_path: Path) -> None:
     isa = ISAS[target]
     try:
-        if isa.architecture == host.architecture():
+        if isa.architecture == host_targets.architecture():
             command = (*find().command, "-std=c11", "-O2", *isa.options)
         else:
             cross = emulation.cross_compiler(isa)

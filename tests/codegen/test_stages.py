@@ -15,7 +15,7 @@ from test_matrix_units import product, tiled, with_text
 
 import dojoir
 from dojoir.codegen.emission import gpu_program
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.codegen.lower.waits.landing_proof import landed, unlanded
 from dojoir.codegen.lower.waits.landings import NONE, landings_of, waiting_for_all

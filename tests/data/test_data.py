@@ -26,11 +26,11 @@ from dojoir.data import (
     read_steps,
     split_of,
 )
-from dojoir.data.forms import Dataset, Pair, RecordedEpisode, Timing, TrainingChat
+from dojoir.data.dataset_lines import Dataset, Pair, RecordedEpisode, Timing, TrainingChat
 from dojoir.data.splitting import splits_of
 from dojoir.data.steps import label
 from dojoir.evidence.writing import UNFINISHED
-from dojoir.records.forms import schema
+from dojoir.records.plain_data import schema
 from dojoir.tasks import own_tasks
 from dojoir.verbs import main
 

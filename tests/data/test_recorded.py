@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dojoir
-from dojoir.evidence.reading import every, read
+from dojoir.evidence.bundle_reading import every, read
 from dojoir.runtime import Evaluation
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")

@@ -22,10 +22,10 @@ from folders import ROOT
 import dojoir
 from dojoir.evidence import bundle
 from dojoir.evidence.bundle import Run
-from dojoir.evidence.reading import Bundle, every, find, read, read_run
+from dojoir.evidence.bundle_reading import Bundle, every, find, read, read_run
 from dojoir.evidence.writing import fresh_name, store_of
 from dojoir.records import Database, import_lines
-from dojoir.records.forms import schema, to_data
+from dojoir.records.plain_data import schema, to_data
 from dojoir.runtime import processor
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")

@@ -20,10 +20,10 @@ import dojoir
 from dojoir.evidence import Asked, gate
 from dojoir.evidence.archive import check, packed
 from dojoir.evidence.bundle import GATES, RUN
-from dojoir.evidence.reading import Bundle, read
+from dojoir.evidence.bundle_reading import Bundle, read
 from dojoir.evidence.replay import replay
 from dojoir.evidence.writing import recorded
-from dojoir.records.forms import from_text, to_text
+from dojoir.records.plain_data import from_text, to_text
 from dojoir.verbs import main
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")

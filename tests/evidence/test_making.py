@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import dojoir
-from dojoir.evidence import making
+from dojoir.evidence import library_run
 from dojoir.evidence.bundle import Gate, Verdict
+from dojoir.evidence.bundle_reading import read
 from dojoir.evidence.figures import ComparisonReport
 from dojoir.evidence.gates import GateFindings, Gates
-from dojoir.evidence.making import Gated, Shelf, Wish, make
-from dojoir.evidence.reading import read
+from dojoir.evidence.library_run import Gated, Shelf, Wish, make
 from dojoir.evidence.replay import replay
 
 SIZES = {"N": 4096}
@@ -117,7 +117,7 @@ def test_several_sizes_make_one_function(tmp_path: Path) -> None:
     kernel = dojoir.kernels.load("relu")
     shelf = made(tmp_path, [Wish(kernel, "llvm", {"N": size}) for size in (4096, 1000)])
     assert shelf.passed and len({one.name for one in shelf.made}) == 2
-    versions = making._versions([Wish(kernel, "llvm", {"N": size}) for size in (4096, 1000)], tmp_path)
+    versions = library_run._versions([Wish(kernel, "llvm", {"N": size}) for size in (4096, 1000)], tmp_path)
     assert versions.start == kernel and len(versions.versions) == 2
 
 
@@ -153,4 +153,4 @@ def test_bad_wishes_are_told(tmp_path: Path) -> None:
 def test_the_name_of_a_wish_is_short_and_its_own() -> None:
     kernel = dojoir.kernels.load("grouped_conv2d")
     names = {Wish(kernel, "llvm", dict.fromkeys(kernel.runtime_sizes, n)).name for n in (100000, 200000)}
-    assert len(names) == 2 and max(map(len, names)) <= making.LONGEST
+    assert len(names) == 2 and max(map(len, names)) <= library_run.LONGEST

@@ -24,8 +24,8 @@ import dojoir
 from dojoir.evidence import archive
 from dojoir.evidence import replay as replaying
 from dojoir.evidence.archive import check, export, packed, unpacked
+from dojoir.evidence.bundle_reading import Bundle, read
 from dojoir.evidence.claims import BundleProof
-from dojoir.evidence.reading import Bundle, read
 from dojoir.evidence.replay import replay
 from dojoir.evidence.writing import store_of
 from dojoir.runtime import Ratio

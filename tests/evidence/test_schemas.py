@@ -14,14 +14,14 @@ import pytest
 
 import dojoir
 from dojoir.cli import main
-from dojoir.data.forms import Dataset, Pair, RecordedEpisode, RecordedStep, TrainingChat
+from dojoir.data.dataset_lines import Dataset, Pair, RecordedEpisode, RecordedStep, TrainingChat
 from dojoir.data.training import Training
 from dojoir.evidence.bundle import Run
 from dojoir.evidence.figures import Bench
 from dojoir.evidence.gates import Gates
-from dojoir.records.forms import schema
+from dojoir.records.plain_data import schema
 from dojoir.runtime import Card
-from dojoir.tasks.report import Rollout
+from dojoir.tasks.rollout_report import Rollout
 from dojoir.tasks.settings import Playing
 from dojoir.tasks.task import Task
 

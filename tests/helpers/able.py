@@ -8,7 +8,7 @@ import pytest
 
 import dojoir
 from dojoir.codegen.simd.isas import ISAS
-from dojoir.runtime.build import host
+from dojoir.runtime.build import host_targets
 from dojoir.runtime.build.c_toolchain import find
 
 
@@ -37,9 +37,9 @@ def _lack(target: str) -> str | None:
     try:
         find()
         if target in ISAS:
-            if ISAS[target].architecture != host.architecture():
+            if ISAS[target].architecture != host_targets.architecture():
                 return f"this machine is no {ISAS[target].architecture}"
-            host.check_features(ISAS[target])
+            host_targets.check_features(ISAS[target])
     except dojoir.ToolchainError as error:
         return error.diagnostic.message
     return None

@@ -9,9 +9,9 @@ from pathlib import Path
 import dojoir
 from dojoir.evidence.benching import bench_of
 from dojoir.evidence.bundle import BENCH, GATES, Gate
+from dojoir.evidence.bundle_reading import Bundle, read
 from dojoir.evidence.figures import ITSELF, Bench, ComparisonReport, Shape, timed
 from dojoir.evidence.gates import GateFindings, Gates, is_correct
-from dojoir.evidence.reading import Bundle, read
 from dojoir.evidence.writing import Writer, recorded, store_of
 from dojoir.records import Database
 

@@ -34,7 +34,7 @@ from dojoir.codegen.emission import lower
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.codegen.simd.printer import print_simd
 from dojoir.ir.nodes import holds
-from dojoir.runtime.build import c_toolchain, host
+from dojoir.runtime.build import c_toolchain, host_targets
 from dojoir.runtime.build.compiler import check_target
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.types.in_bytes import in_bytes
@@ -191,12 +191,12 @@ def runs_here(target: str) -> bool:
     """Whether this machine builds and runs code of a target."""
     try:
         check_target(target)
-        if target in ISAS and ISAS[target].architecture != host.architecture():
+        if target in ISAS and ISAS[target].architecture != host_targets.architecture():
             emulated.machine(target)
         elif target == "c" or target in ISAS:
             c_toolchain.find()
             if target in ISAS:
-                host.check_features(ISAS[target])
+                host_targets.check_features(ISAS[target])
     except dojoir.ToolchainError:
         return False
     return True

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dojoir.evidence.bundle import RUN
-from dojoir.evidence.reading import Bundle, read
+from dojoir.evidence.bundle_reading import Bundle, read
 
 Files = dict[str, Any]
 """The files of a bundle that are JSON, as data; of the others the texts. One that is taken out is deleted."""

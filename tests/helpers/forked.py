@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
-        "dojoir.cli.answers", "dojoir.cli.driver", "dojoir.cli.report", "dojoir.cli.running", "dojoir.cli.screen",
-        "dojoir.costs.cost", "dojoir.grammar.pipeline", "dojoir.passes.engine.catalogue",
+        "dojoir.cli.answers", "dojoir.cli.driver", "dojoir.cli.error_report", "dojoir.cli.run_option",
+        "dojoir.cli.screen", "dojoir.costs.cost", "dojoir.grammar.pipeline", "dojoir.passes.engine.catalogue",
         "dojoir.proof.certificate", "dojoir.proof.check", "dojoir.runtime.build.compiler",
         "dojoir.runtime.build.llvm_engine", "dojoir.runtime.measurement.measure",
         "dojoir.runtime.verification.verify", "dojoir.schedules.choice",

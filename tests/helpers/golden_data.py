@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 from dojoir.data import chats, export, pairs, read_steps
+from dojoir.data.dataset_lines import Dataset
 from dojoir.data.exporting import lines_written
-from dojoir.data.forms import Dataset
 
 TESTS = Path(__file__).resolve().parent.parent
 GOLDEN = TESTS / "datasets" / "v1"

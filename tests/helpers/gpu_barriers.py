@@ -18,7 +18,7 @@ from dojoir import schedules
 from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lower import pipeline as lowering
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.nests import work
 from dojoir.codegen.lower.waits.barrier_proof import unseparated
 from dojoir.codegen.lower.waits.barriers import barriers_of

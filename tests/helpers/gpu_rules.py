@@ -5,7 +5,7 @@ from __future__ import annotations
 import dojoir
 from dojoir.backends.host import machine_named
 from dojoir.passes.loops.guards import RemoveGuard
-from dojoir.passes.schedule.gpu.rules import schedule_grids
+from dojoir.passes.schedule.gpu.nest_rules import schedule_grids
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.simplify import delete_dead, join_all
 

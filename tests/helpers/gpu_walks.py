@@ -27,7 +27,7 @@ from walks import some_sizes
 
 import dojoir
 from dojoir.codegen.emission import gpu_program
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.waits.barrier_proof import unseparated
 from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.ir.nodes import Kernel, Scope

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import dojoir
 from dojoir.ir.dtypes import DTYPES
 from dojoir.meaning.bits import coded
-from dojoir.passes.schedule.facts.products import FP8
+from dojoir.passes.schedule.facts.product_facts import FP8
 
 
 def drawn(kernel: dojoir.Kernel, seed: int = 0) -> dict[str, NDArray[Any]]:

@@ -9,7 +9,7 @@ import torch
 from dojoir.runtime.build.llvm_engine import load_entry
 from dojoir.runtime.gpu import devices
 from dojoir.runtime.gpu.driver import Gpu
-from dojoir.torch.importer import plans, running
+from dojoir.torch.importer import plans, program_runner
 
 NOTHING = "define i32 @entry() {\n  ret i32 0\n}\n"
 
@@ -51,5 +51,5 @@ def without_a_gpu() -> None:
 
     own: Any = torch.Tensor
     vars(devices)["find"] = lambda target: Driver()
-    vars(running)["places"] = Places()
+    vars(program_runner)["places"] = Places()
     own.get_device, own.is_cpu = lambda tensor: 0, False

@@ -25,7 +25,7 @@ from dojoir.passes.engine import answer_keys, engine
 from dojoir.passes.engine.engine import candidates
 from dojoir.proof import check, difference, wellformed
 from dojoir.proof.core import written
-from dojoir.proof.patterns import staging, table, written_before
+from dojoir.proof.patterns import pattern_table, staging, written_before
 from dojoir.proof.refute import first_iteration, small_run
 from dojoir.sets import flow, kernel_sets, limits
 from dojoir.support.memo import Memo, fresh_tables
@@ -42,18 +42,18 @@ MEMOS = {
     substitution: ("_kept",), engine: ("_made", "_answers"),
     answer_keys: ("_places", "_known", "_children"), check: ("_named", "_meanings"), difference: ("_changes",),
     wellformed: ("_proved",), written: ("_assigned_before",), staging: ("_forms",),
-    table: ("_alike",), written_before: ("_known", "_found"), small_run: ("_runs",), flow: ("_flows", "_pairs"),
-    kernel_sets: ("_maps", "_empty", "_sizes", "_kernels"), limits: ("_hard",),
+    pattern_table: ("_alike",), written_before: ("_known", "_found"), small_run: ("_runs",),
+    flow: ("_flows", "_pairs"), kernel_sets: ("_maps", "_empty", "_sizes", "_kernels"), limits: ("_hard",),
 }  # fmt: skip
 
 
 def switches() -> Iterator[tuple[str, Callable[[], Any]]]:
     """What can be switched off, and the patch that does it."""
     yield "nothing", lambda: patch.object(check, "STEP_LIMIT", check.STEP_LIMIT)
-    for pattern in table.TEXTUAL:
-        rest = tuple(other for other in table.TEXTUAL if other is not pattern)
-        yield f"pattern {pattern.name}", lambda rest=rest: patch.object(table, "TEXTUAL", rest)
-    yield "all patterns of the text", lambda: patch.object(table, "TEXTUAL", ())
+    for pattern in pattern_table.TEXTUAL:
+        rest = tuple(other for other in pattern_table.TEXTUAL if other is not pattern)
+        yield f"pattern {pattern.name}", lambda rest=rest: patch.object(pattern_table, "TEXTUAL", rest)
+    yield "all patterns of the text", lambda: patch.object(pattern_table, "TEXTUAL", ())
     yield "pattern same_order before slices", lambda: patch.object(check, "runs_alike", lambda *_: False)
     yield "pattern order", lambda: patch.object(check, "keeps_order", lambda _: False)
     yield "pattern independent", lambda: patch.object(wellformed, "seen_apart", lambda *_: frozenset())

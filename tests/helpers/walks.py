@@ -33,7 +33,7 @@ from dojoir.proof.check import STEP_LIMIT, Verdict, compare, is_exact, is_legal,
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.data_writes import claim_without_data_writes
 from dojoir.proof.explain.verdicts import check as core_check
-from dojoir.proof.patterns.table import is_plain_both_ways
+from dojoir.proof.patterns.pattern_table import is_plain_both_ways
 from dojoir.proof.refute.small_run import seen
 from dojoir.sets.limits import StepLimitReached, limited
 

@@ -16,7 +16,7 @@ import dojoir
 from dojoir.llm.families import FAMILIES
 from dojoir.llm.models.exchange import CHARACTERS_OF_A_TOKEN, Question, Reply
 from dojoir.llm.planner.cards import CardBottleneck, Cards
-from dojoir.llm.planner.making import made
+from dojoir.llm.planner.plan_making import made
 from dojoir.llm.planner.system import SYSTEM
 from dojoir.llm.planner.tries import Try, interval_of
 from dojoir.passes.engine.catalogue import MOVES

@@ -14,10 +14,10 @@ import dojoir
 from dojoir.backends.host import machine_named
 from dojoir.passes.schedule.forms.packed import pack_factors
 from dojoir.passes.schedule.forms.parting import part_shared
+from dojoir.passes.schedule.gpu.nest_rules import elements_in_threads
 from dojoir.passes.schedule.gpu.rows.reductions import few_rows
-from dojoir.passes.schedule.gpu.rules import elements_in_threads
 from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles
-from dojoir.passes.schedule.gpu.tiles.products import product_by_size
+from dojoir.passes.schedule.gpu.tiles.product_tiles import product_by_size
 from dojoir.runtime.verification.random_inputs import random_inputs
 
 GOES_ON = """kernel goes_on(B, T, D)              # what another nest has begun

@@ -1,8 +1,8 @@
-"""A class name says one thing: a search for it, and a traceback, lead to one file."""
+"""A class name says one thing, and a file name says of what: a search and a traceback lead to one file."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from asked import PRODUCT
 from folders import ROOT
@@ -44,3 +44,23 @@ def test_a_class_name_is_defined_once() -> None:
 def test_the_exceptions_are_needed() -> None:
     found = homes()
     assert [name for name in SHARED if len(found[name]) < 2] == []
+
+
+MOST_NAMESAKES = 3
+"""How many files of the product may have one name."""
+
+EACH_HAS = {
+    "__init__.py", "__main__.py",
+    "printer.py", "source.py",  # of a family of targets: `codegen/{c,gpu,llvm,simd}`
+    "reductions.py",  # moves, their lowering, their schedule on a GPU, and the operators of PyTorch that are some
+}  # fmt: skip
+"""File names of which the folder says of what."""
+
+
+def test_a_file_name_says_of_what() -> None:
+    """`values.py` in seven folders says nothing in a traceback."""
+    found = Counter(path.name for folder in PRODUCT for path in (ROOT / folder).rglob("*.py"))
+    often = {name: count for name, count in found.items() if count > MOST_NAMESAKES and name not in EACH_HAS}
+    assert often == {}
+    assert found.keys().isdisjoint({"products.py", "device.py", "rules.py", "table.py"})
+    assert found["values.py"] == 1, "the values of LIR"

@@ -40,10 +40,10 @@ PRINTERS = {
     "of_text.py": {"codes"},
     "builder.py": {"ir"},  # the words of the language: no buffer of an imported text is called so
     "elementwise.py": {"ir"},  # a function of the language stands for one of PyTorch of the same name
-    "values.py": {"ir"},
+    "element_values.py": {"ir"},
     "words.py": {"ir"},
     "player.py": {"runtime"},
-    "apart.py": {"runtime"},
+    "isolated_agent.py": {"runtime"},
 }
 """But for what prints kernels in a way of its own: it reads the tree, as a target does; for cells of notebooks; for
 what makes documents or messages of the table of codes and of the docstrings of the planner's structures; for what

@@ -11,7 +11,7 @@ from dojoir.ir.nodes import Kernel
 from dojoir.proof.check import answer
 from dojoir.proof.claim import Claim
 from dojoir.proof.explain.verdicts import check
-from dojoir.proof.patterns.table import PATTERNS
+from dojoir.proof.patterns.pattern_table import PATTERNS
 from dojoir.proof.wellformed import are_independent, find_conflict
 from dojoir.support.memo import fresh_tables
 

@@ -22,7 +22,7 @@ from dojoir.passes.storage.staging import Stage
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.check import first_failure, form
 from dojoir.proof.explain.verdicts import check
-from dojoir.proof.patterns.table import PATTERNS, Pattern
+from dojoir.proof.patterns.pattern_table import PATTERNS, Pattern
 from dojoir.sets.limits import StepLimitReached, limited
 
 MOST = 2270

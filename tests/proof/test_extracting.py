@@ -15,7 +15,7 @@ from dojoir.passes.values.subexpressions import ExtractSubexpression
 from dojoir.proof.check import answer
 from dojoir.proof.claim import Claim
 from dojoir.proof.explain.verdicts import check
-from dojoir.proof.patterns.table import PATTERNS
+from dojoir.proof.patterns.pattern_table import PATTERNS
 
 (EXTRACTING,) = (pattern for pattern in PATTERNS if pattern.name == "hoisted")
 

@@ -17,7 +17,7 @@ from dojoir.passes.values.hoisting import Hoist
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.check import first_failure, form
 from dojoir.proof.explain.verdicts import check
-from dojoir.proof.patterns.table import PATTERNS
+from dojoir.proof.patterns.pattern_table import PATTERNS
 
 (HOISTED,) = (pattern for pattern in PATTERNS if pattern.name == "hoisted")
 

@@ -15,7 +15,7 @@ from dojoir.passes.base.move import Refusal, place_of
 from dojoir.passes.loops.deletion import DeleteNode
 from dojoir.proof.claim import Claim
 from dojoir.proof.explain.verdicts import check
-from dojoir.proof.patterns.table import PATTERNS
+from dojoir.proof.patterns.pattern_table import PATTERNS
 
 (UNREACHED,) = (pattern for pattern in PATTERNS if pattern.name == "unreached")
 

@@ -10,9 +10,9 @@ import dojoir
 
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 
+from dojoir.torch.importer.element_values import AppliedValue, IndexAsValue, NumberValue, Value, cast  # noqa: E402
 from dojoir.torch.importer.index import IndexSum, IteratorAtom, as_index, of_atom, render  # noqa: E402
 from dojoir.torch.importer.quotients import as_quotient  # noqa: E402
-from dojoir.torch.importer.values import AppliedValue, IndexAsValue, NumberValue, Value, cast  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -13,7 +13,7 @@ torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from dojoir.torch.kept import worth_keeping  # noqa: E402
+from dojoir.torch.kept_temporaries import worth_keeping  # noqa: E402
 
 F = torch.nn.functional
 

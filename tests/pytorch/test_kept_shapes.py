@@ -14,7 +14,7 @@ torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 CompileBackend: Any = importlib.import_module("dojoir.torch.compiler").CompileBackend
 builder: Any = importlib.import_module("dojoir.torch.importer.builder")
 merging: Any = importlib.import_module("dojoir.torch.importer.merging")
-table: Any = importlib.import_module("dojoir.torch.importer.table")
+table: Any = importlib.import_module("dojoir.torch.importer.operator_table")
 ProgramStatement: Any = importlib.import_module("dojoir.torch.importer.nests").ProgramStatement
 
 

@@ -15,7 +15,7 @@ from dojoir.runtime.gpu import devices, streams
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 from torch import nn  # noqa: E402
 
-from dojoir.torch.importer import running  # noqa: E402
+from dojoir.torch.importer import program_runner  # noqa: E402
 
 STREAM = 42
 
@@ -63,7 +63,7 @@ def places(monkeypatch: pytest.MonkeyPatch) -> FakePlaces:
     monkeypatch.setattr(torch.Tensor, "is_cpu", False, raising=False)
     monkeypatch.setattr(torch.Tensor, "get_device", lambda tensor: 0)
     monkeypatch.setattr(streams, "_torch", lambda device: lambda: STREAM)
-    monkeypatch.setattr(running, "places", made)
+    monkeypatch.setattr(program_runner, "places", made)
     return made
 
 
@@ -194,7 +194,7 @@ N
 
 
 def test_an_operator_starts_calls_that_it_has_seen(places: FakePlaces, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dojoir.torch import quick, running
+    from dojoir.torch import operator_calls, quick
     from dojoir.torch.form import OperatorForm
     from dojoir.torch.variants import Variants
 
@@ -207,7 +207,7 @@ def test_an_operator_starts_calls_that_it_has_seen(places: FakePlaces, monkeypat
     form = OperatorForm("gpu::scaled", kernel, Variants(lambda: kernel, None, None), ())
     whole = form.arranged
     monkeypatch.setattr(form, "arranged", lambda given: general.append(1) or whole(given))
-    call = running.on_device(form)
+    call = operator_calls.on_device(form)
     seen, rows = (3, 40), (2, 40)
     for shape, by in ((seen, 2.0), (seen, 2.0), (seen, 2.0), (seen, 3.0), (rows, 2.0), (seen, 2.0)):
         x = there(places, torch.randn(*shape))
@@ -256,7 +256,9 @@ def test_an_argument_that_is_written_and_read_by_another_name(
         assert torch.equal(other, torch.full((4,), 3.0))
         general: list[Any] = []
         monkeypatch.setattr(
-            running.ProgramRunner, "_checked", lambda self, plan, inputs: general.append(inputs) or [one, other]
+            program_runner.ProgramRunner,
+            "_checked",
+            lambda self, plan, inputs: general.append(inputs) or [one, other],
         )
         with pytest.raises(dojoir.ArgumentError, match="cache and x share memory, and the module writes cache"):
             imported(one, one)

@@ -12,7 +12,7 @@ import dojoir
 
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 CompileBackend: Any = importlib.import_module("dojoir.torch.compiler").CompileBackend
-sharing: Any = importlib.import_module("dojoir.torch.sharing")
+sharing: Any = importlib.import_module("dojoir.torch.kernel_sharing")
 
 
 def layers(count: int) -> Any:

@@ -10,7 +10,7 @@ from fake_gpu import FakeDriver
 import dojoir
 from dojoir.runtime.evaluation import paired_timing
 from dojoir.runtime.evaluation.bench import CandidateBench, Job
-from dojoir.runtime.evaluation.device import DeviceRunner
+from dojoir.runtime.evaluation.gpu_candidates import DeviceRunner
 from dojoir.runtime.evaluation.pool import CHANGED, InputCase, Pool
 from dojoir.runtime.gpu import devices
 

@@ -14,7 +14,7 @@ import pytest
 
 import dojoir
 from dojoir.cli import main
-from dojoir.cli.report import report_bug
+from dojoir.cli.error_report import report_bug
 from dojoir.runtime.build import c_toolchain
 from dojoir.runtime.evaluation import fork_server, pool
 

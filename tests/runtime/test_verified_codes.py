@@ -9,8 +9,8 @@ import pytest
 
 import dojoir
 from dojoir import kernels
+from dojoir.runtime.verification.comparison_rules import ComparisonRule, rules_of
 from dojoir.runtime.verification.oracle import Oracle
-from dojoir.runtime.verification.rules import ComparisonRule, rules_of
 
 NORM = "add_rmsnorm_fp4quant"
 GATED = "silu_mul_fp4quant"

@@ -12,7 +12,7 @@ import pytest
 import dojoir
 from dojoir.tasks import Answer, Rollout, find_tasks, rollout
 from dojoir.tasks.agents import answer_of
-from dojoir.tasks.apart import IsolatedAgent
+from dojoir.tasks.isolated_agent import IsolatedAgent
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 

@@ -19,7 +19,7 @@ from test_rollout import ONE_PASS, judged, small, status
 
 import dojoir
 from dojoir.tasks import Answer, Row, Task, find_tasks, rollout
-from dojoir.tasks.apart import IsolatedAgent
+from dojoir.tasks.isolated_agent import IsolatedAgent
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 

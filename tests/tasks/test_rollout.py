@@ -16,7 +16,7 @@ from dojoir.tasks.judging import JudgedAnswer, Judgement, judge
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 
-from dojoir.evidence.reading import read
+from dojoir.evidence.bundle_reading import read
 from dojoir.evidence.writing import UNFINISHED
 from dojoir.support import files
 from dojoir.tasks.playing import digest_of

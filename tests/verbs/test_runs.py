@@ -13,8 +13,8 @@ from bundled import MOVES, bench_bundle, search_bundle, traced
 from commands import run
 
 import dojoir
+from dojoir.evidence.bundle_reading import read
 from dojoir.evidence.comparing import compare, diff
-from dojoir.evidence.reading import read
 
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 

@@ -127,7 +127,7 @@ TEMPORARY = {
     "runtime/build/native.py": "a shared library while it is loaded",
     "runtime/library/library.py": "a whole folder is renamed",
     "runtime/verification/trial.py": "arrays between processes, in a temporary folder",
-    "dojoir/cli/report.py": "the details of a bug, in the folder for temporary files",
+    "dojoir/cli/error_report.py": "the details of a bug, in the folder for temporary files",
     "runtime/build/llvm_passes.py": "the pipe that the parent process reads",
     "runtime/simt/toolchain.py": "sources and results of a compiler, in a temporary folder",
     "runtime/simt/harness.py": "a program while it runs, in a temporary folder",

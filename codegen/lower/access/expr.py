@@ -11,7 +11,7 @@ from dojoir.codegen.lir.arith import compare, known, level
 from dojoir.codegen.lir.program import Type, Value, Var
 from dojoir.codegen.lower.access.conversions import call, convert, number
 from dojoir.codegen.lower.access.elements import ElementAccess, index_value
-from dojoir.codegen.lower.access.named import by_name
+from dojoir.codegen.lower.access.named_conversions import by_name
 from dojoir.codegen.lower.access.nibbles import halves
 from dojoir.codegen.lower.access.state import Block, LoweringUnit, at_work
 from dojoir.codegen.math import elementary as mathlib

@@ -9,7 +9,7 @@ from typing import Literal
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import both, known
-from dojoir.codegen.lir.names import free
+from dojoir.codegen.lir.fresh_names import free
 from dojoir.codegen.lir.outcome import FIRST_CHECK, Check
 from dojoir.codegen.lir.program import INDEX, Value, Var
 from dojoir.codegen.lower.gpu.launches import Launched, ThreadPhase

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dojoir.codegen.lower.gpu.groups import inside
-from dojoir.codegen.lower.gpu.threads import Threads, mark_of
+from dojoir.codegen.lower.gpu.thread_plan import Threads, mark_of
 from dojoir.codegen.lower.plans.layout import Layout
 from dojoir.codegen.target import Target
 from dojoir.errors import Diagnostic, KernelError

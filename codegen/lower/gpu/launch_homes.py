@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dojoir.codegen.lower.gpu.launches import Launched
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.plans.placement import Home, may_carry
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Kernel, Path, Scope

@@ -1,4 +1,4 @@
-"""Launches, their phases, and who of their threads runs an iteration: found by `codegen.lower.gpu.threads`."""
+"""Launches, their phases, and who of their threads runs an iteration: found by `codegen.lower.gpu.thread_plan`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.codegen.lower.gpu.groups import inside
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Buffer, Kernel, Site
 

@@ -20,8 +20,8 @@ from dojoir.codegen.lower.access.state import (
 )
 from dojoir.codegen.lower.gpu.launch_homes import within_launches
 from dojoir.codegen.lower.gpu.spread import in_registers
-from dojoir.codegen.lower.gpu.threads import Threads
-from dojoir.codegen.lower.nests.device import DeviceScopes
+from dojoir.codegen.lower.gpu.thread_plan import Threads
+from dojoir.codegen.lower.nests.device_code import DeviceScopes
 from dojoir.codegen.lower.nests.parallel import CoreScopes
 from dojoir.codegen.lower.nests.work import LoweringWork
 from dojoir.codegen.lower.plans.layout import Layout

@@ -9,7 +9,7 @@ from functools import cached_property
 from dojoir.codegen.lir.program import Program, Stmt
 from dojoir.codegen.lower.access.state import LoweredNames
 from dojoir.codegen.lower.gpu.spread import in_registers
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.texts.beside import TextBeside
 from dojoir.codegen.lower.waits.barrier_proof import proved
 from dojoir.codegen.lower.waits.barriers import barriers_of

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from dojoir.codegen.lower.gpu.threads import Threads, has_mark
+from dojoir.codegen.lower.gpu.thread_plan import Threads, has_mark
 from dojoir.codegen.lower.plans.plan import Accumulator, Analysis, LanePlan
 from dojoir.ir.dtypes import F32, F64, DType
 from dojoir.ir.instruction import Use

@@ -30,7 +30,7 @@ from dojoir.codegen.lower.access.expr import combination, evaluate, operate
 from dojoir.codegen.lower.access.state import Block, KeptReduction, LoweringState, LoweringUnit, Memory
 from dojoir.codegen.lower.access.touched import Guess, StatementRuns, asked
 from dojoir.codegen.lower.gpu.launches import Collective, ThreadNest, ThreadPhase
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.plans.plan import Accumulator
 from dojoir.codegen.lower.sums.by_threads import THREAD, by_one, is_atomic, is_memory, own_number, thread_iterators
 from dojoir.codegen.lower.sums.reductions import NAMES, finish, identity, keep

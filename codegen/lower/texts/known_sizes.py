@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dojoir.codegen.lower.gpu.threads import has_mark
+from dojoir.codegen.lower.gpu.thread_plan import has_mark
 from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Node
 from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.ir.rewriting.substitution import fixed_sizes, substitute

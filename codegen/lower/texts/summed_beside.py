@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dojoir.codegen.lower.gpu.threads import THREADS
+from dojoir.codegen.lower.gpu.thread_plan import THREADS
 from dojoir.codegen.lower.texts.beside import (
     ON_DEVICE,
     AccumulatingPart,

@@ -13,7 +13,7 @@ import islpy as isl
 
 from dojoir.codegen.lower.gpu.groups import inside
 from dojoir.codegen.lower.gpu.launches import Collective, Launched
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.waits.meetings import STEP_LIMIT, one_element, pairs, runs_by, same, second, thread_at
 from dojoir.errors import KernelError
 from dojoir.ir.affine import Affine

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 from dojoir.codegen.lower.gpu.launches import Launched
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.waits.meetings import (
     ThreadAccess,
     one_element,

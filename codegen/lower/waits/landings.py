@@ -17,7 +17,7 @@ from dataclasses import field, replace
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.walk import statements, with_blocks
 from dojoir.codegen.lower.gpu.launches import Launched
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.waits.places_to_wait import Barriers, Position
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Guard, Kernel, Path, Scope, Site, Statement, holds

@@ -15,7 +15,7 @@ import islpy as isl
 
 from dojoir.codegen.lower.gpu.groups import inside
 from dojoir.codegen.lower.gpu.launches import Collective, Launched, ThreadPhase
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Guard, Path, Scope, Site
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of

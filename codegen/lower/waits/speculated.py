@@ -23,7 +23,7 @@ from dojoir.codegen.lir.program import INDEX, Barrier, Const, ThreadNumber, Type
 from dojoir.codegen.lir.walk import parts as values_in
 from dojoir.codegen.lir.walk import replaced, statements
 from dojoir.codegen.lower.gpu.launches import Launched
-from dojoir.codegen.lower.gpu.threads import Threads
+from dojoir.codegen.lower.gpu.thread_plan import Threads
 from dojoir.codegen.lower.waits.meetings import one_element, pairs, runs_by, same, second
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dojoir.codegen.c.dialect import rows
 from dojoir.codegen.c.spelling import C
 from dojoir.codegen.lir.program import Type
+from dojoir.codegen.simd.isa_table import Isa
 from dojoir.codegen.simd.isas.arm_dots import dot_helpers
-from dojoir.codegen.simd.table import Isa
 from dojoir.codegen.target import Target
 
 _C = {"f": "float", "i": "int", "u": "uint", "b": "uint"}

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import dojoir
 from dojoir.evidence import bundle
+from dojoir.evidence.bundle_reading import Bundle
 from dojoir.evidence.figures import sizes_in_words
 from dojoir.evidence.page.view import PageStep, PageView, steps_of
-from dojoir.evidence.reading import Bundle
 
 WITH_LINES = ("c", "avx2", "avx512", "neon", "rvv", "sve", "cuda", "hip")
 """The targets whose sources have the lines of the kernel beside their loops."""

@@ -17,7 +17,7 @@ import dojoir
 from dojoir.cli.chunks import read_input
 from dojoir.cli.output import writing
 from dojoir.llm.models.exchange import Message, Reply
-from dojoir.records.forms import from_data, json_of, to_data
+from dojoir.records.plain_data import from_data, json_of, to_data
 from dojoir.support.files import write_file
 
 VERSION = 1

@@ -18,7 +18,7 @@ from dojoir.llm.models.chat import Exchange
 from dojoir.llm.models.exchange import Message, ModelError, Question, Reply
 from dojoir.llm.planner.answer import ANSWER, Answered, answered, in_text
 from dojoir.llm.planner.cards import CardBottleneck, Cards
-from dojoir.llm.planner.making import made
+from dojoir.llm.planner.plan_making import made
 from dojoir.llm.planner.question import QuestionParts, listed_at
 from dojoir.llm.planner.settings import Settings
 from dojoir.llm.planner.system import SYSTEM

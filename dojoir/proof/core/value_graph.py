@@ -32,8 +32,8 @@ from dojoir.sets.flow import whole_flow
 from dojoir.sets.flow_check import FlowInput, compute_flow
 from dojoir.sets.flow_maps import Flow
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators
+from dojoir.support.derived import cached_property
 from dojoir.support.frozen import dataclass
-from dojoir.support.kept import cached_property
 from dojoir.types.elaborate import definition_value
 from dojoir.types.fma import contracted
 from dojoir.types.identities import beginning

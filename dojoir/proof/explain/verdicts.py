@@ -20,7 +20,7 @@ from dojoir.proof.explain.elements import (
     shared_storage,
     unwritten_output,
 )
-from dojoir.proof.explain.values import stray_values, wrong_flow, wrong_instances
+from dojoir.proof.explain.value_differences import stray_values, wrong_flow, wrong_instances
 from dojoir.proof.verdict import LEGAL, Verdict
 
 

@@ -53,8 +53,8 @@ from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.core.written import comes_and_goes
 from dojoir.proof.difference import Change, difference_of
 from dojoir.sets.kernel_sets import sets_of
+from dojoir.support.derived import cached_property
 from dojoir.support.frozen import dataclass
-from dojoir.support.kept import cached_property
 
 ZERO = Affine.constant(0)
 

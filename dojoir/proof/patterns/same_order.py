@@ -57,8 +57,8 @@ from dojoir.proof.certificate import InstanceMap, Origin
 from dojoir.proof.difference import Change
 from dojoir.sets.kernel_sets import KernelSets, isl_extent, iterators, sets_of
 from dojoir.sets.ranges import without_divisions
+from dojoir.support.derived import cached_property
 from dojoir.support.frozen import dataclass
-from dojoir.support.kept import cached_property
 from dojoir.support.memo import charge
 from dojoir.types.fma import fuse_alike, may_fuse
 

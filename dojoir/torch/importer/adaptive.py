@@ -9,11 +9,11 @@ import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
 from dojoir.torch.importer.convolution import WindowGeometry
+from dojoir.torch.importer.element_values import IndexAsValue, Value, apply, cast, number
 from dojoir.torch.importer.index import IndexSum, as_index, divide
 from dojoir.torch.importer.nests import Node, ProgramStatement, When, loops
 from dojoir.torch.importer.pooling import average, largest_backward
 from dojoir.torch.importer.reductions import is_better, lowest
-from dojoir.torch.importer.values import IndexAsValue, Value, apply, cast, number
 
 aten: Any = torch.ops.aten
 

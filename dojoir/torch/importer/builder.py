@@ -12,6 +12,17 @@ import torch
 
 from dojoir.ir.operations import CONVERSIONS
 from dojoir.ir.words import KEYWORDS, RESERVED
+from dojoir.torch.importer.element_values import (
+    FLOATS,
+    CastValue,
+    ElementValue,
+    NumberValue,
+    Value,
+    ValueCost,
+    cast,
+    cost,
+    number,
+)
 from dojoir.torch.importer.index import (
     Divided,
     IndexSum,
@@ -25,17 +36,6 @@ from dojoir.torch.importer.index import (
     recombine,
 )
 from dojoir.torch.importer.nests import ImportedProgram, Node, ProgramBuffer, ProgramStatement, loops
-from dojoir.torch.importer.values import (
-    FLOATS,
-    CastValue,
-    ElementValue,
-    NumberValue,
-    Value,
-    ValueCost,
-    cast,
-    cost,
-    number,
-)
 
 DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16", torch.int64: "i64",
@@ -238,7 +238,7 @@ class ProgramBuilder:
 
     def as_tensor(self, operand: Operand, dtype: str | None = None) -> Tensor:
         """An operand of elements as a tensor of a type."""
-        from dojoir.torch.importer.values import IndexAsValue
+        from dojoir.torch.importer.element_values import IndexAsValue
 
         if isinstance(operand, Tensor):
             if dtype is None or operand.dtype == dtype:

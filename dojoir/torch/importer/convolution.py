@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
+from dojoir.torch.importer.element_values import apply, cast, number
 from dojoir.torch.importer.index import IndexSum, as_index, divide, is_within
 from dojoir.torch.importer.nests import Node, ProgramStatement, When, loops
-from dojoir.torch.importer.values import apply, cast, number
 
 aten: Any = torch.ops.aten
 

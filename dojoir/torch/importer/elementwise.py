@@ -10,8 +10,7 @@ import torch
 
 from dojoir.ir.operations import OPERATIONS, Class
 from dojoir.torch.importer.builder import Operand, ProgramBuilder, Tensor, Unsupported
-from dojoir.torch.importer.index import IndexSum, as_index
-from dojoir.torch.importer.values import (
+from dojoir.torch.importer.element_values import (
     EXTREMES,
     FLOATS,
     IndexAsValue,
@@ -23,6 +22,7 @@ from dojoir.torch.importer.values import (
     number,
     select,
 )
+from dojoir.torch.importer.index import IndexSum, as_index
 
 aten: Any = torch.ops.aten
 prims: Any = torch.ops.prims

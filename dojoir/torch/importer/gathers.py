@@ -8,10 +8,7 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
-from dojoir.torch.importer.index import Data, IndexSum, as_index, clamp, of_atom
-from dojoir.torch.importer.nests import ProgramStatement
-from dojoir.torch.importer.quotients import as_quotient
-from dojoir.torch.importer.values import (
+from dojoir.torch.importer.element_values import (
     ElementValue,
     IndexAsValue,
     NumberValue,
@@ -21,6 +18,9 @@ from dojoir.torch.importer.values import (
     compare,
     select,
 )
+from dojoir.torch.importer.index import Data, IndexSum, as_index, clamp, of_atom
+from dojoir.torch.importer.nests import ProgramStatement
+from dojoir.torch.importer.quotients import as_quotient
 
 aten: Any = torch.ops.aten
 
@@ -198,7 +198,7 @@ def _scatter_reduce(
 
 
 def _index_add(b: ProgramBuilder, x: Tensor, dim: int, ids: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
-    from dojoir.torch.importer.values import number
+    from dojoir.torch.importer.element_values import number
 
     dim %= x.rank
     ids, source = _plain(b, ids), b.stored(source)

@@ -18,6 +18,7 @@ from dojoir.torch.importer.index import IndexSum, as_index
 from dojoir.torch.importer.merging import drop_ones, flatten, merge_loops, part, part_products
 from dojoir.torch.importer.narrow import widen
 from dojoir.torch.importer.nests import ImportedProgram, read, split_loops, written
+from dojoir.torch.importer.operator_table import operators
 from dojoir.torch.importer.results import (
     GivenInput,
     Input,
@@ -28,7 +29,6 @@ from dojoir.torch.importer.results import (
     Viewed,
     buffers_of,
 )
-from dojoir.torch.importer.table import operators
 from dojoir.torch.importer.views import REPLAYED
 
 LARGEST_VALUE = 40

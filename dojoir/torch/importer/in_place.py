@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from dojoir.torch.importer.element_values import ElementValue, parts
 from dojoir.torch.importer.index import IteratorAtom, of_atom
 from dojoir.torch.importer.nests import (
     ImportedProgram,
@@ -22,7 +23,6 @@ from dojoir.torch.importer.nests import (
     written,
 )
 from dojoir.torch.importer.results import GivenInput, Input, KnownResult, Result, Stored, Viewed, buffers_of
-from dojoir.torch.importer.values import ElementValue, parts
 
 
 def write_in_place(

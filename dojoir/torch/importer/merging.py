@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dojoir.torch.importer.element_values import ElementValue
 from dojoir.torch.importer.index import (
     Data,
     Divided,
@@ -29,7 +30,6 @@ from dojoir.torch.importer.nests import (
     loop_extents,
     stores,
 )
-from dojoir.torch.importer.values import ElementValue
 
 
 def drop_ones(program: ImportedProgram) -> None:

@@ -14,8 +14,7 @@ from dataclasses import replace
 
 import torch
 
-from dojoir.torch.importer.nests import ImportedProgram, Node, ProgramLoop, ProgramStatement, When, stores
-from dojoir.torch.importer.values import (
+from dojoir.torch.importer.element_values import (
     AppliedValue,
     CastValue,
     ElementValue,
@@ -25,6 +24,7 @@ from dojoir.torch.importer.values import (
     cast,
     number,
 )
+from dojoir.torch.importer.nests import ImportedProgram, Node, ProgramLoop, ProgramStatement, When, stores
 
 NARROW = frozenset({"bf16", "f16"})
 _TYPES = {"bf16": torch.bfloat16, "f16": torch.float16}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from dojoir.torch.importer.element_values import ElementValue, IndexAsValue, Value, indices, parts, rewrite, to_text
 from dojoir.torch.importer.index import (
     Divided,
     IndexSum,
@@ -18,7 +19,6 @@ from dojoir.torch.importer.index import (
     render,
     substitute,
 )
-from dojoir.torch.importer.values import ElementValue, IndexAsValue, Value, indices, parts, rewrite, to_text
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, element
 from dojoir.torch.importer.convolution import WindowGeometry, _under_guards, guarded, inside
+from dojoir.torch.importer.element_values import IndexAsValue, Value, apply, cast, number
 from dojoir.torch.importer.gathers import place as placed
 from dojoir.torch.importer.index import IndexSum, as_index, least, most, product
 from dojoir.torch.importer.nests import ProgramStatement, loops
 from dojoir.torch.importer.reductions import is_better, lowest
-from dojoir.torch.importer.values import IndexAsValue, Value, apply, cast, number
 
 aten: Any = torch.ops.aten
 

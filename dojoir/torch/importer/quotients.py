@@ -11,8 +11,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dojoir.torch.importer.element_values import (
+    AppliedValue,
+    CastValue,
+    ElementValue,
+    IndexAsValue,
+    NumberValue,
+    Value,
+)
 from dojoir.torch.importer.index import IndexSum, as_index, divide, least, most
-from dojoir.torch.importer.values import AppliedValue, CastValue, ElementValue, IndexAsValue, NumberValue, Value
 
 MOST_VALUES = 8192
 """The extent of an iterator up to which its numbers are looked at."""

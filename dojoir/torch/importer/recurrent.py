@@ -17,9 +17,9 @@ import torch
 
 import dojoir
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
+from dojoir.torch.importer.element_values import Value, apply, cast, number
 from dojoir.torch.importer.index import IndexSum, as_index, degree
 from dojoir.torch.importer.nests import Node, ProgramBuffer, ProgramStatement, loops
-from dojoir.torch.importer.values import Value, apply, cast, number
 from dojoir.torch.importer.views import reshape, transpose
 
 aten: Any = torch.ops.aten

@@ -9,9 +9,19 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, element
+from dojoir.torch.importer.element_values import (
+    EXTREMES,
+    FLOATS,
+    IndexAsValue,
+    Value,
+    apply,
+    cast,
+    compare,
+    number,
+    select,
+)
 from dojoir.torch.importer.index import Data, as_index, of_atom, product
 from dojoir.torch.importer.nests import Node, ProgramStatement, loops
-from dojoir.torch.importer.values import EXTREMES, FLOATS, IndexAsValue, Value, apply, cast, compare, number, select
 
 aten: Any = torch.ops.aten
 prims: Any = torch.ops.prims

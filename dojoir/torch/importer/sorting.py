@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.builder import ProgramBuilder, Tensor, Unsupported, element
+from dojoir.torch.importer.element_values import IndexAsValue, Value, apply, cast, compare, number, select
 from dojoir.torch.importer.index import as_index
 from dojoir.torch.importer.nests import ProgramStatement, loops
-from dojoir.torch.importer.values import IndexAsValue, Value, apply, cast, compare, number, select
 
 aten: Any = torch.ops.aten
 

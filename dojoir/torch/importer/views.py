@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported
+from dojoir.torch.importer.element_values import IndexAsValue, Value, apply, compare, number, select
 from dojoir.torch.importer.index import IndexSum, as_index, clamp, divide, is_within, product
-from dojoir.torch.importer.values import IndexAsValue, Value, apply, compare, number, select
 
 aten: Any = torch.ops.aten
 

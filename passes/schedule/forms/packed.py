@@ -24,7 +24,7 @@ from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Cast, Expr, Kernel, Op, Site
 from dojoir.passes.base.move import Formula, fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.facts.products import BYTES, FP8, HALVES
+from dojoir.passes.schedule.facts.product_facts import BYTES, FP8, HALVES
 from dojoir.passes.schedule.facts.strides import depends, dims_along, kept_by, known, sites_in, step_of
 from dojoir.passes.schedule.forms.parting import is_contraction, take_units_away
 from dojoir.passes.schedule.forms.temporaries import MOST_MEMORY

@@ -22,7 +22,7 @@ from dojoir.passes.engine.engine import is_legal
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import JoinScopes, SplitScopes
 from dojoir.passes.loops.sinking import SinkScope
-from dojoir.passes.schedule.facts.products import MOST_SUMS, convolutions, products
+from dojoir.passes.schedule.facts.product_facts import MOST_SUMS, convolutions, products
 from dojoir.passes.schedule.facts.strides import depends, kept_by, known, scope_at, sites_in, step_of
 from dojoir.passes.schedule.steps.combinators import first, make, moves_named, repeat, tried
 from dojoir.passes.schedule.steps.spots import Spot, move, nested, scopes_inside, spot

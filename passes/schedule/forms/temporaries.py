@@ -32,7 +32,7 @@ from dojoir.ir.nodes import Access, Buffer, Cast, Kernel, Op, Path, Site
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import BufferName, Formula, Move, fresh_name, place_of
 from dojoir.passes.engine.trace import Trace, take_over
-from dojoir.passes.schedule.facts.products import MOST_SUMS, products
+from dojoir.passes.schedule.facts.product_facts import MOST_SUMS, products
 from dojoir.passes.schedule.facts.strides import Sizes, depends, is_short, kept_by, step_of
 from dojoir.passes.schedule.forms.parting import is_contraction, shared_scopes
 from dojoir.passes.schedule.steps.combinators import each_once, first, repeat, tried

@@ -27,7 +27,7 @@ from dojoir.passes.schedule.forms.parting import (
 )
 from dojoir.passes.schedule.forms.pivots import cut_pivots
 from dojoir.passes.schedule.forms.plain import as_plain_scopes
-from dojoir.passes.schedule.forms.running import store_running
+from dojoir.passes.schedule.forms.running_values import store_running
 from dojoir.passes.schedule.forms.temporaries import (
     MOST_MEMORY,
     expand_temporaries,
@@ -35,6 +35,7 @@ from dojoir.passes.schedule.forms.temporaries import (
     own_arrays,
     own_scalars,
 )
+from dojoir.passes.schedule.gpu.nest_rules import elements_in_threads, schedule_grid
 from dojoir.passes.schedule.gpu.rows.blocks import blocks_in_threads
 from dojoir.passes.schedule.gpu.rows.reductions import (
     few_rows,
@@ -50,7 +51,6 @@ from dojoir.passes.schedule.gpu.rows.scatters import (
     columns_in_threads,
     copies_in_blocks,
 )
-from dojoir.passes.schedule.gpu.rules import elements_in_threads, schedule_grid
 from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, quad_tiles, scaled_tiles, small_tiles
 from dojoir.passes.schedule.gpu.tiles.matrix_units import (
     large_group_tiles,

@@ -31,7 +31,7 @@ from dojoir.passes.schedule.facts.strides import (
     sites_in,
     strided,
 )
-from dojoir.passes.schedule.forms.running import carry, recurs
+from dojoir.passes.schedule.forms.running_values import carry, recurs
 from dojoir.passes.schedule.steps.combinators import Fit, tried
 from dojoir.passes.schedule.steps.spots import Array, Spot, mark_all, move, spot
 from dojoir.passes.schedule.steps.versions import own_temporaries

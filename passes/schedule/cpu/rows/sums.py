@@ -9,7 +9,7 @@ Source: N. Higham, "The accuracy of floating point summation" (1993), section 4,
 Running values of one long row, or of a few: blocks of it are put together at once, each by itself, so that all
 cores take part.
 
-The row is read twice, which a second core makes up for (`forms/running.py` has the moves).
+The row is read twice, which a second core makes up for (`forms/running_values.py` has the moves).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dojoir.ir.places import siblings
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.cpu.rows.abreast import CHAINS, block_of_rows
 from dojoir.passes.schedule.facts.strides import Sizes, depends, is_little, is_plain, is_short, sites_in
-from dojoir.passes.schedule.forms.running import MAPS, Blocks, keep_beside, make_blocks
+from dojoir.passes.schedule.forms.running_values import MAPS, Blocks, keep_beside, make_blocks
 from dojoir.passes.schedule.steps.combinators import Fit, tried
 from dojoir.passes.schedule.steps.spots import Array, Spot, add_dim, mark_all, spot
 

@@ -16,7 +16,7 @@ from dojoir.ir.nodes import Access
 from dojoir.passes.base.move import BufferName
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.products import MatrixProduct, products
+from dojoir.passes.schedule.facts.product_facts import MatrixProduct, products
 from dojoir.passes.schedule.facts.strides import depends, lanes_of
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, first_nest, fuse, mark_all, nested, spot

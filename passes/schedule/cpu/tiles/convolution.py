@@ -32,7 +32,7 @@ from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.cpu.tiles.tile_shape import window_shape
 from dojoir.passes.schedule.facts.narrow import is_tiny
-from dojoir.passes.schedule.facts.products import Convolution, MatrixProduct, convolutions, is_box, products
+from dojoir.passes.schedule.facts.product_facts import Convolution, MatrixProduct, convolutions, is_box, products
 from dojoir.passes.schedule.facts.strides import (
     NEAR,
     Sizes,

@@ -36,7 +36,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.cpu.tiles.tile_shape import MOST_COLUMNS, default_shape, shape_for, sums_in_lanes
 from dojoir.passes.schedule.facts.narrow import is_tiny
-from dojoir.passes.schedule.facts.products import MOST_SUMS, MatrixProduct, products
+from dojoir.passes.schedule.facts.product_facts import MOST_SUMS, MatrixProduct, products
 from dojoir.passes.schedule.facts.strides import (
     ONE,
     Sizes,

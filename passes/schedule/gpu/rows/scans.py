@@ -23,7 +23,7 @@ from dojoir.passes.base.move import Quoted
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.guards import AddGuard
 from dojoir.passes.schedule.facts.strides import depends, known
-from dojoir.passes.schedule.forms.running import Blocks, keep_beside, make_blocks, normal_step, running
+from dojoir.passes.schedule.forms.running_values import Blocks, keep_beside, make_blocks, normal_step, running
 from dojoir.passes.schedule.gpu.rows.rows import elements_of_one_row, keep_row
 from dojoir.passes.schedule.gpu.sharing.threads import a_thread_each, along, grid, remove_around
 from dojoir.passes.schedule.steps.combinators import tried

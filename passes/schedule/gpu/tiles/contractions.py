@@ -34,12 +34,12 @@ from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.shifting import Shift
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.products import goes_along
+from dojoir.passes.schedule.facts.product_facts import goes_along
 from dojoir.passes.schedule.facts.strides import depends, dims_along, is_plain, known, sites_in, step_of
 from dojoir.passes.schedule.forms.parting import Sum, sum_at, trips
 from dojoir.passes.schedule.gpu.sharing.threads import grid
 from dojoir.passes.schedule.gpu.tiles.convolutions import guards_inside
-from dojoir.passes.schedule.gpu.tiles.products import BlockTile, copied_tile
+from dojoir.passes.schedule.gpu.tiles.product_tiles import BlockTile, copied_tile
 from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, add_dim, fuse, mark_all, nested, spot
 from dojoir.types.quads import QUAD, multiplies_bytes
 

@@ -27,7 +27,7 @@ from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.instructions import UseInstr
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.products import BYTES, FP8, HALVES, is_of_two
+from dojoir.passes.schedule.facts.product_facts import BYTES, FP8, HALVES, is_of_two
 from dojoir.passes.schedule.facts.strides import depends, given, known
 from dojoir.passes.schedule.forms.parting import Sum, sum_at
 from dojoir.passes.schedule.gpu.sharing.threads import (

@@ -23,7 +23,7 @@ from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.facts.strides import given, known, sites_in, step_of
 from dojoir.passes.schedule.gpu.sharing.threads import whole_nest, without_ones, zeros_beside
-from dojoir.passes.schedule.gpu.tiles.products import spread_copy
+from dojoir.passes.schedule.gpu.tiles.product_tiles import spread_copy
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, nested, spot
 from dojoir.passes.storage.dead import DeleteTemporary

@@ -28,7 +28,7 @@ from dojoir.ir.nodes import (
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.facts.products import HALVES, is_of_two
+from dojoir.passes.schedule.facts.product_facts import HALVES, is_of_two
 from dojoir.passes.schedule.facts.strides import depends, known, sites_in
 from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.gpu.sharing.threads import without_ones

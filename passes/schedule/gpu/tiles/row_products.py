@@ -21,7 +21,7 @@ from dojoir.ir.nodes import Dim, Extent, Path
 from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.instructions import UseInstr
-from dojoir.passes.schedule.facts.products import is_of_two
+from dojoir.passes.schedule.facts.product_facts import is_of_two
 from dojoir.passes.schedule.facts.strides import constant_extent, given, known, sites_in
 from dojoir.passes.schedule.forms.parting import trips
 from dojoir.passes.schedule.forms.temporaries import own_arrays

@@ -19,10 +19,10 @@ from dojoir.ir.nodes import Condition, Node, Path, Scope, Statement
 from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.schedule.facts.products import product_at
+from dojoir.passes.schedule.facts.product_facts import product_at
 from dojoir.passes.schedule.facts.strides import depends, given, known, sites_in
 from dojoir.passes.schedule.gpu.sharing.threads import every_so_many_rows, shared_among, shared_copy
-from dojoir.passes.schedule.gpu.tiles.products import BlockTile, tile_blocks
+from dojoir.passes.schedule.gpu.tiles.product_tiles import BlockTile, tile_blocks
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Array, Spot, mark_all, move, nested, spot
 from dojoir.support.frozen import dataclass

@@ -18,7 +18,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Path, Scope
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.products import MatrixProduct, product_at
+from dojoir.passes.schedule.facts.product_facts import MatrixProduct, product_at
 from dojoir.passes.schedule.facts.strides import depends, dims_along, known
 from dojoir.passes.schedule.gpu.sharing.threads import (
     copied_in_shared,

@@ -11,11 +11,11 @@ from functools import cached_property
 from itertools import pairwise
 
 import dojoir
+from dojoir.torch.importer.element_values import ElementValue
 from dojoir.torch.importer.graph import NoOperator
 from dojoir.torch.importer.index import of_atom
 from dojoir.torch.importer.nests import ImportedProgram, Node, ProgramBuffer, change, kernel_text, read, written
 from dojoir.torch.importer.results import Lowered, buffers_of
-from dojoir.torch.importer.values import ElementValue
 
 MOST_NESTS = 24
 """How many nests a kernel has at most: what takes longer to plan is shared out to several."""

@@ -9,7 +9,7 @@ from dojoir.backends.machine import Machine
 from dojoir.errors import ToolchainError
 
 if TYPE_CHECKING:
-    from dojoir.codegen.simd.table import Isa
+    from dojoir.codegen.simd.isa_table import Isa
 
 architecture = host.architecture
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.emission import emit, lower
-from dojoir.codegen.gpu.host import is_failing
+from dojoir.codegen.gpu.host_code import is_failing
 from dojoir.codegen.gpu.printer import declaration
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.library.demo import DemoDevice, device_demo

@@ -16,7 +16,7 @@ from dojoir.codegen.lir.walk import operands
 from dojoir.codegen.llvm import words as text
 from dojoir.codegen.llvm.memory import load, quads
 from dojoir.codegen.llvm.operands import Operands
-from dojoir.codegen.llvm.table import CALL, OPERAND, llvm
+from dojoir.codegen.llvm.operation_table import CALL, OPERAND, llvm
 from dojoir.ir.dtypes import BOOL, DTYPES
 from dojoir.support.frozen import dataclass
 

@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import replace
 
 import dojoir
-from dojoir.torch.device import Given, last
-from dojoir.torch.threads import threads_now
+from dojoir.torch.operator_on_gpu import Given, last
+from dojoir.torch.thread_count import threads_now
 from dojoir.torch.variants import WIDE
 
 

@@ -18,7 +18,7 @@ from dojoir.evidence import bundle
 from dojoir.evidence.bundle import Gained, Gate, Run
 from dojoir.evidence.figures import Bench, computed, gains
 from dojoir.records import State, states_in
-from dojoir.records.forms import from_text, json_of, of_version
+from dojoir.records.plain_data import from_text, json_of, of_version
 
 if TYPE_CHECKING:
     from dojoir.evidence.gates import Gates

@@ -10,8 +10,8 @@ from typing import Any
 
 import dojoir
 from dojoir.cli.chunks import display_name, read_input
+from dojoir.cli.error_report import FINE
 from dojoir.cli.output import write_result
-from dojoir.cli.report import FINE
 from dojoir.cli.streams import say
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor
+from dojoir.torch.importer.element_values import FLOATS, ElementValue, Value, apply, cast, number
 from dojoir.torch.importer.index import IndexSum, as_index
 from dojoir.torch.importer.narrow import NARROW
-from dojoir.torch.importer.values import FLOATS, ElementValue, Value, apply, cast, number
 
 aten: Any = torch.ops.aten
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dojoir
+from dojoir.cli.error_report import FINE
 from dojoir.cli.options import Options
-from dojoir.cli.report import FINE
 from dojoir.support.files import write_file
 
 Array = NDArray[Any]

@@ -16,7 +16,7 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.notation import Body, Expr, select
 from dojoir.codegen.lir.program import Binary, Bitcast, Compare, Const, Convert, Reduce, Type, Unary, Value, Var
 from dojoir.codegen.lir.walk import mapped, operands, rebuilt, with_blocks
-from dojoir.codegen.simd.table import Isa
+from dojoir.codegen.simd.isa_table import Isa
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
 from dojoir.support.frozen import dataclass
 

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any, Concatenate, ParamSpec
 
 import dojoir
-from dojoir.game.given import sizes_of
+from dojoir.game.environment_arguments import sizes_of
 from dojoir.game.scoring import Scorer, Timer
 from dojoir.know import Document, known, like
 from dojoir.llm.answers import explained, of_verdict, planned

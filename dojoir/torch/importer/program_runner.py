@@ -15,10 +15,10 @@ from dojoir.torch.importer.launching import Launches
 from dojoir.torch.importer.nests import ImportedProgram
 from dojoir.torch.importer.plans import CallPlan, empty_on_cpu, fitted, planned
 from dojoir.torch.importer.results import Lowered
+from dojoir.torch.kernel_sharing import share_out
 from dojoir.torch.places import places
 from dojoir.torch.scheduling import Spending, scheduled
-from dojoir.torch.sharing import share_out
-from dojoir.torch.threads import threads_now
+from dojoir.torch.thread_count import threads_now
 
 MOST_PLANS = 64
 """For how many sizes a call is remembered."""

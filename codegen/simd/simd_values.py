@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
+from dojoir.codegen.c.c_values import CValues
 from dojoir.codegen.c.precedence import Precedence, Template, Ternary, Text
 from dojoir.codegen.c.spelling import mask_text
-from dojoir.codegen.c.values import CValues
 from dojoir.codegen.legal import DOTS
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import known
 from dojoir.codegen.lir.program import INDEX, Binary, Call, Const, Convert, Iota, Load, Splat, Type, Unary, Value
 from dojoir.codegen.simd import helpers as simd_helpers
-from dojoir.codegen.simd.table import Isa
+from dojoir.codegen.simd.isa_table import Isa
 from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
 

@@ -40,7 +40,7 @@ from dojoir.passes.schedule.gpu.sharing.threads import (
     settle,
 )
 from dojoir.passes.schedule.gpu.tiles.convolutions import tile_convolution
-from dojoir.passes.schedule.gpu.tiles.products import product_by_size
+from dojoir.passes.schedule.gpu.tiles.product_tiles import product_by_size
 from dojoir.passes.schedule.gpu.tiles.triangles import growing_rows
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, mark_all, move, nested, spot

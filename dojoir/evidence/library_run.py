@@ -22,7 +22,7 @@ from dojoir.evidence.figures import sizes_in_words
 from dojoir.evidence.gates import Gates
 from dojoir.evidence.writing import begun_or_resumed, store_of
 from dojoir.passes import Versions
-from dojoir.records.forms import from_data, to_data
+from dojoir.records.plain_data import from_data, to_data
 from dojoir.search.memory import check_same
 from dojoir.support.files import write_file
 

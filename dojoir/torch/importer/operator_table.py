@@ -13,15 +13,15 @@ from dojoir.torch.importer import (
     convolution,
     elementwise,
     gathers,
+    matrix_products,
     pooling,
-    products,
     recurrent,
     reductions,
     sorting,
     views,
 )
 
-FAMILIES = (elementwise, views, reductions, products, convolution, pooling, adaptive, gathers, sorting,
+FAMILIES = (elementwise, views, reductions, matrix_products, convolution, pooling, adaptive, gathers, sorting,
             recurrent)  # fmt: skip
 
 aten: Any = torch.ops.aten

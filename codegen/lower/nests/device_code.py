@@ -30,7 +30,7 @@ from dojoir.codegen.lower.access.state import (
 from dojoir.codegen.lower.gpu.grids import has_room, in_launches
 from dojoir.codegen.lower.gpu.groups import has_proxy
 from dojoir.codegen.lower.gpu.launches import Launched, ThreadNest
-from dojoir.codegen.lower.gpu.threads import Threads, mark_of
+from dojoir.codegen.lower.gpu.thread_plan import Threads, mark_of
 from dojoir.codegen.lower.nests.parallel import CoreScopes, captured
 from dojoir.codegen.lower.plans.placement import BufferMention, Home
 from dojoir.codegen.lower.sums.by_threads import by_one, is_atomic, thread_iterators

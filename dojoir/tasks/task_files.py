@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import dojoir
-from dojoir.evidence.reading import read_text
-from dojoir.records.forms import from_data
+from dojoir.evidence.bundle_reading import read_text
+from dojoir.records.plain_data import from_data
 from dojoir.support.public import public
 from dojoir.tasks.task import KINDS, SPLITS, Task, wrong
 

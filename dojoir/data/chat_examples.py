@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import dojoir
-from dojoir.data.forms import ChatMessage, Later, Pair, RecordedStep, Timing, TrainingChat
+from dojoir.data.dataset_lines import ChatMessage, Later, Pair, RecordedStep, Timing, TrainingChat
 from dojoir.data.trees import TIMED
 from dojoir.support.seconds import format_seconds
 
