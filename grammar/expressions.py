@@ -234,7 +234,9 @@ def _combine(a: Affine, sign: str, b: Affine, span: Span, names: NamesInScope, r
             return a - b
         case "*":
             if not (a.is_constant or b.is_constant):
-                message = f"{role} is quasi-affine, and this multiplies two unknowns: {_apart(a, b, role)}"
+                message = (
+                    f"{role} is quasi-affine, and this multiplies two unknowns: {_how_to_write_product(a, b, role)}"
+                )
                 raise names.error("not-affine", message, span)
             return a * b.offset if b.is_constant else b * a.offset
         case _:
@@ -266,7 +268,7 @@ def factors(expr: syntax.Expr) -> list[str]:
     return []
 
 
-def _apart(a: Affine, b: Affine, role: str) -> str:
+def _how_to_write_product(a: Affine, b: Affine, role: str) -> str:
     """How to write what a product of two unknowns is to say."""
     sizes = not (a.iterators or b.iterators)
     fixed = "or give one a fixed value (NAME = INT in the kernel line)"

@@ -16,7 +16,7 @@ from dojoir.grammar.other_languages import cure_of_line, cure_of_mark
 from dojoir.grammar.sugar.computed import without_computed
 from dojoir.grammar.sugar.keys_of_pairs import written_out
 from dojoir.grammar.sugar.pairs import pair_statements, reads_itself, written_in
-from dojoir.grammar.sugar.size_products import apart
+from dojoir.grammar.sugar.size_products import split_products
 from dojoir.grammar.sugar.stated_bounds import with_stated_bounds
 from dojoir.grammar.sugar.under_conditions import UNDER
 from dojoir.grammar.sugar.wrapped import without_wrapped
@@ -52,7 +52,7 @@ def resolve(
     names = declare_sizes(written.sizes, NamesInScope(source, {}, {}, instruction=instruction))
     if not syntax.is_deep(written):
         written = with_stated_bounds(written)
-        written = without_wrapped(apart(without_computed(written, source), source))
+        written = without_wrapped(split_products(without_computed(written, source), source))
     known: list[Condition] = []
     fp: syntax.Word | None = None
     for line in written.header:

@@ -25,16 +25,16 @@ def with_negation_by_bits(program: Program) -> Program:
 
 
 def _of_function(function: Function) -> Function:
-    turned = _turned(function.body, frozenset())
+    turned = _with_sign_bits(function.body, frozenset())
     body = tuple(Let(let.var, turned(let.value)) for let in function.body)
     return replace(function, body=body, result=turned(function.result))
 
 
 def _body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    return changed_values(body, _turned(tuple(statements(body)), changed_by(body)))
+    return changed_values(body, _with_sign_bits(tuple(statements(body)), changed_by(body)))
 
 
-def _turned(body: tuple[Stmt, ...], written: Set[str]) -> Callable[[Value], Value]:
+def _with_sign_bits(body: tuple[Stmt, ...], written: Set[str]) -> Callable[[Value], Value]:
     """A function from a value to the same value with negations by the sign bit. `written` are the arrays that may
     hold the result of an fma."""
     plain: set[str] = set()

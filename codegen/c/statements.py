@@ -63,7 +63,7 @@ class CStatements:
                 yield from self._with_arrays(body[at:], around, spaced)
                 return
             lines = list(self._statement_lines(stmt, around))
-            if spaced and lines and before is not None and _apart(before, stmt):
+            if spaced and lines and before is not None and _has_empty_line(before, stmt):
                 yield ""
             yield from lines
             if isinstance(stmt, Parallel) and not around.shared and (not spaced or body[at + 1 :]):
@@ -334,7 +334,7 @@ def _trips(loop: For) -> int | None:
     return None
 
 
-def _apart(before: Stmt, stmt: Stmt) -> bool:
+def _has_empty_line(before: Stmt, stmt: Stmt) -> bool:
     """Whether a reader wants an empty line between two statements: around whatever has a block of its own."""
     if isinstance(before, Comment):
         return False

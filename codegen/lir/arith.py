@@ -18,11 +18,11 @@ def integer(value: int) -> Const:
     return Const(INDEX, value)
 
 
-def known(value: Value) -> int | None:
+def constant_value(value: Value) -> int | None:
     """The number that an integer value is, where that is known."""
     if isinstance(value, Const) and not isinstance(value.value, float):
         return int(value.value)
-    return known(value.arg) if isinstance(value, Splat) else None
+    return constant_value(value.arg) if isinstance(value, Splat) else None
 
 
 def spread(value: Value, lanes: int) -> Value:
@@ -47,7 +47,7 @@ def binary(op: str, left: Value, right: Value) -> Value:
 
 
 def add(left: Value, right: Value) -> Value:
-    a, b = known(left), known(right)
+    a, b = constant_value(left), constant_value(right)
     if a is not None and b is not None:
         return spread(integer(a + b), max(left.type.lanes, right.type.lanes))
     if a == 0:
@@ -60,7 +60,7 @@ def add(left: Value, right: Value) -> Value:
 
 
 def sub(left: Value, right: Value) -> Value:
-    b = known(right)
+    b = constant_value(right)
     if b is not None:
         return add(left, spread(integer(-b), right.type.lanes))
     return binary("sub", left, right)
@@ -68,7 +68,7 @@ def sub(left: Value, right: Value) -> Value:
 
 def mul(left: Value, right: Value) -> Value:
     lanes = max(left.type.lanes, right.type.lanes)
-    a, b = known(left), known(right)
+    a, b = constant_value(left), constant_value(right)
     if a is not None and b is not None:
         return spread(integer(a * b), lanes)
     if 0 in (a, b):
@@ -82,7 +82,7 @@ def mul(left: Value, right: Value) -> Value:
 
 def smaller(left: Value, right: Value) -> Value:
     """The smaller of two indices."""
-    a, b = known(left), known(right)
+    a, b = constant_value(left), constant_value(right)
     if a is not None and b is not None:
         return integer(min(a, b))
     return binary("min", left, right)
@@ -168,7 +168,7 @@ def extremum(word: str, values: Sequence[Value]) -> Value:
     """The smallest (`min`) or the largest (`max`) of some indices."""
     total = values[0]
     for value in values[1:]:
-        a, b = known(total), known(value)
+        a, b = constant_value(total), constant_value(value)
         if a is not None and b is not None:
             total = spread(integer(min(a, b) if word == "min" else max(a, b)), level(total, value)[0].type.lanes)
         else:
@@ -178,7 +178,7 @@ def extremum(word: str, values: Sequence[Value]) -> Value:
 
 def divide(op: str, value: Value, divisor: int) -> Value:
     """`value` divided (`div`, `floordiv`) or reduced (`rem`, `mod`) by a positive constant."""
-    number = known(value)
+    number = constant_value(value)
     if number is not None:
         quotient = number % divisor if op in ("rem", "mod") else number // divisor
         return spread(integer(quotient), value.type.lanes)
@@ -199,7 +199,7 @@ def condition_value(condition: Condition, iterators: Sequence[Value]) -> Value:
 def folded(value: Value) -> Value:
     """An index, computed where its operands are known."""
     if isinstance(value, Binary) and value.type == INDEX:
-        left, right = known(value.left), known(value.right)
+        left, right = constant_value(value.left), constant_value(value.right)
         match value.op:
             case "add":
                 return add(value.left, value.right)

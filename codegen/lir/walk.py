@@ -27,7 +27,7 @@ _HOLDS = {
 
 
 @dataclass(frozen=True)
-class _Form:
+class _NodeFields:
     """The fields of a class of nodes in order, each with what it holds (nothing: what no walk asks for), and
     those that are given by name alone. Then come those of values, of blocks, and of values that count elements or
     guard. Two classes
@@ -41,11 +41,11 @@ class _Form:
     has_more: bool
 
 
-def _form_of(kind: type) -> _Form:
+def _form_of(kind: type) -> _NodeFields:
     types = {field.name: str(field.type) for field in fields(kind)}
     holds = {name: _HOLDS.get(type.replace("Position", "Value"), "") for name, type in types.items()}
     by_name = tuple(field.name for field in fields(kind) if field.kw_only)
-    return _Form(
+    return _NodeFields(
         tuple((name, held) for name, held in holds.items() if name not in by_name),
         by_name,
         tuple(name for name, held in holds.items() if held.startswith("value")),
@@ -55,7 +55,7 @@ def _form_of(kind: type) -> _Form:
     )
 
 
-_form: Callable[[type], _Form] = cache(_form_of)
+_form: Callable[[type], _NodeFields] = cache(_form_of)
 
 
 def values(node: Stmt | Value) -> tuple[Value, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import add, integer, known
+from dojoir.codegen.lir.arith import add, constant_value, integer
 from dojoir.codegen.lir.program import INDEX, Element, Instruct, Load, Prefetch, Quads, Store, Type, Value, Var
 from dojoir.codegen.llvm import words as text
 from dojoir.codegen.llvm.operands import Operands
@@ -145,7 +145,7 @@ gather of each."""
 
 def _is_near(load: Load, held: Type) -> bool:
     """Whether the lanes of a load are a few elements apart, and vectors of all that lies there can be loaded."""
-    apart = None if load.stride is None or load.offset.type.lanes > 1 else known(load.stride)
+    apart = None if load.stride is None or load.offset.type.lanes > 1 else constant_value(load.stride)
     whole = held.lanes >= FARTHEST and held.lanes & (held.lanes - 1) == 0
     return apart is not None and 2 <= apart <= FARTHEST and whole and (load.mask is None or held.dtype.bits >= 32)
 
@@ -155,7 +155,7 @@ def _read_apart(values: Operands, load: Load, held: Type) -> str:
     beyond: what lies between two elements of an array is in the array. Under a mask only the lanes' own elements
     are read."""
     assert load.stride is not None
-    apart, lanes = known(load.stride), held.lanes
+    apart, lanes = constant_value(load.stride), held.lanes
     assert apart is not None
     flags = None if load.mask is None else values.operand(load.mask)
     read, done = "", 0
@@ -258,7 +258,12 @@ def _write_if(values: Operands, pointer: str, held: Type, operand: str, conditio
 def _is_reversed(access: Load | Store) -> bool:
     """Whether lanes go down in memory, one element each, and all of them take part."""
     stride = access.stride
-    return stride is not None and known(stride) == -1 and access.mask is None and access.offset.type.lanes == 1
+    return (
+        stride is not None
+        and constant_value(stride) == -1
+        and access.mask is None
+        and access.offset.type.lanes == 1
+    )
 
 
 def _mask(values: Operands, mask: Value | None, lanes: int) -> tuple[str, str]:
@@ -268,7 +273,7 @@ def _mask(values: Operands, mask: Value | None, lanes: int) -> tuple[str, str]:
 
 def _address(values: Operands, buffer: str, offset: Value, inbounds: bool) -> str:
     pointer, dtype = values.arrays[buffer]
-    if known(offset) == 0:
+    if constant_value(offset) == 0:
         return pointer
     # Under a mask the first lane may be outside the array: then its address is, too.
     within = "inbounds " if inbounds else ""
@@ -280,7 +285,7 @@ def _addresses(
     values: Operands, buffer: str, offset: Value, stride: Value | None, held: Type, mask: Value | None
 ) -> str | None:
     """The address of each lane, where they are not simply next to each other."""
-    if offset.type.lanes == 1 and (stride is None or known(stride) == 1):
+    if offset.type.lanes == 1 and (stride is None or constant_value(stride) == 1):
         return None
     code = values.code
     pointer, dtype = values.arrays[buffer]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import field
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import known
+from dojoir.codegen.lir.arith import constant_value
 from dojoir.codegen.lir.outcome import OUT_OF_MEMORY
 from dojoir.codegen.lir.program import (
     Allocate,
@@ -102,7 +102,7 @@ class LlvmStatements:
                 values.arrays[array.name] = (self._allocate(array), array.dtype)
                 if array.lives != "heap":
                     values.on_stack.add(array.name)
-                    self.kept[array.name] = 8 * array.dtype.itemsize * (known(array.elements) or 0)
+                    self.kept[array.name] = 8 * array.dtype.itemsize * (constant_value(array.elements) or 0)
             case For(kind="unroll"):
                 self._unrolled(statement)
             case For():
@@ -140,7 +140,7 @@ class LlvmStatements:
         code = self.values.code
         if array.lives in ON_STACK:
             if array not in self.stack:
-                kind = f"[{known(array.elements)} x {text.stored(array.dtype)}]"
+                kind = f"[{constant_value(array.elements)} x {text.stored(array.dtype)}]"
                 align = max(array.align, ALIGN)
                 self.stack[array] = code.at_entry(f"alloca {kind}, align {align}", array.name)
             return self.stack[array]
@@ -236,7 +236,7 @@ class LlvmStatements:
         code.start(on)
 
     def _unrolled(self, loop: For) -> None:
-        start, stop = known(loop.start), known(loop.stop)
+        start, stop = constant_value(loop.start), constant_value(loop.stop)
         assert start is not None and stop is not None, "an unrolled loop has a constant trip count"
         self._note(loop.comment)
         for n in range(start, stop, loop.step):

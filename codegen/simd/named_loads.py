@@ -7,7 +7,7 @@ from dataclasses import field, replace
 
 from dojoir.codegen.c.identifiers import all_names
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import known
+from dojoir.codegen.lir.arith import constant_value
 from dojoir.codegen.lir.program import Assign, Declare, Let, Load, Splat, Stmt, Store, Value, Var
 from dojoir.codegen.lir.walk import changed_by, mapped, parts, parts_of, rebuilt, statements, with_blocks
 from dojoir.support.frozen import dataclass
@@ -116,7 +116,7 @@ def _is_apart(load: Load, store: Store) -> bool:
     if load.buffer != store.buffer:
         return all(part.buffer != store.buffer for part in parts(load.offset) if isinstance(part, Load))
     strides = (load.stride, store.stride)
-    if any(stride is not None and known(stride) != 1 for stride in strides):
+    if any(stride is not None and constant_value(stride) != 1 for stride in strides):
         return False
     (base, first), (other, second) = _offset(load.offset), _offset(store.offset)
     if base != other or base.type.lanes > 1:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from dojoir.codegen.c.identifiers import all_names
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import add, integer, known, mul, spread
+from dojoir.codegen.lir.arith import add, constant_value, integer, mul, spread
 from dojoir.codegen.lir.program import Binary, Call, Const, Function, Let, Load, Program, Stmt, Type, Value, Var
 from dojoir.codegen.lir.walk import mapped, parts, parts_of, rebuilt, statements, with_blocks
 from dojoir.codegen.simd.isa_table import Isa
@@ -220,7 +220,7 @@ class _Cutter:
 
 
 def _is_apart(access: Load | lir.Store) -> bool:
-    return access.offset.type.lanes > 1 or (access.stride is not None and known(access.stride) != 1)
+    return access.offset.type.lanes > 1 or (access.stride is not None and constant_value(access.stride) != 1)
 
 
 def _bits_of(function: Function) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import integer, known, substituted
+from dojoir.codegen.lir.arith import constant_value, integer, substituted
 from dojoir.codegen.lir.program import Allocate, Assign, Declare, Element, Let, Load, Stmt, Store, Type, Value, Var
 from dojoir.codegen.lir.walk import buffers, mapped, parts_of, replaced, statements, with_blocks
 from dojoir.ir.nodes import Buffer
@@ -52,7 +52,7 @@ def _replaced(array: lir.ProgramArray, body: tuple[Stmt, ...]) -> tuple[Stmt, ..
         if isinstance(stmt, lir.Parallel) and any(array.name in buffers(inner) for inner in statements((stmt,))):
             return None  # other threads reach memory alone
         for kind, offset, plain in _accesses(stmt, array.name):
-            place = known(offset)
+            place = constant_value(offset)
             if not plain or place is None or place % kind.lanes:
                 return None
             kinds.add(kind)
@@ -102,7 +102,7 @@ def _written_out(body: tuple[Stmt, ...], array: str, known_vars: Mapping[str, Va
     for stmt in body:
         match stmt:
             case lir.For(var, start, stop, step, inner, "unroll") if _uses(inner, array) and not _allocates(inner):
-                first, last = known(start), known(stop)
+                first, last = constant_value(start), constant_value(stop)
                 if first is None or last is None:
                     yield stmt
                     continue
@@ -176,7 +176,7 @@ class _RegisterNames:
         return self._at(value.offset) if inside and isinstance(value, Load) else None
 
     def _at(self, offset: Value) -> Var:
-        place = known(offset)
+        place = constant_value(offset)
         assert place is not None
         return self.variables[place // self.variables[0].type.lanes]
 

@@ -10,7 +10,7 @@ from dojoir.codegen.c.precedence import Precedence, Template, Ternary, Text
 from dojoir.codegen.c.spelling import mask_text
 from dojoir.codegen.legal import DOTS
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import known
+from dojoir.codegen.lir.arith import constant_value
 from dojoir.codegen.lir.program import INDEX, Binary, Call, Const, Convert, Iota, Load, Splat, Type, Unary, Value
 from dojoir.codegen.simd import helpers as simd_helpers
 from dojoir.codegen.simd.isa_table import Isa
@@ -231,7 +231,7 @@ class VectorValues(CValues):
     # -- memory ----------------------------------------------------------------------------------------------
     def pointer(self, buffer: str, offset: Value) -> Text:
         """The address of an element."""
-        if known(offset) == 0:
+        if constant_value(offset) == 0:
             return Text(self.names[buffer])
         return Text(f"&{self.place(buffer, offset)}", Precedence.UNARY)
 
@@ -274,7 +274,7 @@ class VectorValues(CValues):
         if access.offset.type.lanes > 1:
             return "a", Text(self.names[access.buffer]), [("a", self.text(access.offset))]
         pointer = self.pointer(access.buffer, access.offset)
-        if access.stride is None or known(access.stride) == 1:
+        if access.stride is None or constant_value(access.stride) == 1:
             return "", pointer, []
         type = access.type if isinstance(access, Load) else access.value.type
         op = "gather" if isinstance(access, Load) else "scatter"

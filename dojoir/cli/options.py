@@ -68,7 +68,7 @@ def _target(text: str) -> str:
     return text
 
 
-def _form(text: str) -> str:
+def _emit_format(text: str) -> str:
     """The forms of --emit."""
     if text not in FORMS:
         _check_target(text.partition("@")[0], (*dojoir.TARGETS, *FORMS))
@@ -184,7 +184,7 @@ class Options:
     emit: str | None = _option(
         "the source of the kernel for a target; llvm-opt: LLVM IR after LLVM's passes; asm: the machine code "
         "as text; ptx, sass: that of a GPU (sass@sm_80); lib: a compiled library, in the folder of -o", "TARGET",
-        CODE, type=_form)  # fmt: skip
+        CODE, type=_emit_format)  # fmt: skip
     run: bool = _switch("run the kernel and describe what it returns", CODE)
     inputs: tuple[str, ...] = _several(
         "inputs for --run and --check: NAME=FILE.npy, or an .npz; random ones otherwise", "FILE", CODE)  # fmt: skip

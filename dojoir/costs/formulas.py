@@ -22,8 +22,8 @@ def formula(amount: Amount) -> sympy.Expr | None:
 
     if found.has(sympy.Piecewise, sympy.Min, sympy.Max):
         return found
-    parts = [_turned(sympy.factor(term)) for term in sympy.Add.make_args(found)]
-    forms = [sympy.expand(found), _turned(sympy.factor(found)), sympy.Add(*parts)]
+    parts = [_without_minus(sympy.factor(term)) for term in sympy.Add.make_args(found)]
+    forms = [sympy.expand(found), _without_minus(sympy.factor(found)), sympy.Add(*parts)]
     return min(forms, key=lambda form: len(_text(form)))
 
 
@@ -33,7 +33,7 @@ def formula_text(amount: Amount) -> str | None:
     return None if found is None else _text(found)
 
 
-def _turned(expr: sympy.Expr) -> sympy.Expr:
+def _without_minus(expr: sympy.Expr) -> sympy.Expr:
     """A product without a leading minus sign, if one of its factors can take it."""
     import sympy
 

@@ -153,7 +153,7 @@ def make(
         raise dojoir.ArgumentError(f"{twice} is asked for twice: leave one out", "bad-arguments")
     settings = {"seconds": seconds, "states": states, "threads": threads, "seed": seed, "timer": timer,
                 "strategy": strategy, "gated": gate is not None}  # fmt: skip
-    known = _known(folder, settings)
+    known = _known_outcomes(folder, settings)
     _check_folder(folder)
     made: dict[str, RequestOutcome] = {}
     for wish in wishes:
@@ -269,7 +269,7 @@ def _check_folder(folder: Path) -> None:
             (folder / name).mkdir(parents=True, exist_ok=True)
 
 
-def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, RequestOutcome]:
+def _known_outcomes(folder: Path, settings: Mapping[str, Any]) -> dict[str, RequestOutcome]:
     """The results that are already in a folder, by name."""
     path = folder / MANIFEST
     if not path.exists():

@@ -10,7 +10,7 @@ from dojoir.gradient.backward import Backward
 from dojoir.gradient.extremes import EXTREMES, assigned, search
 from dojoir.gradient.forward import needed, recomputed
 from dojoir.gradient.gradient_names import FreshNames, check_kept, check_names
-from dojoir.gradient.nests import apart
+from dojoir.gradient.nests import sums_in_own_nests
 from dojoir.gradient.product_nests import distributed
 from dojoir.gradient.shifts import cancels
 from dojoir.gradient.starts import copies, started
@@ -79,7 +79,7 @@ def gradient(
         if site.statement.op in EXTREMES and site.statement.target.buffer in active
     }
     back = Backward(given, {b: gradients[b] for b in active}, searches, names, keep)
-    tree = [part for node in back.tree() for one in distributed(node) for part in apart(one)]
+    tree = [part for node in back.tree() for one in distributed(node) for part in sums_in_own_nests(one)]
     finds = [
         _as_it_was(back, k, found.nest, given.sites[k].statement.target.buffer) for k, found in searches.items()
     ]

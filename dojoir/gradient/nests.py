@@ -7,7 +7,7 @@ from dojoir.ir.nodes import Guard, Node, Scope, Statement, substitute, with_body
 from dojoir.ir.rewriting.substitution import substitute_iterators
 
 
-def apart(node: Node) -> list[Node]:
+def sums_in_own_nests(node: Node) -> list[Node]:
     """A node with each statement of a nest that holds nothing but some independent sums in a nest of its own, and
     the scopes of each such nest in the order of its sum."""
     around: list[Scope | Guard] = []

@@ -64,10 +64,11 @@ class Accumulated:
 @hash_once
 @dataclass(frozen=True)
 class Apart:
-    """Writes at indices from data of which it is proved that no two change one element (`dojoir.sets.apart`), all
-    those into a buffer together that have an equal value. `kind` says how it is known: the index in the one of
-    `dimensions` is an element of `array`, a distinct argument; or the statement compares an element of `array`, at
-    its indices in `dimensions`, with a number of its own. At most one of them does something to an element."""
+    """Writes at indices from data of which it is proved that no two change one element
+    (`dojoir.sets.distinct_writes`), all those into a buffer together that have an equal value. `kind` says how it
+    is known: the index in the one of `dimensions` is an element of `array`, a distinct argument; or the statement
+    compares an element of `array`, at its indices in `dimensions`, with a number of its own. At most one of them
+    does something to an element."""
 
     kind: Literal["distinct", "compared"]
     array: str

@@ -34,7 +34,7 @@ def _broken(buffer: Buffer, fact: DataFact, given: Array, sizes: Mapping[str, in
         case "lengths":
             return _beyond(buffer, fact, given, sizes)
         case "offsets":
-            return _apart(buffer, fact, given, sizes)
+            return _step_error(buffer, fact, given, sizes)
     raise AssertionError(fact.word)
 
 
@@ -68,7 +68,7 @@ def _beyond(buffer: Buffer, fact: DataFact, given: Array, sizes: Mapping[str, in
     )
 
 
-def _apart(buffer: Buffer, fact: DataFact, given: Array, sizes: Mapping[str, int]) -> ArgumentError | None:
+def _step_error(buffer: Buffer, fact: DataFact, given: Array, sizes: Mapping[str, int]) -> ArgumentError | None:
     most, says = _bound(fact, sizes)
     begin, end = given[..., :-1].ravel(), given[..., 1:].ravel()
     steps = (end - begin).view(f"u{given.dtype.itemsize}")  # what wraps is right without a sign, if it is from 0 on

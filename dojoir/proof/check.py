@@ -26,7 +26,7 @@ from dojoir.proof.checker_mode import CORE_FACTOR, uses_core
 from dojoir.proof.claim import Claim
 from dojoir.proof.core import check as core
 from dojoir.proof.core.bounds import prove_bounds
-from dojoir.proof.core.check import Failure, first_failure, form
+from dojoir.proof.core.check import Failure, first_failure, form_errors
 from dojoir.proof.core.compare import Correspondence
 from dojoir.proof.core.data_writes import claim_without_data_writes
 from dojoir.proof.core.independence import may_share
@@ -141,7 +141,7 @@ def _of_kernels(claim: Claim) -> Verdict:
 
 def _fits(claim: Claim) -> bool:
     """Whether the certificate of a claim fits its kernels."""
-    return first_failure(form(claim)) is None
+    return first_failure(form_errors(claim)) is None
 
 
 def _beside_the_order(claim: Claim) -> Iterator[Failure | None]:
@@ -430,7 +430,7 @@ def _of_the_whole(claim: Claim) -> bool:
 
 
 def _failures(claim: Claim) -> Iterator[Failure | None]:
-    yield from form(claim)
+    yield from form_errors(claim)
     if _is_same_tree(claim):
         same = claim.before.buffers == claim.after.buffers
         if not same:

@@ -21,8 +21,8 @@ names, whether or not that holds, and an assignment that may leave an element is
 *Distinct indices.* Where no two elements of `at` are equal (an argument that is `distinct`: a call checks it), and
 the instances of `h[at[i]] = v` each read another element of it, no two of them change one element of `h`. What they
 write there is then a set, of which at most one counts for an element, as sums are sets. They are `apart`, their
-order is free, and iterations share them (`dojoir.sets.apart`). Against what else touches `h`, statements apart for
-another reason too, they count as touching all of it.
+order is free, and iterations share them (`dojoir.sets.distinct_writes`). Against what else touches `h`, statements
+apart for another reason too, they count as touching all of it.
 
     h[{1}] = select(i64(at[{0}]) == {1}, v, 0)    apart: Apart("distinct", "at", (0,), "=")
 """
@@ -37,7 +37,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Extent, Guard, Index, Kernel, Node, Op, Scope, Statement
 from dojoir.ir.tree import MAY_ASSIGN, Apart
-from dojoir.sets.apart import apart as told_apart
+from dojoir.sets.distinct_writes import distinct_writes as told_apart
 from dojoir.support.derived import once_for_each
 from dojoir.types.identities import neutral_value
 

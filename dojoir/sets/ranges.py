@@ -22,7 +22,7 @@ def is_nonnegative(affine: Affine, scopes: Sequence[Scope]) -> bool:
     """
     if not affine.terms:
         return affine.offset >= 0
-    atom, coefficient = max(affine.terms, key=_turn)
+    atom, coefficient = max(affine.terms, key=_replacement_order)
     rest = affine - Affine.atom(atom) * coefficient
     match atom:
         case Iter(depth) if coefficient < 0:
@@ -88,7 +88,7 @@ def _rest(numerator: Affine, divisor: int, scopes: Sequence[Scope]) -> Affine:
     return Affine.constant(0)
 
 
-def _turn(term: tuple[Atom, int]) -> tuple[int, int]:
+def _replacement_order(term: tuple[Atom, int]) -> tuple[int, int]:
     """The order in which atoms are replaced by their extremes. What is a min or a max is each of its parts in turn.
     Iterators come next, inner before outer, since an extent mentions outer iterators and sizes; then divisions,
     which what came in may cancel; then sizes."""

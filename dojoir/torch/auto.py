@@ -12,8 +12,8 @@ import torch
 
 import dojoir
 from dojoir.torch.derivatives import DerivativeRules, no_rules
-from dojoir.torch.form import OperatorForm
 from dojoir.torch.kept_temporaries import with_results, worth_keeping
+from dojoir.torch.operator_form import OperatorForm
 from dojoir.torch.operator_on_gpu import last
 from dojoir.torch.thread_count import threads_now
 from dojoir.torch.variants import NAMES, WIDE, Variants

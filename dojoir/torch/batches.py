@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.form import OperatorForm
+from dojoir.torch.operator_form import OperatorForm
 
 
 def over_batch(form: OperatorForm) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
 import dojoir
-from dojoir.torch.form import OperatorForm
+from dojoir.torch.operator_form import OperatorForm
 
 
 class DerivativeRules(NamedTuple):

@@ -12,7 +12,7 @@ import dojoir
 from dojoir.torch.derivatives import DerivativeRules
 
 if TYPE_CHECKING:
-    from dojoir.torch.form import OperatorForm
+    from dojoir.torch.operator_form import OperatorForm
 
 
 def gradients_of(

@@ -14,9 +14,9 @@ from dojoir.torch import derivatives
 from dojoir.torch.auto import Auto
 from dojoir.torch.batches import over_batch
 from dojoir.torch.derivatives import DerivativeRules, no_rules
-from dojoir.torch.form import OperatorForm
 from dojoir.torch.gradients import gradients_of
 from dojoir.torch.operator_calls import fake, on_cpu, on_device
+from dojoir.torch.operator_form import OperatorForm
 from dojoir.torch.operator_on_gpu import Given
 from dojoir.torch.thread_count import threads_now
 from dojoir.torch.variants import TYPES, Variants, hint_about_temporaries, type_names
@@ -56,8 +56,8 @@ def define(
     given = _given(kernel, "op")
     own = None if cuda is None else _given(cuda, "cuda=")
     hint_about_temporaries(given)
-    form = _form(name, _scheduled(given, threads, schedule), own, threads, type_names(dtypes))
-    rules = no_rules(name) if backward is None else _rules(form, backward, threads, schedule)
+    form = _operator_form(name, _scheduled(given, threads, schedule), own, threads, type_names(dtypes))
+    rules = no_rules(name) if backward is None else _derivative_rules(form, backward, threads, schedule)
     operator = register(form, rules, _autocast(form, autocast))
     _recipes[name] = kernel, name, backward, threads, cuda, dtypes, autocast, schedule
     return operator
@@ -93,7 +93,9 @@ def _operator(name: str, overload: str = "default") -> Operator:
     return getattr(getattr(getattr(torch.ops, namespace), below), overload)
 
 
-def _form(name: str, given: Given, own: Given | None, threads: int | None, dtypes: tuple[str, ...]) -> OperatorForm:
+def _operator_form(
+    name: str, given: Given, own: Given | None, threads: int | None, dtypes: tuple[str, ...]
+) -> OperatorForm:
     variants = Variants(lambda: given, own, threads)
     variants.on_device(None)  # what is wrong with `own` is said now
     return OperatorForm(name, variants.compiled().kernel, variants, dtypes)
@@ -108,7 +110,9 @@ def _scheduled(given: Given, threads: int | None, schedule: object) -> Given:
     return dojoir.optimize(given, threads=threads_now(threads)())
 
 
-def _rules(form: OperatorForm, backward: object, threads: int | None, schedule: object) -> DerivativeRules:
+def _derivative_rules(
+    form: OperatorForm, backward: object, threads: int | None, schedule: object
+) -> DerivativeRules:
     """The derivatives: of the text, of a function of the user's, or of an operator made of a kernel."""
     if backward == "auto":
         found = Auto(form, threads, register)
@@ -121,7 +125,7 @@ def _rules(form: OperatorForm, backward: object, threads: int | None, schedule: 
             f"backward takes 'auto', a kernel, a trace or a function, not {type(backward).__name__}", "bad-backward"
         )
     given = _scheduled(_given(backward, "backward"), threads, schedule)
-    own = _form(f"{form.name}_backward", given, None, threads, form.dtypes)
+    own = _operator_form(f"{form.name}_backward", given, None, threads, form.dtypes)
     operator = register(own, no_rules(own.name))
     return gradients_of(form, form.name, operator, own)
 

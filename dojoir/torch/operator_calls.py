@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import dojoir
-from dojoir.torch.form import Arranged, OperatorForm
+from dojoir.torch.operator_form import Arranged, OperatorForm
 from dojoir.torch.quick import Quick
 from dojoir.torch.variants import NAMES, TYPES
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.form import OperatorForm
+from dojoir.torch.operator_form import OperatorForm
 from dojoir.torch.places import places
 
 MOST_CALLS = 64

@@ -198,7 +198,7 @@ class _Recognition:
         if (
             earlier.access.buffer != own.buffer
             or (earlier.group, earlier.stride) != (group, stride)
-            or _apart(found, earlier, buffer) != found.ahead - earlier.ahead
+            or _elements_between(found, earlier, buffer) != found.ahead - earlier.ahead
         ):
             raise _No(f"`{text}` and `{format_access(earlier.access)}` cannot both be `{operand.name}`")
         return bound
@@ -370,7 +370,7 @@ def _stride(buffer: Buffer, dim: int) -> Affine:
     return total
 
 
-def _apart(one: InstructionOperand, other: InstructionOperand, buffer: Buffer) -> int | None:
+def _elements_between(one: InstructionOperand, other: InstructionOperand, buffer: Buffer) -> int | None:
     """How many elements are between what two operands name, if that is a number."""
     total = 0
     for d, (a, b) in enumerate(zip(one.access.indices, other.access.indices, strict=True)):

@@ -40,7 +40,7 @@ class WrittenScope:
         return len(self.iterator) > 1
 
 
-def apart(written: syntax.Kernel, source: Source) -> syntax.Kernel:
+def split_products(written: syntax.Kernel, source: Source) -> syntax.Kernel:
     """The text without products of sizes as dimensions and extents, as far as that can be; the very text where it
     has none. Raises KernelError for an index that cannot be taken apart."""
     sizes = {size.name.text: size.value for size in written.sizes}

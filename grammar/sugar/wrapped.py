@@ -21,7 +21,7 @@ from itertools import product
 from dojoir.grammar import syntax
 from dojoir.grammar.syntax import Binary, Call, Expr, Name, Number, Subscript, Unary, every, inner, wording
 
-_Turn = tuple[tuple[Expr, ...], Expr]
+_Period = tuple[tuple[Expr, ...], Expr]
 """The conditions of a turn, and the index in it."""
 
 MOST_WRAPPED = 2
@@ -48,11 +48,11 @@ def _unwrapped_node(node: syntax.Node, sizes: set[str]) -> tuple[syntax.Node, ..
             found = {wording(part): part for expr in exprs for part in _wrapped(expr, sizes, False)}
             if not 0 < len(found) <= MOST_WRAPPED:
                 return (node,)
-            turns = product(*map(_turns, found.values()))
-            return tuple(_turn(node, dict(zip(found, some, strict=True))) for some in turns)
+            turns = product(*map(_wrap_periods, found.values()))
+            return tuple(_in_periods(node, dict(zip(found, some, strict=True))) for some in turns)
 
 
-def _turn(node: syntax.Statement, turns: Mapping[str, _Turn]) -> syntax.Node:
+def _in_periods(node: syntax.Statement, turns: Mapping[str, _Period]) -> syntax.Node:
     """A statement where the indices that wrap are in some turns."""
     values = {key: value for key, (_, value) in turns.items()}
     new = replace(
@@ -67,7 +67,7 @@ def _turn(node: syntax.Statement, turns: Mapping[str, _Turn]) -> syntax.Node:
     return syntax.Guard(first, (new,), node.span)
 
 
-def _turns(wrapped: Binary) -> Iterator[_Turn]:
+def _wrap_periods(wrapped: Binary) -> Iterator[_Period]:
     """When an index is in a turn, and its value there."""
     value, size, span = wrapped.left, wrapped.right, wrapped.span
     zero = Number("0", span)

@@ -245,7 +245,7 @@ def _examine(
         return None, Verdict("illegal", error.diagnostic)
     except ParseError as error:  # a text that is no move is a wrong argument, wherever it is wrong
         raise ArgumentError(error.diagnostic) from None
-    known = None if uses_core() else _known(kernel, move, step_limit)
+    known = None if uses_core() else _made_before(kernel, move, step_limit)
     if known is not None:
         return known, LEGAL
     prove_unless_known(kernel)
@@ -285,7 +285,7 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
         if known is not None:
             return known
         missing.append(key)
-    if _known(kernel, move, step_limit) is not None:
+    if _made_before(kernel, move, step_limit) is not None:
         return True
     try:
         done = made(kernel, move)
@@ -355,7 +355,7 @@ def _keep(kernel: Kernel, move: Move, step_limit: int, done: Rewrite) -> None:
             _made.put((kernel, move, limit), (kernel, done))
 
 
-def _known(kernel: Kernel, move: Move, step_limit: int) -> Rewrite | None:
+def _made_before(kernel: Kernel, move: Move, step_limit: int) -> Rewrite | None:
     """The kernel that a move makes, where the move is known to be legal for this very kernel."""
     found = _made.get((kernel, move, step_limit))
     return found[1] if found is not None and found[0] is kernel else None

@@ -18,8 +18,8 @@ from dojoir.passes.schedule.cpu.tiles.blocked_matmul import block_products
 from dojoir.passes.schedule.cpu.tiles.register_tile import register_tile
 from dojoir.passes.schedule.default_schedule import default_schedule
 from dojoir.passes.schedule.gpu.rows.rows import block_rows
+from dojoir.passes.schedule.gpu.tiles.double_buffers import stages
 from dojoir.passes.schedule.gpu.tiles.product_tiles import share_tile, tile_product
-from dojoir.passes.schedule.gpu.tiles.turns import stages
 from dojoir.passes.schedule.plan.parts import arrange, default_without, structure
 from dojoir.passes.schedule.steps.combinators import Pass, attempt, each, make, repeat, sequence
 from dojoir.passes.schedule.steps.simplify import join_all, simplify, split_with_tail

@@ -37,7 +37,7 @@ from dojoir.passes.base.move import (
 )
 from dojoir.proof.certificate import InstanceMap, LastWriter
 from dojoir.proof.core.last_writer import KeptWriter
-from dojoir.sets.apart import apart
+from dojoir.sets.distinct_writes import distinct_writes
 from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.frozen import dataclass
 
@@ -111,7 +111,7 @@ class KeepLastWriter(AboutScope, name="keep_last_writer"):
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        known = apart(kernel) if any(site.statement.scatters for site in kernel.sites) else {}
+        known = distinct_writes(kernel) if any(site.statement.scatters for site in kernel.sites) else {}
         for number, site in enumerate(kernel.sites):
             statement = site.statement
             if not statement.scatters or statement.op != "=" or number in known:

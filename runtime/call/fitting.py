@@ -94,7 +94,7 @@ class _FittingWriter:
             self.need(f"{self.affine(fact.left)} {fact.relation} {self.affine(fact.right)}")
         for v, buffer in enumerate(self.arrays):
             self.memory(v, buffer)
-        self.apart(names)
+        self.check_overlap(names)
         arrays = range(len(self.arrays))
         order = [name for name in self.number if name in self.given]
         order += [name for name in self.number if name not in self.given]
@@ -215,7 +215,7 @@ class _FittingWriter:
         """The bytes of an element of an array, and the dimensions that may have gaps."""
         return f"{self.arrays[v].dtype.itemsize}, {self.arrays[v].steps}"
 
-    def apart(self, names: dict[str, object]) -> None:
+    def check_overlap(self, names: dict[str, object]) -> None:
         """Holds arrays that are written apart from all others."""
         arrays = range(len(self.arrays))
         pairs = [(v, w) for v in arrays for w in range(v) if {self.arrays[v].role, self.arrays[w].role} != {"in"}]
@@ -228,12 +228,12 @@ class _FittingWriter:
                     beside = f" or beside({', '.join(rows)})"
                 self.need(f"start{v} >= end{w} or start{w} >= end{v}{beside}")
             return
-        names["apart"] = apart
+        names["no_overlap"] = no_overlap
         spans = _tuple(f"(start{v}, end{v}, {buffer.role != 'in'})" for v, buffer in enumerate(self.arrays))
-        self.need(f"apart({spans})")
+        self.need(f"no_overlap({spans})")
 
 
-def apart(spans: Sequence[tuple[int, int, bool]]) -> bool:
+def no_overlap(spans: Sequence[tuple[int, int, bool]]) -> bool:
     """Whether no array that is written overlaps another one. An array is its first byte, its end, and whether it
     is written."""
     return not any(

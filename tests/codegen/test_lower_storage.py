@@ -7,7 +7,7 @@ import pytest
 from lowered import NARROW, WIDE, evaluated, found, program, rows
 
 import dojoir
-from dojoir.codegen.lir.arith import affine_value, integer, known, least
+from dojoir.codegen.lir.arith import affine_value, constant_value, integer, least
 from dojoir.codegen.lir.program import (
     INDEX,
     Allocate,
@@ -116,7 +116,7 @@ def test_one_element_is_a_variable_declared_by_its_assignment() -> None:
 def test_a_variable_of_the_kernel_that_cores_write_is_in_memory() -> None:
     text = "kernel k(N)\nout y: f32[N]\ntmp t: f32\n1 : p\n| t = 3\nN\n| y[{0}] = t\n"
     (array,) = arrays(program(text))
-    assert (array.name, array.lives, known(array.elements)) == ("t", "stack", 1)
+    assert (array.name, array.lives, constant_value(array.elements)) == ("t", "stack", 1)
 
 
 def test_a_row_is_private_to_a_chunk_of_rows_on_the_cores() -> None:
@@ -152,7 +152,7 @@ N : v
 def test_each_lane_has_its_own_array(target: Target, storage: str, lives: str) -> None:
     prog = program(PRIVATE.format(storage=storage), target)
     lanes = {WIDE: 32, NARROW: 8, C: 1}[target]
-    sizes = {known(array.elements) for array in arrays(prog)}
+    sizes = {constant_value(array.elements) for array in arrays(prog)}
     assert {array.lives for array in arrays(prog)} == {lives}
     assert max(size for size in sizes if size is not None) == 3 * lanes
     if lives == "heap":

@@ -11,7 +11,7 @@ from dojoir.ir.expressions import Cast, Expr, Index, Op, parts
 from dojoir.ir.nodes import Access, Buffer, Guard, Kernel, Scope, Site, Statement, holds
 from dojoir.ir.operations import CONVERSIONS
 from dojoir.ir.words import MARKS, STORAGES
-from dojoir.sets.apart import apart
+from dojoir.sets.distinct_writes import distinct_writes
 
 Feature = tuple[str, str]
 """An axis, and one of its values."""
@@ -150,7 +150,7 @@ def _strides(kernel: Kernel, site: Site) -> Iterator[str]:
     for access in site.statement.accesses:
         last = access.indices[-1] if access.indices else Affine.constant(0)
         if isinstance(last, Access):
-            told = kernel.sites.index(site) in apart(kernel)
+            told = kernel.sites.index(site) in distinct_writes(kernel)
             scatters = "distinct" if kernel.buffer(last.buffer).distinct else "last" if told else "scatter"
             of = kernel.buffer(last.buffer)
             gathers = "computed" if of.role == "tmp" and not of.dims else "gather"

@@ -9,7 +9,7 @@ import blurred
 import claims
 import pytest
 
-from dojoir.sets.apart import apart
+from dojoir.sets.distinct_writes import distinct_writes
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -28,7 +28,9 @@ def test_statements_apart_for_two_reasons_are_drawn() -> None:
     while found < 3:
         number = next(numbers)
         claim = claims.Maker(Random(f"v {number}")).claim()
-        told = [] if claim is None else {(a.array, a.operator, a.kind) for a in apart(claim.before).values()}
+        told = (
+            [] if claim is None else {(a.array, a.operator, a.kind) for a in distinct_writes(claim.before).values()}
+        )
         found += any((array, op, "compared") in told for array, op, kind in told if kind == "distinct")
 
 

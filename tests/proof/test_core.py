@@ -20,7 +20,7 @@ from dojoir.grammar import parse_affine
 from dojoir.passes.base.move import Refusal
 from dojoir.passes.storage.staging import Stage
 from dojoir.proof.claim import Claim
-from dojoir.proof.core.check import first_failure, form
+from dojoir.proof.core.check import first_failure, form_errors
 from dojoir.proof.explain.verdicts import check
 from dojoir.proof.patterns.pattern_table import PATTERNS, Pattern
 from dojoir.sets.limits import StepLimitReached, limited
@@ -110,7 +110,7 @@ def is_fit(claim: Claim) -> bool:
         dojoir.prove(claim.before)
     except dojoir.KernelError:
         return False
-    return first_failure(form(claim)) is None
+    return first_failure(form_errors(claim)) is None
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)

@@ -15,7 +15,7 @@ from dojoir.ir.nodes import Dim, Kernel
 from dojoir.passes.base.move import Refusal
 from dojoir.passes.values.hoisting import Hoist
 from dojoir.proof.claim import Claim
-from dojoir.proof.core.check import first_failure, form
+from dojoir.proof.core.check import first_failure, form_errors
 from dojoir.proof.explain.verdicts import check
 from dojoir.proof.patterns.pattern_table import PATTERNS
 
@@ -169,7 +169,7 @@ def test_on_random_kernels_it_says_yes_only_where_the_core_does(seed: int) -> No
             wrong = (fault(done, random) for fault in random.sample(FAULTS, 4))
             for one in (done, *wrong):
                 claim = Claim(start, one.kernel, one.instances) if one is not None else None
-                if claim is None or first_failure(form(claim)) is not None or not HOISTED.holds(claim):
+                if claim is None or first_failure(form_errors(claim)) is not None or not HOISTED.holds(claim):
                     continue
                 seen += 1
                 verdict = check(claim)

@@ -14,7 +14,7 @@ from dojoir.ir.nodes import Apart, Kernel
 from dojoir.proof.certificate import InstanceMap, LastWriter
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.check import find_failure
-from dojoir.sets.apart import apart
+from dojoir.sets.distinct_writes import distinct_writes
 
 ROWS = """kernel rows(N, S, D)
 in    at: i64[N]
@@ -339,7 +339,7 @@ def fact(old: str = "", new: str = "") -> Kernel:
 
 def test_whoever_wrote_it_before_the_iterations_are_independent() -> None:
     dojoir.prove(fact())
-    assert apart(fact()) == {0: Apart("compared", "last", (0,), "=")}
+    assert distinct_writes(fact()) == {0: Apart("compared", "last", (0,), "=")}
     dojoir.prove(fact("x[{i}] if ", "x[{i}] if x[{i}] > 0 and "))
     dojoir.prove(fact("y[at[{i}]] = x", "y[at[{i}]] += x"))
     dojoir.prove(dojoir.parse(str(fact("== {i}", "== 3*{i} + 1")).replace("N, S", "N = 1000, S")))
@@ -372,11 +372,11 @@ M @m
 
 def test_what_compares_may_be_computed_anew_in_a_scope_around() -> None:
     kernel = dojoir.parse(AROUND)
-    assert list(apart(kernel)) == [2]
+    assert list(distinct_writes(kernel)) == [2]
     dojoir.prove(dojoir.apply(kernel, "parallelize(@i)"))
     dojoir.prove(dojoir.apply(kernel, "parallelize(@m)"))
     together = AROUND.replace("y[{m}, at", "y[0, at")  # several iterations of the scope around write one element
-    assert not apart(dojoir.parse(together))
+    assert not distinct_writes(dojoir.parse(together))
     for scope in ("@i", "@m"):
         with pytest.raises(dojoir.DojoError):
             dojoir.apply(dojoir.parse(together), f"parallelize({scope})")
@@ -391,7 +391,7 @@ def test_what_compares_may_be_computed_anew_in_a_scope_around() -> None:
 )
 def test_a_writer_between_the_instances_is_seen(text: str) -> None:
     kernel = dojoir.parse(text.replace("(M, N, S)", "(M, N, S)\nwhere S >= 2"))
-    assert not apart(kernel)
+    assert not distinct_writes(kernel)
     with pytest.raises(dojoir.DojoError):
         dojoir.apply(kernel, "parallelize(@i)")
 
@@ -400,7 +400,7 @@ def test_two_nests_share_what_compares() -> None:
     text = AROUND + AROUND[AROUND.index("M @m") :].replace("@m", "@n").replace("{m}", "{n}").replace(
         "@i", "@j"
     ).replace("{i}", "{j}")
-    assert not apart(dojoir.parse(text))  # each by itself would be, but they are asked together
+    assert not distinct_writes(dojoir.parse(text))  # each by itself would be, but they are asked together
 
 
 def test_moves_that_break_the_order_are_refused() -> None:

@@ -19,7 +19,7 @@ from dojoir.passes.base.move import Refusal, Rewrite
 from dojoir.proof.check import InstanceMap, _is_same_tree, answer, compare, identity, is_legal, is_plain
 from dojoir.proof.claim import Claim
 from dojoir.proof.core import compare as correspondence
-from dojoir.proof.core.check import form, well_formed
+from dojoir.proof.core.check import form_errors, well_formed
 from dojoir.proof.core.compare import Correspondence
 from dojoir.proof.core.data_writes import claim_without_data_writes
 from dojoir.proof.refute.small_run import goes_wrong
@@ -219,7 +219,7 @@ def test_settled_buffers_need_no_comparison(block: int, monkeypatch: pytest.Monk
                 if other is None:
                     continue
                 claim = claim_without_data_writes(Claim(kernel, other.kernel, other.instances))
-                if not isinstance(claim, Claim) or any(failure is not None for failure in form(claim)):
+                if not isinstance(claim, Claim) or any(failure is not None for failure in form_errors(claim)):
                     continue
                 before, after, forth = claim.before, claim.after, claim.certificate
                 seen += bool(Correspondence(Claim(before, after, forth), strict).settled)
@@ -262,7 +262,7 @@ def test_slices_and_runs_say_what_the_full_comparison_says(block: int) -> None:
         kernel, _ = start_kernel(random, 0.9)
         for done in rewrites(kernel, random, 8, 4):
             pair = kernel, done.kernel, done.instances
-            if any(failure is not None for failure in form(Claim(*pair))) or _is_same_tree(Claim(*pair)):
+            if any(failure is not None for failure in form_errors(Claim(*pair))) or _is_same_tree(Claim(*pair)):
                 continue
             try:
                 with limited(300_000):

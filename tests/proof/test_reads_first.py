@@ -14,7 +14,7 @@ from dojoir.passes.base.move import Refusal
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.hoisting import Hoist
 from dojoir.proof.claim import Claim
-from dojoir.proof.core.check import first_failure, form
+from dojoir.proof.core.check import first_failure, form_errors
 from dojoir.proof.explain.verdicts import check
 from dojoir.proof.refute.first_iteration import differs_somewhere
 
@@ -64,7 +64,7 @@ def test_what_is_refuted_is_refused_by_the_core(seed: int) -> None:
             wrong = (fault(done, random) for fault in random.sample(FAULTS, 2))
             for one in (done, *wrong):
                 claim = Claim(kernel, one.kernel, one.instances) if one is not None else None
-                if claim is None or claim.certificate.backward or first_failure(form(claim)) is not None:
+                if claim is None or claim.certificate.backward or first_failure(form_errors(claim)) is not None:
                     continue
                 if differs_somewhere(*claim.parts):
                     seen += 1

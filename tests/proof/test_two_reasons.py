@@ -15,8 +15,8 @@ from dojoir.proof.certificate import identity
 from dojoir.proof.checker_mode import by_core
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.check import find_failure
-from dojoir.sets.apart import apart
 from dojoir.sets.data_writes import without_data_writes
+from dojoir.sets.distinct_writes import distinct_writes
 
 TWO = """kernel z(N)
 in p: i64[N] distinct
@@ -35,7 +35,7 @@ MOVES = ("split_scopes(0, 1)", "reverse_scope(0)", "parallelize(0)", "vectorize(
 
 
 def test_each_is_apart_for_a_reason_of_its_own() -> None:
-    assert apart(dojoir.parse(TWO)) == {
+    assert distinct_writes(dojoir.parse(TWO)) == {
         0: Apart("distinct", "p", (0,), "="),
         1: Apart("compared", "p", (0,), "="),
     }
@@ -110,7 +110,7 @@ def test_the_two_do_meet() -> None:
 def test_others_of_the_kind(text: str, count: int) -> None:
     """Statements that name one array, and are apart for other reasons, or not at all."""
     kernel = dojoir.parse(text)
-    assert len(apart(kernel)) <= count
+    assert len(distinct_writes(kernel)) <= count
     for move in MOVES:
         assert dojoir.check(kernel, move).status == "illegal"
 

@@ -195,7 +195,7 @@ N
 
 def test_an_operator_starts_calls_that_it_has_seen(places: FakePlaces, monkeypatch: pytest.MonkeyPatch) -> None:
     from dojoir.torch import operator_calls, quick
-    from dojoir.torch.form import OperatorForm
+    from dojoir.torch.operator_form import OperatorForm
     from dojoir.torch.variants import Variants
 
     monkeypatch.setattr(quick, "places", places)

@@ -15,8 +15,8 @@ import dojoir
 from dojoir.runtime.gpu import devices, streams
 
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
-from dojoir.torch.form import OperatorForm  # noqa: E402
 from dojoir.torch.operator_calls import on_device  # noqa: E402
+from dojoir.torch.operator_form import OperatorForm  # noqa: E402
 from dojoir.torch.variants import Variants  # noqa: E402
 
 PLAIN = """kernel plain(N, M)

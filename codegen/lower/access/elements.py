@@ -13,10 +13,10 @@ from dojoir.codegen.lir.arith import (
     binary,
     both,
     compare,
+    constant_value,
     divide,
     extremum,
     integer,
-    known,
     mul,
     smaller,
     spread,
@@ -199,7 +199,7 @@ class ElementAccess:
             alike = all(isinstance(i, Affine) and lanes.depth not in i.iterators for i in access.indices)
             return place.copies == lanes.count and alike
         last, extent = place.layout.stored[-1]
-        start = known(self.state.iterators[lanes.depth])
+        start = constant_value(self.state.iterators[lanes.depth])
         return (
             start is not None
             and access.indices[last] == Affine.iterator(lanes.depth)
@@ -256,7 +256,7 @@ class ElementAccess:
             indices.append(value)
         offset = place.layout.offset(indices)
         lanes = self.state.lanes
-        varies = known(stride) != 0
+        varies = constant_value(stride) != 0
         if lanes is None:
             return Address(offset)
         if offset.type.lanes > 1 and varies:
@@ -279,7 +279,7 @@ class ElementAccess:
         last, _ = stored[-1]
         index = access.indices[last]
         others = [i for d, i in enumerate(access.indices) if d != last]
-        if not isinstance(index, Access) or known(place.layout.stride(last).value) != 1:
+        if not isinstance(index, Access) or constant_value(place.layout.stride(last).value) != 1:
             return None
         if any(isinstance(other, Access) or lanes.depth in other.iterators for other in others):
             return None
@@ -356,4 +356,4 @@ def _outside_i32(index: lir.Var, extent: Value) -> Value:
 
 def _step(address: Address) -> Value | None:
     """The stride as loads and stores have it, where None is contiguous."""
-    return None if address.stride is None or known(address.stride) == 1 else address.stride
+    return None if address.stride is None or constant_value(address.stride) == 1 else address.stride

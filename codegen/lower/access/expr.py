@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import compare, known, level
+from dojoir.codegen.lir.arith import compare, constant_value, level
 from dojoir.codegen.lir.program import Type, Value, Var
 from dojoir.codegen.lower.access.conversions import call, convert, number
 from dojoir.codegen.lower.access.elements import ElementAccess, index_value
@@ -101,7 +101,7 @@ def _is_natural(typed: Typed, accesses: ElementAccess) -> bool:
 
 def _shift(name: str, value: Value, dtype: DType, count: Value) -> Value:
     """A shift by a count of the same type that is in range; to the right the sign comes in, where there is one."""
-    if known(count) == 0:
+    if constant_value(count) == 0:
         return value
     left, right = level(value, count)
     op = "shl" if name == "shl" else "sar" if dtype.kind == "i" else "shr"

@@ -8,7 +8,7 @@ one, each lane with its own byte and shift, that is a gather. But the bytes are 
 from __future__ import annotations
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import affine_value, along, known
+from dojoir.codegen.lir.arith import affine_value, along, constant_value
 from dojoir.codegen.lir.program import Type, Value
 from dojoir.codegen.lower.access.elements import ElementAccess
 from dojoir.codegen.lower.access.state import Memory
@@ -47,7 +47,7 @@ def _neighbours(access: Access, shift: Affine, accesses: ElementAccess) -> Value
     varying = [(atom, times) for atom, times in index.terms if lanes.depth in Affine.atom(atom).iterators]
     match varying:
         case [(FloorDiv(numerator, 2), 1)] if shift == numerator % 2 * 4:
-            first = known(affine_value(numerator, state.iterators))
+            first = constant_value(affine_value(numerator, state.iterators))
             if along(numerator, lanes.depth) != (1, True) or first is None or first % 2:
                 return None
         case _:

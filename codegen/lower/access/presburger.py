@@ -7,7 +7,7 @@ from functools import reduce
 
 import islpy as isl
 
-from dojoir.codegen.lir.arith import add, both, compare, divide, integer, known, mul, sub
+from dojoir.codegen.lir.arith import add, both, compare, constant_value, divide, integer, mul, sub
 from dojoir.codegen.lir.program import FLAG, INDEX, Binary, Const, Select, Value, Var
 
 RELATIONS = {"eq", "le", "lt", "ge", "gt"}
@@ -28,7 +28,7 @@ def value_of(expr: isl.AstExpr, names: Mapping[str, Value], most: int) -> Value 
         found = _value(expr, names)
     except KeyError:
         return None
-    return found if found.type == FLAG else Const(FLAG, bool(known(found)))
+    return found if found.type == FLAG else Const(FLAG, bool(constant_value(found)))
 
 
 def _operations(expr: isl.AstExpr) -> Iterator[isl.AstExpr]:
@@ -75,7 +75,7 @@ def _value(expr: isl.AstExpr, names: Mapping[str, Value]) -> Value:
 
 def _number(value: Value) -> int:
     """A positive constant. Raises KeyError for another value."""
-    number = known(value)
+    number = constant_value(value)
     if number is None or number <= 0:
         raise KeyError("a divisor that is no positive number")
     return number

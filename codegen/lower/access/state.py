@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import both, known
+from dojoir.codegen.lir.arith import both, constant_value
 from dojoir.codegen.lir.fresh_names import free
 from dojoir.codegen.lir.outcome import FIRST_CHECK, Check
 from dojoir.codegen.lir.program import INDEX, Value, Var
@@ -74,7 +74,7 @@ class KeptReduction:
 
     def at(self, iterators: Sequence[Value]) -> Var:
         """The one of an iteration."""
-        values = (known(iterators[depth]) for depth in self.depths)
+        values = (constant_value(iterators[depth]) for depth in self.depths)
         return self.variables[tuple(value for value in values if value is not None)]
 
 

@@ -15,9 +15,9 @@ from dojoir.codegen.lir.arith import (
     binary,
     both,
     compare,
+    constant_value,
     divide,
     integer,
-    known,
     mul,
     smaller,
     sub,
@@ -61,13 +61,13 @@ def asked_of(unit: LoweringUnit, path: Path, state: LoweringState, stop: Value) 
             continue
         if any(use.writes and is_inside(use.site.path, path) for use in uses):
             size = _bytes(place)
-            fixed = known(size)
+            fixed = constant_value(size)
             if fixed is None:
                 undecided.add(name)
                 large = both(large, compare("ge", size, integer(least)))
             elif fixed < least:
                 small.add(name)
-    if large is not None and known(stop) is None:
+    if large is not None and constant_value(stop) is None:
         large = both(large, compare("ge", stop, integer(LONG)))
     return StreamedOutputs(frozenset(small), frozenset(undecided), large)
 

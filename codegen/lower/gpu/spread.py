@@ -40,11 +40,11 @@ def _tells_threads(threads: Threads, name: str, dim: int) -> bool:
     for site in threads.kernel.sites:
         for access in _accesses(site):
             if access.buffer == name:
-                forms.add(_form(threads, site, access, dim))
+                forms.add(_index_by_thread(threads, site, access, dim))
     return len(forms) == 1 and () not in forms
 
 
-def _form(threads: Threads, site: Site, access: Access, dim: int) -> tuple[int, ...]:
+def _index_by_thread(threads: Threads, site: Site, access: Access, dim: int) -> tuple[int, ...]:
     """The index of a dimension for each thread of a block that runs a statement; () where more than the number of
     the thread says it. Of an instruction of a group it is what a lane has."""
     launched = next((found for found in threads.launches if found.holds(site.path)), None)

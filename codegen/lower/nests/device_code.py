@@ -63,7 +63,7 @@ class DeviceScopes(CoreScopes):
         self.shared: list[lir.ProgramArray] = []
         self.cleared: set[str] = set()
         self.sums: set[str] = set()
-        self.apart: dict[Path, bool] = {}
+        self.separated: dict[Path, bool] = {}
         self.exchanges = {id(launched): Exchanges(threads, launched) for launched in threads.launches}
         self.divisors: Mapping[str, int] = {}
         self.widening = Widening(self._in_memory, self.divisors, unit.names.fresh)
@@ -134,10 +134,10 @@ class DeviceScopes(CoreScopes):
     def _is_apart(self, path: Path) -> bool:
         """Whether a thread that does not ask the condition of the guard at a path reads nothing in shared memory
         that another one may write at that time."""
-        if path not in self.apart:
+        if path not in self.separated:
             kernel, warp = self.threads.kernel, self.threads.warp
-            self.apart[path] = are_separated_unasked(kernel, warp, self.barriers, path)
-        return self.apart[path]
+            self.separated[path] = are_separated_unasked(kernel, warp, self.barriers, path)
+        return self.separated[path]
 
     def _host(self, path: Path, nodes: tuple[Node, ...], state: LoweringState, block: Block) -> None:
         starts = {launched.first: launched for launched in self.threads.launches if launched.parent == path}

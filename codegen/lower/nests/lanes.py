@@ -8,7 +8,18 @@ from dataclasses import replace
 from functools import reduce
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import add, compare, divide, extent_value, integer, known, least, smaller, spread, sub
+from dojoir.codegen.lir.arith import (
+    add,
+    compare,
+    constant_value,
+    divide,
+    extent_value,
+    integer,
+    least,
+    smaller,
+    spread,
+    sub,
+)
 from dojoir.codegen.lir.program import INDEX, Type, Value, Var
 from dojoir.codegen.lir.walk import parts_of, statements
 from dojoir.codegen.lower.access.conversions import as_stored
@@ -237,7 +248,7 @@ class _Runner:
         """All iterations at once, fewer where `stop` is less than the lanes: in one vector, or in a few beside each
         other if the number of lanes is not one that registers have."""
         count, size = self.extent, self.plan.lanes
-        if self.unit.target.tail == "vl" and known(stop) != count:
+        if self.unit.target.tail == "vl" and constant_value(stop) != count:
             self.strips(stop, block)
             return
 
@@ -259,7 +270,7 @@ class _Runner:
         full, part = Block(), Block()
         if self.path not in self.state.cut:
             self._reducing(size, whole, full)
-        if known(stop) != count:
+        if constant_value(stop) != count:
             if self.unit.target.tail == "mask":
                 self._reducing(size, first, part)
             elif may_mask(self.unit, self.path, self.state):

@@ -27,7 +27,7 @@ def with_known_sizes(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
     for n, node in enumerate(kernel.body):
         if not isinstance(node, Guard) or not has_mark(node, GRID):
             continue
-        known = _known(kernel, node.conditions)
+        known = _fixed_sizes(kernel, node.conditions)
         at, names = fixed_sizes(known), dict[str, str]()
         for buffer in kernel.arguments:
             fixed = buffer.with_sizes(at)
@@ -41,7 +41,7 @@ def with_known_sizes(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
     return kernel.evolve(buffers=(*kernel.buffers, *added), body=tuple(body)) if added else kernel, same
 
 
-def _known(kernel: Kernel, conditions: tuple[Condition, ...]) -> dict[str, int]:
+def _fixed_sizes(kernel: Kernel, conditions: tuple[Condition, ...]) -> dict[str, int]:
     """The sizes that the conditions fix, with their values."""
     equal = [c for c in conditions if c.relation == "==" and c.right.is_constant]
     by_text = {str(c.left): c.right.offset for c in equal}

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import integer, known, spread, substituted
+from dojoir.codegen.lir.arith import constant_value, integer, spread, substituted
 from dojoir.codegen.lir.linear import as_sum, divisor
 from dojoir.codegen.lir.program import Assign, Binary, Comment, Convert, Dot, Load, Splat, Stmt, Store, Type, Value
 from dojoir.codegen.lir.walk import parts, with_loops
@@ -30,7 +30,10 @@ def with_dots(body: tuple[Stmt, ...], lanes: int, aligned: Collection[str] = ())
 
 def _summed(loop: lir.For, lanes: int, aligned: Collection[str]) -> tuple[Stmt, ...]:
     """The replacement of a loop, or nothing."""
-    whole = (known(loop.start), known(loop.stop), loop.step) == (0, QUAD, 1) and loop.kind in ("seq", "unroll")
+    whole = (constant_value(loop.start), constant_value(loop.stop), loop.step) == (0, QUAD, 1) and loop.kind in (
+        "seq",
+        "unroll",
+    )
     inner = [stmt for stmt in loop.body if not isinstance(stmt, Comment)]
     if not whole or len(inner) != 1 or not isinstance(inner[0], Assign | Store):
         return ()
@@ -122,4 +125,4 @@ def _quads(factor: Value, var: lir.Var, aligned: Collection[str]) -> _Bytes | No
 
 
 def _is(stride: Value | None, number: int) -> bool:
-    return stride is not None and known(stride) == number
+    return stride is not None and constant_value(stride) == number

@@ -94,7 +94,7 @@ def _obligations(claim: Claim) -> Iterator[Failure | None]:
         if not claim.certificate.backward:
             yield complaint(claim.after)
         return
-    yield from form(claim.forth)
+    yield from form_errors(claim.forth)
     yield from in_full(claim.forth)
 
 
@@ -108,7 +108,7 @@ def in_full(claim: Claim, find: Finder = find_conflict) -> Iterator[Failure | No
 
 
 # -- form ----------------------------------------------------------------------------------------------------
-def form(claim: Claim) -> Iterator[Diagnostic | None]:
+def form_errors(claim: Claim) -> Iterator[Diagnostic | None]:
     """The errors in the form of a claim, which must be absent before any other question about the two kernels."""
     yield declarations(claim.before, claim.after)
     yield _shape(claim)

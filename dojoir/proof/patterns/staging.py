@@ -49,7 +49,7 @@ def works_on_copy(before: Kernel, after: Kernel, instances: InstanceMap, change:
     """Whether the change is that one node works on a copy, as the theorem above has it. False says nothing. Raises
     isl.Error where the step limit of the context is reached.
     """
-    found = _form(before, after, instances, change)
+    found = _staging_of(before, after, instances, change)
     return (
         found is not None
         and _stays_inside(after, change, found)
@@ -62,13 +62,13 @@ def was_read(before: Kernel, after: Kernel, instances: InstanceMap, change: Chan
     with no assignment to them there first. Then they have been written, as the kernel before is well-formed. False
     says nothing. Raises isl.Error where the step limit of the context is reached.
     """
-    found = _form(before, after, instances, change)
+    found = _staging_of(before, after, instances, change)
     if found is not None and found.filled and found.array.name == buffer and _reads_the_box(after, change, found):
         return True
     return reads_no_more(before, after, change, buffer)
 
 
-def _form(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> _Staging | None:
+def _staging_of(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> _Staging | None:
     """The copied part, if the text of the change has the form of a fill, the node and a drain; else None. The last
     answers are kept."""
     rewrite = before, after, instances, change

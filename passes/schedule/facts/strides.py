@@ -138,7 +138,7 @@ def _steps(kernel: Kernel, path: Path) -> Iterator[int | None]:
             yield step_of(kernel, access, depth)
 
 
-def known(found: bool, what: str) -> None:
+def require(found: bool, what: str) -> None:
     """Raises ArgumentError where a nest is not of the form that a structure is for."""
     if not found:
         raise ArgumentError(f"not {what}", "bad-arguments")
@@ -163,7 +163,7 @@ def constant_extent(extent: Extent, what: str) -> int:
 
 def given(found: _T | None, what: str) -> _T:
     """The thing that was found. Raises ArgumentError where nothing was."""
-    known(found is not None, what)
+    require(found is not None, what)
     assert found is not None
     return found
 

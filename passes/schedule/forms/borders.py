@@ -48,7 +48,7 @@ from dojoir.passes.schedule.facts.strides import (
     is_leaf,
     is_short,
     kept_by,
-    known,
+    require,
     scope_at,
     sites_in,
     step_of,
@@ -122,10 +122,10 @@ def _ends(kernel: Kernel, site: Site, depth: int, bound: Affine, tile: int) -> I
     iterations from the beginning, or from the end, lie beyond where they change places."""
     for index in _clamped(kernel, site, depth) if tile == 1 else ():
         for difference in _differences(index):
-            yield from _turn(difference, site.scopes, depth, bound)
+            yield from _sign_change(difference, site.scopes, depth, bound)
     if _asks_along(kernel, site, depth, tile):
         for condition in _conditions(site, depth):
-            yield from _turn(_least(condition), site.scopes, depth, bound)
+            yield from _sign_change(_least(condition), site.scopes, depth, bound)
 
 
 def _asks_along(kernel: Kernel, site: Site, depth: int, tile: int) -> bool:
@@ -173,7 +173,9 @@ def _clamped(kernel: Kernel, site: Site, depth: int) -> Iterator[Affine]:
             yield index
 
 
-def _turn(difference: Affine, scopes: Sequence[Scope], depth: int, bound: Affine) -> Iterator[tuple[int, int]]:
+def _sign_change(
+    difference: Affine, scopes: Sequence[Scope], depth: int, bound: Affine
+) -> Iterator[tuple[int, int]]:
     """Where a difference that grows with an iterator, or falls, changes its sign: so many iterations from the
     beginning or the end, whatever scopes further in are at. Nothing where that is neither."""
     difference = difference // (gcd(*(c for _, c in difference.terms)) or 1)  # it has the sign that it had
@@ -420,7 +422,7 @@ def _count_from_zero(trace: Trace, path: Path) -> None:
     columns.swap()
     columns.bound(summed.iterator + 1)
     columns.child(0).unguard()
-    known(not strided(trace.kernel, columns.path), "of neighbours along its columns")
+    require(not strided(trace.kernel, columns.path), "of neighbours along its columns")
 
 
 def _count_columns_on(trace: Trace, path: Path) -> None:
@@ -434,4 +436,4 @@ def _count_columns_on(trace: Trace, path: Path) -> None:
     never, always = columns.cut(summed.iterator)
     always.child(0).unguard()
     never.delete()
-    known(not strided(trace.kernel, always.path), "of neighbours along its columns")
+    require(not strided(trace.kernel, always.path), "of neighbours along its columns")

@@ -25,7 +25,7 @@ from dojoir.ir.nodes import Access, Cast, Expr, Kernel, Op, Site
 from dojoir.passes.base.move import Formula, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.facts.product_facts import BYTES, FP8, HALVES
-from dojoir.passes.schedule.facts.strides import depends, dims_along, kept_by, known, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import depends, dims_along, kept_by, require, sites_in, step_of
 from dojoir.passes.schedule.forms.parting import is_contraction, take_units_away
 from dojoir.passes.schedule.forms.temporaries import MOST_MEMORY
 from dojoir.passes.schedule.steps.combinators import each_once
@@ -129,7 +129,7 @@ def _packed(trace: Trace, site: Site) -> None:
     site = next(site for site in trace.kernel.sites if site.path == statement.path)
     chosen = _to_pack(trace.kernel, site)
     kept = kept_by(site)
-    known(kept == [*range(len(kept))], "a sum inside of its results")
+    require(kept == [*range(len(kept))], "a sum inside of its results")
     factors = [part for part in parts(site.statement.value) if isinstance(part, Access)]
     batches = _batches(site, factors)
     runs, result = _runs(kept, factors), site.statement.target.buffer
@@ -159,7 +159,7 @@ def _packed(trace: Trace, site: Site) -> None:
         for _ in run[1:]:
             _in_one(trace, statement, run[0], packed)
     stored = any(_type_of(trace.kernel, factor) in WIDE for _, factor in chosen)
-    known(not stored or temporary_share(trace.kernel, {}) <= MOST_MEMORY, "matrices for which there is memory")
+    require(not stored or temporary_share(trace.kernel, {}) <= MOST_MEMORY, "matrices for which there is memory")
 
 
 def _channels_last(trace: Trace, nest: Spot, statement: Spot, site: Site) -> None:

@@ -23,7 +23,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import JoinScopes, SplitScopes
 from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.schedule.facts.product_facts import MOST_SUMS, convolutions, products
-from dojoir.passes.schedule.facts.strides import depends, kept_by, known, scope_at, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import depends, kept_by, require, scope_at, sites_in, step_of
 from dojoir.passes.schedule.steps.combinators import first, make, moves_named, repeat, tried
 from dojoir.passes.schedule.steps.spots import Spot, move, nested, scopes_inside, spot
 from dojoir.passes.values.rule import UseRule
@@ -252,24 +252,24 @@ def sum_at(trace: Trace, path: Path) -> Sum:
     while isinstance(scope.node, Scope) and _is_kept(trace.kernel, scope):
         kept.append(scope)
         body = scope.body
-        known(len(body) in (1, 2), "a sum by itself")
+        require(len(body) in (1, 2), "a sum by itself")
         scope = scope.child(len(body) - 1)
         if len(body) == 2:
             break
-    known(isinstance(scope.node, Scope), "a sum")
+    require(isinstance(scope.node, Scope), "a sum")
     summed = nested(scope)
     sites = sites_in(trace.kernel, scope.path)
-    known(len(sites) == 1 and sites[0].statement.accumulation is not None, "one sum")
+    require(len(sites) == 1 and sites[0].statement.accumulation is not None, "one sum")
     inside = summed[-1].body
     while len(inside) == 1 and isinstance(inside[0], Guard):
         inside = inside[0].body
-    known(len(inside) == 1 and isinstance(inside[0], Statement), "a perfect nest")
+    require(len(inside) == 1 and isinstance(inside[0], Statement), "a perfect nest")
     target = sites[0].statement.target
-    known(not any(depends(target, s.depth) for s in summed), "in order")
+    require(not any(depends(target, s.depth) for s in summed), "in order")
     begins = bool(kept) and len(kept[-1].body) == 2
     if begins:
         first = kept[-1].body[0]
-        known(isinstance(first, Statement) and first.target == target and first.accumulation is None, "begun")
+        require(isinstance(first, Statement) and first.target == target and first.accumulation is None, "begun")
     return Sum(tuple(kept), begins, tuple(summed))
 
 

@@ -187,11 +187,11 @@ def rows_outside(trace: Trace, tiled: bool = False) -> None:
     They stand around products, or all that is read lies as the results do. Rows that share what a register tile
     reads along columns stay next to these, where products are to be `tiled`."""
     for _ in range(MOST_TILES):
-        if next(filter(partial(tried, trace), _turned(trace.kernel, tiled)), None) is None:
+        if next(filter(partial(tried, trace), _interchanges(trace.kernel, tiled)), None) is None:
             return
 
 
-def _turned(kernel: Kernel, tiled: bool) -> Iterator[Move]:
+def _interchanges(kernel: Kernel, tiled: bool) -> Iterator[Move]:
     for path, node in kernel.walk():
         inner = node.body[0] if isinstance(node, Scope) and len(node.body) == 1 else None
         if not isinstance(node, Scope) or not isinstance(inner, Scope) or node.marks or inner.marks:

@@ -39,7 +39,7 @@ from dojoir.passes.loops.guards import DropCondition
 from dojoir.passes.loops.peeling import Peel
 from dojoir.passes.loops.shifting import Shift
 from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.facts.strides import depends, follows, known
+from dojoir.passes.schedule.facts.strides import depends, follows, require
 from dojoir.passes.schedule.forms.parting import WINDOW, is_window, sink_sums
 from dojoir.passes.schedule.forms.plain import MOST_RESIDUES, guards_inside, rows_outside, settle_guards
 from dojoir.passes.schedule.steps.combinators import tried
@@ -280,7 +280,7 @@ class Scatter:
     rest: Affine
 
     @property
-    def apart(self) -> list[tuple[int, int]]:
+    def uneven(self) -> list[tuple[int, int]]:
         """The windows of which one more element is no whole number of steps, each with how many are."""
         counts = [(depth, self.step // gcd(self.step, factor)) for depth, factor in self.windows]
         return [(depth, count) for depth, count in counts if count > 1]
@@ -295,7 +295,7 @@ def gather_scattered(trace: Trace) -> bool:
         gathers = True
     while any(
         tried(trace, partial(_gather, scatter=scatter))
-        for scatter in sorted(_scatters(trace.kernel), key=lambda scatter: not scatter.apart)
+        for scatter in sorted(_scatters(trace.kernel), key=lambda scatter: not scatter.uneven)
     ):
         gathers = True
     if gathers:
@@ -318,7 +318,7 @@ def _quotients(kernel: Kernel) -> Iterator[tuple[Path, int]]:
 
 def _split_whole(trace: Trace, path: Path, size: int) -> None:
     """Splits a scope into blocks of one size. Raises ArgumentError where the last of them is a shorter one."""
-    known(size <= WINDOW and spot(trace, path).split(size).scope.extent.constant == size, "whole blocks")
+    require(size <= WINDOW and spot(trace, path).split(size).scope.extent.constant == size, "whole blocks")
 
 
 def _scatters(kernel: Kernel) -> Iterator[Scatter]:
@@ -361,11 +361,11 @@ def _scatter(site: Site, number: int, dim: int) -> Scatter | None:
 def _gather(trace: Trace, scatter: Scatter) -> None:
     """Splits the windows into residues where one more element of them is no whole number of steps, else shifts the
     scope over results by them. Raises DojoError where a move is refused."""
-    if scatter.apart:
+    if scatter.uneven:
         found = [one for one in _scatters(trace.kernel) if one.number == scatter.number]
-        nests = prod(count for one in found for _, count in one.apart)
-        known(nests <= MOST_RESIDUES, "of few residues")
-        for path in reversed(split_outermost(trace, scatter.number, scatter.apart)):
+        nests = prod(count for one in found for _, count in one.uneven)
+        require(nests <= MOST_RESIDUES, "of few residues")
+        for path in reversed(split_outermost(trace, scatter.number, scatter.uneven)):
             write_out(trace, path)
         settle_extents(trace)
         return

@@ -22,7 +22,7 @@ from dojoir.passes.hardware.marks import Bind
 from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.tiling import Tile
-from dojoir.passes.schedule.facts.strides import depends, given, is_leaf, is_plain, known, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import depends, given, is_leaf, is_plain, require, sites_in, step_of
 from dojoir.passes.schedule.gpu.rows.reductions import add_up, channels_apart
 from dojoir.passes.schedule.gpu.rows.rows import own_scalars_of, rows_by_length
 from dojoir.passes.schedule.gpu.rows.scans import long_rows, long_vector, scan_rows
@@ -88,7 +88,7 @@ def _nest(trace: Trace, path: Path, machine: Machine) -> None:
     if not _chain(trace, path):
         if tried(trace, partial(long_vector, path=path)):
             return
-        if tried(trace, partial(_apart, path=path, machine=machine)):
+        if tried(trace, partial(_distribute_sum, path=path, machine=machine)):
             return
         if not tried(trace, partial(add_up, path=path)):
             _each_by_itself(trace, path, machine)
@@ -106,7 +106,7 @@ def elements_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
     """Gives each thread one independent iteration of the outer scopes, or a few neighbours. Scopes whose iterations
     depend on each other run inside of the thread. Raises DojoError where no scope is independent."""
     _steps_inside(trace, path)
-    known(bool(_chain(trace, path)), "a nest of independent iterations")
+    require(bool(_chain(trace, path)), "a nest of independent iterations")
     _by_ways(trace, path, (_flat, _threads))
 
 
@@ -137,7 +137,7 @@ def _by_ways(trace: Trace, path: Path, ways: Iterable[Callable[[Trace, Path], No
         for name in kept:
             settle(trace, name)
 
-    known(any(tried(trace, partial(settled, way=way)) for way in ways), "of this form")
+    require(any(tried(trace, partial(settled, way=way)) for way in ways), "of this form")
 
 
 def _channels(trace: Trace, path: Path, machine: Machine) -> None:
@@ -151,13 +151,13 @@ def _channels(trace: Trace, path: Path, machine: Machine) -> None:
 def _images(trace: Trace, path: Path) -> None:
     """A block for each iteration of the first two scopes, whose threads have what is inside, 16 bytes at a time."""
     chain = _chain(trace, path)[:2]
-    known(len(chain) == 2, "of this form")
+    require(len(chain) == 2, "of this form")
     kept = keep_private(trace, path)
     inner = chain[-1].scopes()
-    known(len(inner) == 1, "of this form")
+    require(len(inner) == 1, "of this form")
     nest, width = flattened(trace, inner[0])
     elements = nest[-1]
-    known(len(nest) == 1 and elements.count > THREADS and len(elements.body) == 1, "of this form")
+    require(len(nest) == 1 and elements.count > THREADS and len(elements.body) == 1, "of this form")
     width = max(width, _width(elements))
     in_vectors(elements, width)
     along(elements, 0, IMAGE_THREADS)
@@ -169,13 +169,13 @@ def _images(trace: Trace, path: Path) -> None:
 def _each_by_itself(trace: Trace, path: Path, machine: Machine) -> None:
     """Steps of time outside of channels that know nothing of each other: a thread takes all steps of one."""
     steps = spot(trace, path)
-    known(len(steps.body) == 1 and len(steps.scopes()) == 1 and is_plain(steps.child(0).node), "of this form")
+    require(len(steps.body) == 1 and len(steps.scopes()) == 1 and is_plain(steps.child(0).node), "of this form")
     steps.swap()
-    known(bool(_chain(trace, path)), "of this form")
+    require(bool(_chain(trace, path)), "of this form")
     _nest(trace, path, machine)
 
 
-def _apart(trace: Trace, path: Path, machine: Machine) -> None:
+def _distribute_sum(trace: Trace, path: Path, machine: Machine) -> None:
     """Distributes a scope whose last statement adds to what all iterations share: the rest may be a grid."""
     whole = spot(trace, path)
     first, last = whole.part(len(whole.scope.body) - 1)
@@ -216,7 +216,7 @@ def _threads(trace: Trace, path: Path) -> None:
     that is too short for a warp is made one with the scope around it; of one that is too short for a block, a block
     has several rows."""
     chain = _chain(trace, path)
-    known(bool(chain), "a nest of independent iterations")
+    require(bool(chain), "a nest of independent iterations")
     while len(chain) > 1 and is_plain(chain[-1].node) and 0 < chain[-1].count < TILE[1]:
         if not tried(trace, move(Collapse, chain[-2])):
             break
@@ -244,10 +244,10 @@ def _in_rows(chain: list[Spot], width: int, rows: int) -> None:
 def _flat(trace: Trace, path: Path) -> None:
     """Scopes over what lies side by side as one, on threads: blocks of neighbours in it run side by side too."""
     chain = _chain(trace, path)
-    known(len(chain) > 1 and is_plain(chain[-1].node), "of this form")
+    require(len(chain) > 1 and is_plain(chain[-1].node), "of this form")
     nest, width = flattened(trace, chain[0])
     extents = [scope.count for scope in nest]
-    known(width > 1 and len(extents) <= len(GRID) and all(extent > 0 for extent in extents[:-1]), "of this form")
+    require(width > 1 and len(extents) <= len(GRID) and all(extent > 0 for extent in extents[:-1]), "of this form")
     a_thread_each(nest[-1], width=width)
     grid(reversed(nest))
 
@@ -255,16 +255,16 @@ def _flat(trace: Trace, path: Path) -> None:
 def _neighbours(trace: Trace, path: Path) -> None:
     """A few rows a thread, where it reads the neighbours of each: what one row has read serves the next."""
     chain, kernel = _chain(trace, path), trace.kernel
-    known(len(chain) == 2 and is_plain(chain[-1].node), "of this form")
+    require(len(chain) == 2 and is_plain(chain[-1].node), "of this form")
     rows, columns = chain
     outer = rows.depth
     near: dict[str, set[str]] = {}
     for site in sites_in(kernel, path):
-        known(site.statement.accumulation is None, "of this form")
+        require(site.statement.accumulation is None, "of this form")
         for access in site.statement.reads:
             if depends(access, outer):
                 near.setdefault(access.buffer, set()).add(str(access.indices[0]))
-    known(any(len(places) > 2 for places in near.values()), "of this form")
+    require(any(len(places) > 2 for places in near.values()), "of this form")
     few = rows.split(ROWS)
     few.swap()
     full_extent(few, ROWS)
@@ -276,18 +276,18 @@ def _neighbours(trace: Trace, path: Path) -> None:
 def _tiled(trace: Trace, path: Path) -> None:
     """A part of a plane a block, where the rows of it are in the same columns: products of matrices."""
     chain = _chain(trace, path)
-    known(len(chain) > 1 and not is_leaf(chain[-1].node), "of this form")
+    require(len(chain) > 1 and not is_leaf(chain[-1].node), "of this form")
     inner = chain[-1].depth
     sums = [s for s in sites_in(trace.kernel, chain[-1].path) if s.statement.accumulation]
     shared = [a for s in sums for a in s.statement.reads if depends(a, inner) and not depends(a, inner - 1)]
-    known(bool(sums and shared) and all(depends(s.statement.target, inner) for s in sums), "of this form")
+    require(bool(sums and shared) and all(depends(s.statement.target, inner) for s in sums), "of this form")
     _plane(trace, chain, (16, 16))
 
 
 def _product(trace: Trace, path: Path, machine: Machine) -> None:
     """A product of matrices, in tiles where they divide the sizes."""
     chain = _chain(trace, path)
-    known(len(chain) in {2, 3}, "of this form")
+    require(len(chain) in {2, 3}, "of this form")
     product_by_size(trace, path, len(chain) == 3, machine, _tiled)
 
 
@@ -331,7 +331,7 @@ def _is_row(kernel: Kernel, path: Path) -> bool:
 def _open_rows(trace: Trace, path: Path) -> None:
     """Rows of open length, in the registers of a block where they are short enough."""
     chain = _chain(trace, path)
-    known(len(chain) == 1 and not is_leaf(chain[0].node) and _is_row(trace.kernel, path), "of this form")
+    require(len(chain) == 1 and not is_leaf(chain[0].node) and _is_row(trace.kernel, path), "of this form")
     rows_by_length(trace, path, _rows)
 
 
@@ -339,7 +339,7 @@ def _rows(trace: Trace, path: Path) -> None:
     """An iteration of the chain a block, what is inside on its threads."""
     chain = _chain(trace, path)
     row = chain[-1]
-    known(not is_leaf(row.node) and _is_row(trace.kernel, row.path), "of this form")
+    require(not is_leaf(row.node) and _is_row(trace.kernel, row.path), "of this form")
     for nest in reversed(_nests(row)):
         _strided(trace, nest)
     grid(chain)
@@ -353,14 +353,14 @@ def _nests(scope: Spot) -> list[Spot]:
 def _strided(trace: Trace, nest: Spot) -> None:
     """A nest inside a block on its threads, which go along the innermost scope of it that they can. The block goes
     through steps that wait for each other, as of time, one by one, and its threads along what is in each."""
-    known(isinstance(nest.node, Scope), "of this form")
+    require(isinstance(nest.node, Scope), "of this form")
     inside = nested(nest)
     steps = inside[-1]
     while inside:
         if tried(trace, partial(_spread, scope=inside[-1], levels=len(inside) - 1)):
             return
         inside.pop()
-    known(len(steps.body) > 1 and bool(_nests(steps)), "of this form")
+    require(len(steps.body) > 1 and bool(_nests(steps)), "of this form")
     for part in reversed(_nests(steps)):
         _strided(trace, part)
 
@@ -372,7 +372,7 @@ def _spread(trace: Trace, scope: Spot, levels: int) -> None:
     sums = [s for s in sites_in(trace.kernel, nest.path) if s.statement.accumulation]
     together = [s for s in sums if not depends(s.statement.target, nest.depth)]
     inner = nest.depth + 1
-    known(
+    require(
         not any(depends(s.statement.target, d) for s in together for d in range(inner, len(s.scopes))),
         "of this form",
     )
@@ -390,14 +390,14 @@ def _columns(trace: Trace, path: Path) -> None:
     """Sums along columns: a few neighbours a block, the rows of each shared out over its threads."""
     chain = _chain(trace, path)
     column, nests = chain[0], _nests(chain[0])
-    known(len(chain) == 1 and len(nests) == 1, "of this form")
+    require(len(chain) == 1 and len(nests) == 1, "of this form")
     (loop,) = nests
-    known(isinstance(loop.node, Scope) and len(loop.body) == 1 and is_plain(loop.node), "of this form")
+    require(isinstance(loop.node, Scope) and len(loop.body) == 1 and is_plain(loop.node), "of this form")
     sums = [s.statement for s in sites_in(trace.kernel, column.path) if s.statement.accumulation]
-    known(len(sums) == 1, "of this form")
+    require(len(sums) == 1, "of this form")
     target, reads = sums[0].target, sums[0].reads
-    known(depends(target, column.depth) and not depends(target, loop.depth), "of this form")
-    known(all(step_of(trace.kernel, a, column.depth) is not None for a in reads), "of this form")
+    require(depends(target, column.depth) and not depends(target, loop.depth), "of this form")
+    require(all(step_of(trace.kernel, a, column.depth) is not None for a in reads), "of this form")
     used = {access.buffer for access in sums[0].accesses}
     for buffer in trace.kernel.buffers:
         if buffer.role == "tmp" and buffer.storage == "reg" and buffer.name in used:
@@ -406,14 +406,14 @@ def _columns(trace: Trace, path: Path) -> None:
     grid(chain)
 
 
-def _turned(trace: Trace, path: Path) -> None:
+def _transposes(trace: Trace, path: Path) -> None:
     chain = _chain(trace, path)
-    known(len(chain) >= 2 and len(chain[-1].body) == 1 and is_plain(chain[-1].node), "of this form")
-    turn_squares(trace, chain[-2], chain[-1])
+    require(len(chain) >= 2 and len(chain[-1].body) == 1 and is_plain(chain[-1].node), "of this form")
+    threads_by_squares(trace, chain[-2], chain[-1])
     grid(sorted(chain, key=lambda scope: len(scope.path)))  # the last two may have been exchanged
 
 
-WAYS = (_flat, _neighbours, _turned, _tiled, _open_rows, _rows, _columns, _threads)
+WAYS = (_flat, _neighbours, _transposes, _tiled, _open_rows, _rows, _columns, _threads)
 """The forms of nests, in the order in which they are tried."""
 
 
@@ -421,11 +421,11 @@ SIDE, AT_ONCE = 64, 8
 """The side of a square that is turned in shared memory, and how many rows of it the threads of a block are."""
 
 
-def turn_squares(trace: Trace, rows: Spot, columns: Spot) -> None:
+def threads_by_squares(trace: Trace, rows: Spot, columns: Spot) -> None:
     """Gives two scopes, the second all that is in the first and around one statement, to threads by squares. Raises
     DojoError where the statement turns nothing, or a move is refused."""
-    name = _read_turned(trace.kernel, rows, columns)
-    if name is None and (name := _read_turned(trace.kernel, columns, rows)) is not None:
+    name = _read_transposed(trace.kernel, rows, columns)
+    if name is None and (name := _read_transposed(trace.kernel, columns, rows)) is not None:
         rows.swap()
         rows, columns = columns, rows
     name = given(name, "read along one dimension and written along another")
@@ -440,7 +440,7 @@ def turn_squares(trace: Trace, rows: Spot, columns: Spot) -> None:
     _few_rows(across, down)
 
 
-def _read_turned(kernel: Kernel, rows: Spot, columns: Spot) -> str | None:
+def _read_transposed(kernel: Kernel, rows: Spot, columns: Spot) -> str | None:
     """The array that the statement in two scopes reads along the columns and writes along the rows, if it does."""
     (site,) = sites_in(kernel, max(rows.path, columns.path))
     target, *reads = site.statement.accesses
@@ -459,7 +459,7 @@ def _square(copied: Spot) -> tuple[Spot, Spot]:
     for scope in once:
         scope.remove()
     left = [scope for scope in nest if scope not in once]
-    known(len(left) == 2, "a square that is read")
+    require(len(left) == 2, "a square that is read")
     return left[0], left[1]
 
 

@@ -47,8 +47,8 @@ from dojoir.passes.schedule.facts.strides import (
     follows,
     is_plain,
     is_short,
-    known,
     plain_scopes,
+    require,
     scattered,
     scope_at,
     sites_in,
@@ -71,12 +71,12 @@ def turned_recurrences(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterat
     """Exchanges the scopes of each nest `j > (..., k < j > y[j] += f(y[k], ...), ...)` that goes through memory by
     one element along `j` and not along `k`."""
     for path in _found(kernel):
-        yield Fit(path, partial(_turn_all, path=path, sizes=sizes))
+        yield Fit(path, partial(_interchange_triangles, path=path, sizes=sizes))
 
 
-def _turn_all(trace: Trace, path: Path, sizes: Sizes) -> None:
+def _interchange_triangles(trace: Trace, path: Path, sizes: Sizes) -> None:
     """Raises IllegalMove where a move of it is refused; but what lies behind, and the rows together, are tried."""
-    _turn(trace, path)
+    _interchange_triangle(trace, path)
     tried(trace, partial(_join_the_rest, path=path))
     rows = trace.kernel.at(path[:-1]) if len(path) > 1 else None
     if isinstance(rows, Scope) and len(rows.body) == 1 and not is_short(rows.extent, sizes, ROWS):
@@ -113,7 +113,7 @@ def _recurs(kernel: Kernel, depth: int, inner: Scope) -> bool:
     )
 
 
-def _turn(trace: Trace, path: Path) -> None:
+def _interchange_triangle(trace: Trace, path: Path) -> None:
     """Makes one scope of what the elements take and of what else is done for each, over a square of which it does
     nothing but in a triangle. Exchanges that with the scope around it; and takes the guards away again. Raises
     IllegalMove where a move of it is refused."""
@@ -170,7 +170,7 @@ def _rows_together(trace: Trace, path: Path) -> None:
     taken = [a for site in sites_in(trace.kernel, (*path, len(elements.body) - 1)) for a in site.statement.reads]
     shared = [a for a in taken if depends(a, depth + 2) and not depends(a, depth)]
     diagonal = elements.extent.bounds == (Affine.iterator(depth),)
-    known(diagonal and bool(shared), "of rows as far as a diagonal that share another row")
+    require(diagonal and bool(shared), "of rows as far as a diagonal that share another row")
     others = len(elements.body) - 1
     cut_rows(trace, rows, ROWS)
     nest = spot(trace, rows)

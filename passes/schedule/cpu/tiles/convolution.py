@@ -42,9 +42,9 @@ from dojoir.passes.schedule.facts.strides import (
     footprint,
     is_short,
     kept_by,
-    known,
     lanes_of,
     product_of,
+    require,
     scope_at,
     sites_in,
     step_of,
@@ -84,7 +84,7 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
     base, target = convolution.channels, convolution.site.statement.target.buffer
     outer, along = spot(trace, base), spot(trace, convolution.columns)
     counts = count_of(outer.scope.extent, sizes), count_of(along.scope.extent, sizes)
-    known(counts[0] != 1, "of several channels")
+    require(counts[0] != 1, "of several channels")
     inner = convolution.site.scopes[along.depth + 1 :]
     asks = not machine.masks and _asks_columns(trace.kernel, convolution)
     begun = ASKED / (count_of(inner[0].extent, sizes) or ASKED) if asks else 0.0
@@ -105,7 +105,7 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
         nest = rows.child(0)
         rows.swap()
         Array(trace, tile).inside(*dims_along(convolution.site.statement.target, trace.kernel.depth_of(base)))
-        _turn_beside(nest, tile)
+        _interchange_beside(nest, tile)
     _sum_over_tile(nest)
     take_trivial_away(block)
     mark_tile(block, max(channels, columns))
@@ -148,7 +148,7 @@ def _keep_rows(convolution: Convolution, outer: Spot, rows: int) -> None:
         outer.stage(image, "rows", "in")
 
 
-def _turn_beside(nest: Spot, tile: str) -> None:
+def _interchange_beside(nest: Spot, tile: str) -> None:
     """Exchanges the scopes over channels and columns of what stands beside the sum of a tile, where it works on the
     tile and on what no column changes, as a bias and a maximum with 0. Its lanes are channels then, as they lie."""
     for rows in nest.around().scopes():
@@ -362,10 +362,10 @@ def columns_alone(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Fi
         factors = [access for access in product.site.statement.reads if depends(access, row)]
         along = all(step_of(kernel, a, row) == 1 for a in factors if a != product.site.statement.target)
         if count_of(product.column_scope.extent, sizes) == 1 and along:
-            yield Fit(product.rows, partial(turn_column, product=product, machine=machine))
+            yield Fit(product.rows, partial(as_row_sum, product=product, machine=machine))
 
 
-def turn_column(trace: Trace, product: MatrixProduct, machine: Machine) -> None:
+def as_row_sum(trace: Trace, product: MatrixProduct, machine: Machine) -> None:
     """Makes a product of one column a sum of rows. What it sums over outside of the rows of its result, of which as
     many as fill half of the first cache add up side by side. Raises IllegalMove where a move of it is refused."""
     target = product.site.statement.target.buffer

@@ -45,9 +45,9 @@ from dojoir.passes.schedule.facts.strides import (
     depends,
     dims_along,
     is_plain,
-    known,
     lanes_of,
     product_of,
+    require,
     scope_at,
     sites_in,
     step_of,
@@ -114,7 +114,7 @@ def tile_registers(
     rows, columns = shape or tile_shape(trace, product, machine, sizes)
     scope = scope_at(trace.kernel, product.rows)
     count = count_of(scope.extent, sizes)
-    known(count != 1 or shape is not None, "of several rows")
+    require(count != 1 or shape is not None, "of several rows")
     if not shape and _sums_in_lanes(trace, product, machine, sizes):
         _sum_in_lanes(trace, product)
         return
@@ -179,13 +179,13 @@ def _sums_in_lanes(trace: Trace, product: MatrixProduct, machine: Machine, sizes
 def _sum_in_lanes(trace: Trace, product: MatrixProduct) -> None:
     """Runs the sum in lanes, for fewer columns than a vector has. The panel is packed for it where what is summed
     over does not lie side by side. Raises DojoError where it does not in the rows either, or a move is refused."""
-    known(product.sums == 1 and not product.more, "one product that sums over one scope")
+    require(product.sums == 1 and not product.more, "one product that sums over one scope")
     kernel, rows, summed = trace.kernel, spot(trace, product.rows), spot(trace, product.site.path[:-1])
     inner = kernel.depth_of(summed.path)
     reads = [access for access in product.site.statement.reads if depends(access, inner)]
     steps = {access.buffer: step_of(kernel, access, inner) for access in reads}
     along = all(step == 1 for name, step in steps.items() if name != product.panel)
-    known(along, "of rows that lie along the sum")
+    require(along, "of rows that lie along the sum")
     if steps[product.panel] != 1:
         name = rows.stage(product.panel, "panel", "in")
         panel = next(access for access in reads if access.buffer == product.panel)
@@ -268,9 +268,9 @@ def _sum_in_quads(trace: Trace, nest: Spot) -> None:
     panel = next(a for a in site.statement.reads if depends(a, depth - 1))
     along = [d for d, i in enumerate(panel.indices) if isinstance(i, Access) or depth in i.iterators]
     alone = len(scope.extent.bounds) == len(along) == 1
-    known(alone and kernel.buffer(panel.buffer).role == "tmp", "of a packed panel")
+    require(alone and kernel.buffer(panel.buffer).role == "tmp", "of a packed panel")
     (extent,) = scope.extent.bounds
-    known(not extent.is_constant or extent.offset >= QUAD, "a sum of many")
+    require(not extent.is_constant or extent.offset >= QUAD, "a sum of many")
     parts = [nest]
     if not (extent.is_constant and extent.offset % QUAD == 0):
         summed.cut(extent // QUAD * QUAD)
@@ -354,7 +354,7 @@ def _block(trace: Trace, product: MatrixProduct) -> None:
     for other in (columns, rows):
         while (number := _factor(trace, rows, other)) is not None:
             _compute_once(trace, rows, number)
-    known(any(found.rows == rows.path for found in products(trace.kernel)), "a product without weights then")
+    require(any(found.rows == rows.path for found in products(trace.kernel)), "a product without weights then")
 
 
 def _factor(trace: Trace, rows: Spot, other: Spot) -> int | None:

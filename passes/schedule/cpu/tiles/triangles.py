@@ -134,7 +134,7 @@ def _multiplies(site: Site, i: int, j: int, k: int) -> bool:
 def _block_columns(trace: Trace, found: Triangle, rows: int, sizes: Sizes) -> None:
     """Raises IllegalMove where a move of it is refused."""
     path = _alone(trace, found)
-    path = (*path[:-1], path[-1] + _turn(trace, path))
+    path = (*path[:-1], path[-1] + _transpose_columns(trace, path))
     scope = scope_at(trace.kernel, path)
     if not is_short(scope.extent, sizes, 2 * TALL * rows):
         path = _cut_columns(trace, path, found, TALL * rows)
@@ -154,7 +154,7 @@ def _alone(trace: Trace, found: Triangle) -> Path:
     return (*path[:-1], path[-1] + 1) if scaled else path
 
 
-def _turn(trace: Trace, rows: Path) -> int:
+def _transpose_columns(trace: Trace, rows: Path) -> int:
     """Copies the arrays that the columns of a product read down, turned, once for all of a child of the kernel, so
     that columns lie side by side. Returns how many nests that puts before the one with the triangle, where it is a
     child of the kernel, else 0."""

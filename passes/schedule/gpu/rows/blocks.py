@@ -12,7 +12,7 @@ from dojoir.ir.nodes import Kernel, Node, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.facts.strides import depends, is_plain, known, sites_in
+from dojoir.passes.schedule.facts.strides import depends, is_plain, require, sites_in
 from dojoir.passes.schedule.gpu.sharing.threads import a_thread_each, grid, shared_among
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Array, Spot, move, nested, spot
@@ -38,17 +38,17 @@ def blocks_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
     last = chain[-1]
     only_blocks = _is_blocks(last.scope)
     children = [last.child(n) for n, node in enumerate(last.body) if isinstance(node, Scope)]
-    known(only_blocks or any(_is_blocks(child.scope) for child in children), "blocks")
+    require(only_blocks or any(_is_blocks(child.scope) for child in children), "blocks")
     few = len(chain) < len(GRID) + only_blocks
-    known(few and not any(scope.scope.marks for scope in chain), "blocks in few scopes")
+    require(few and not any(scope.scope.marks for scope in chain), "blocks in few scopes")
     shared = any(_is_shared(trace.kernel, site) for site in sites_in(trace.kernel, path))
-    known(shared, "blocks whose elements share something")
+    require(shared, "blocks whose elements share something")
     alone = only_blocks or all(_is_blocks(child.scope) or is_plain(child.scope) for child in children)
-    known(alone, "blocks without other nests beside them")
+    require(alone, "blocks without other nests beside them")
     for scope in [last] if only_blocks else [child for child in children if _is_blocks(child.scope)]:
         results = [s.statement.target for s in sites_in(trace.kernel, scope.path)]
         results = [target for target in results if trace.kernel.buffer(target.buffer).role != "tmp"]
-        known(all(depends(target, scope.depth) for target in results), "blocks with results of their own")
+        require(all(depends(target, scope.depth) for target in results), "blocks with results of their own")
     _registers(trace, path)
     if only_blocks:
         a_thread_each(last, ALONE)

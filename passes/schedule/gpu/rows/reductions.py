@@ -24,7 +24,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.siblings import SwapSiblings
-from dojoir.passes.schedule.facts.strides import depends, given, is_plain, known, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import depends, given, is_plain, require, sites_in, step_of
 from dojoir.passes.schedule.forms.parting import Sum, distribute, is_contraction, runs_along, sum_at, trips
 from dojoir.passes.schedule.gpu.sharing.threads import along, flattened, grid, in_columns, in_vectors
 from dojoir.passes.schedule.steps.combinators import tried
@@ -63,7 +63,7 @@ def sum_along(trace: Trace, path: Path, machine: Machine) -> None:
     found = sum_at(trace, path)
     nest = [*found.summed]
     beside = runs_along(trace.kernel, found.site, nest[-1])
-    known(beside or found.results < machine.multiprocessors, "a sum along memory")  # few wait for no better one
+    require(beside or found.results < machine.multiprocessors, "a sum along memory")  # few wait for no better one
     width = WIDE if beside and _aligned(trace, found, nest[-1]) else 1
     count = trips(nest[-1])
     if len(nest) > 1 and count % (machine.warp * width):  # rows that threads would share unevenly
@@ -95,7 +95,7 @@ def sum_across(trace: Trace, path: Path, machine: Machine) -> None:
     found = sum_at(trace, path)
     column = next((s for s in reversed(found.kept) if runs_along(trace.kernel, found.site, s)), None)
     column = given(column, "a sum across memory")
-    known(found.kept[-1].path == column.path, "a sum across memory")
+    require(found.kept[-1].path == column.path, "a sum across memory")
     nest = [*found.summed]
     while len(nest) > 1 and tried(trace, move(Collapse, nest[-2])):
         nest.pop()
@@ -110,22 +110,22 @@ def partial_sums(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     wanted = BLOCKS * machine.multiprocessors
     across = bool(found.kept) and runs_along(trace.kernel, found.site, found.kept[-1])
     blocks = max(1, found.results // (NEIGHBOURS if across else 1))
-    known(blocks < wanted, "a nest of few sums")
+    require(blocks < wanted, "a nest of few sums")
     terms = prod(map(trips, found.summed))
-    known(terms >= 2 * LONG, "a nest of long sums")
+    require(terms >= 2 * LONG, "a nest of long sums")
     return _in_parts(found, max(2, min(wanted // blocks, terms // LONG)))
 
 
 def partial_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Split-K: makes partial results of a contraction whose result has fewer tiles than the machine has
     multiprocessors, and what adds them up. Returns the nests, those of what is made of the result too."""
-    others = _apart(trace, path)
+    others = _contraction_first(trace, path)
     found = sum_at(trace, others.pop(0).path)
-    known(is_contraction(found.site), "a contraction")
+    require(is_contraction(found.site), "a contraction")
     tiles = max(1, found.results // SQUARE)
-    known(tiles < machine.multiprocessors, "a result of few tiles")
+    require(tiles < machine.multiprocessors, "a result of few tiles")
     terms = prod(map(trips, found.summed))
-    known(terms >= 2 * LONG_PRODUCT, "a contraction of long sums")
+    require(terms >= 2 * LONG_PRODUCT, "a contraction of long sums")
     wanted = TILES * machine.multiprocessors
     parts = _in_parts(found, max(2, min(wanted // tiles, terms // LONG_PRODUCT)), DEPTH)
     return [*parts, *others]
@@ -135,10 +135,10 @@ def few_rows(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Makes nests of their own of what is done with each of a few rows, which would be too few blocks: each goes
     over as much as it has. Returns the nests."""
     rows = nested(spot(trace, path))
-    known(len(path) == 1 and len(rows[-1].scopes()) > 1, "a nest of rows with several nests in each")
-    known(prod(map(trips, rows)) < FEW_BLOCKS * machine.multiprocessors, "a nest of few rows")
+    require(len(path) == 1 and len(rows[-1].scopes()) > 1, "a nest of rows with several nests in each")
+    require(prod(map(trips, rows)) < FEW_BLOCKS * machine.multiprocessors, "a nest of few rows")
     nests = _distributed(trace, path)
-    known(len(nests) > 1, "a nest that can be distributed")
+    require(len(nests) > 1, "a nest that can be distributed")
     return nests
 
 
@@ -150,11 +150,11 @@ def _distributed(trace: Trace, path: Path) -> list[Spot]:
     return [spot(trace, (path[0] + n, *path[1:])) for n in range(1 + len(trace.kernel.body) - count)]
 
 
-def _apart(trace: Trace, path: Path) -> list[Spot]:
+def _contraction_first(trace: Trace, path: Path) -> list[Spot]:
     """The same, that of its one contraction first."""
     nests = _distributed(trace, path)
     multiplies = [any(map(is_contraction, sites_in(trace.kernel, nest.path))) for nest in nests]
-    known(sum(multiplies) == 1, "a contraction")
+    require(sum(multiplies) == 1, "a contraction")
     nests.insert(0, nests.pop(multiplies.index(True)))
     return nests
 
@@ -168,7 +168,7 @@ def _in_parts(found: Sum, most: int, whole: int = 1) -> list[Spot]:
         begun_before = [nest.beside(-1)]
     part = found.summed[0]
     pieces = trips(part)
-    known(pieces > 1, "a nest of long sums")
+    require(pieces > 1, "a nest of long sums")
     if pieces > most:
         part.split(_size_of_part(pieces, most, whole))
     for _ in found.kept:
@@ -233,10 +233,10 @@ MOST_THREADS = 1024
 def add_up(trace: Trace, path: Path) -> None:
     """A sum or maximum over all of a scope: of parts, a block each, and then of these."""
     blocks = spot(trace, path)
-    known(is_plain(blocks.node) and len(blocks.body) == 1, "a sum by itself")
+    require(is_plain(blocks.node) and len(blocks.body) == 1, "a sum by itself")
     statement, extent = sites_in(trace.kernel, path)[0].statement, blocks.count
     alone = statement.accumulation is not None and not depends(statement.target, blocks.depth)
-    known(alone, "a sum of all there is")
+    require(alone, "a sum of all there is")
     blocks.split(next((p for p in PARTS if extent >= p * ENOUGH_BLOCKS), PARTS[-1]))
     _, together = blocks.split_sum(statement.target.buffer)
     part, once = blocks.child(1), together.wrap(1)
@@ -262,7 +262,7 @@ def _in_fours(scope: Spot) -> None:
     kernel = scope.trace.kernel
     reads = [a for site in sites_in(kernel, scope.path) for a in site.statement.reads]
     whole = scope.count > 0 and scope.count % WIDTH == 0
-    known(whole and all(step_of(kernel, a, scope.depth) == 1 for a in reads), "of elements side by side")
+    require(whole and all(step_of(kernel, a, scope.depth) == 1 for a in reads), "of elements side by side")
     in_vectors(scope, WIDTH)
 
 
@@ -274,7 +274,7 @@ def channels_apart(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     inside = [node for node in scope.body if isinstance(node, Scope)]
     few = scope.extent.constant is not None and scope.extent.constant < FEW_BLOCKS * machine.multiprocessors
     large = bool(inside) and all(map(_is_large, inside))
-    known(len(path) == 1 and few and large and _adds_up(trace, path), "large sums by channel")
+    require(len(path) == 1 and few and large and _adds_up(trace, path), "large sums by channel")
     parts = []
     for n in reversed(range(1, len(scope.body))):
         if isinstance(scope.body[n], Scope) or isinstance(scope.body[n - 1], Scope):

@@ -23,7 +23,7 @@ from dojoir.ir.nodes import Access, Condition, Extent, Guard, Kernel, Path, Scop
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unmark
-from dojoir.passes.schedule.facts.strides import depends, given, is_plain, known, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import depends, given, is_plain, require, sites_in, step_of
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, mark_all, spot
 from dojoir.passes.schedule.steps.versions import AtMost, Multiple, split_versions
 
@@ -116,7 +116,7 @@ def extent_along(row: Spot) -> Extent:
     they have others, or there are none."""
     inside = [scope.scope for scope in row.scopes()]
     extents = {scope.extent for scope in inside}
-    known(len(extents) == 1 and all(map(is_plain, inside)), "scopes of statements alone, of one extent")
+    require(len(extents) == 1 and all(map(is_plain, inside)), "scopes of statements alone, of one extent")
     return extents.pop()
 
 
@@ -248,7 +248,7 @@ def rows_by_length(trace: Trace, path: Path, rest: Callable[[Trace, Path], None]
     schedule of `rest` for all other rows. Raises ArgumentError where it is not rows of one open length of which
     several steps read the same elements."""
     length = _length(spot(trace, path))
-    known(bool(_read_again(trace.kernel, path)), "a row that a step reads again")
+    require(bool(_read_again(trace.kernel, path)), "a row that a step reads again")
     width = _width_of_access(trace.kernel, path)
     longest = FORMS[0][0] * width // 4
     others, here = split_versions(trace, path, Multiple(str(length), width), AtMost(str(length), longest))
@@ -305,8 +305,8 @@ def shared_out(scope: Spot, length: Affine, threads: int, times: int, width: int
 def _length(row: Spot) -> Affine:
     """The one open extent of the scopes right inside of a row, which have statements alone."""
     bounds = extent_along(row).bounds
-    known(not any(isinstance(node, Guard) for node in row.body), "a row without guards")
-    known(len(bounds) == 1 and not bounds[0].is_constant and not bounds[0].iterators, "rows of an open size")
+    require(not any(isinstance(node, Guard) for node in row.body), "a row without guards")
+    require(len(bounds) == 1 and not bounds[0].is_constant and not bounds[0].iterators, "rows of an open size")
     return bounds[0]
 
 
@@ -357,24 +357,24 @@ def rows_as_one(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Collapses two scopes over rows, as of a batch of planes, into one, so that structures for rows apply."""
     rows = spot(trace, path)
     inner = rows.child(0)
-    known(len(rows.body) == 1 and isinstance(inner.node, Scope) and len(inner.body) > 1, "scopes over rows")
-    known(all(scope.scopes() == [] for scope in inner.scopes()) and bool(inner.scopes()), "rows by themselves")
+    require(len(rows.body) == 1 and isinstance(inner.node, Scope) and len(inner.body) > 1, "scopes over rows")
+    require(all(scope.scopes() == [] for scope in inner.scopes()) and bool(inner.scopes()), "rows by themselves")
     rows.collapse()
     return [rows]
 
 
 def _rows(trace: Trace, row: Spot, threads: int) -> None:
     """A row on `threads` threads, the last time under a guard where they do not share it equally."""
-    known(not row.path[:-1], "a nest by itself")
+    require(not row.path[:-1], "a nest by itself")
     sums = [site.statement for site in sites_in(trace.kernel, row.path) if site.statement.accumulation is not None]
     own = {*own_scalars_of(trace.kernel, row.path)}
     shared = [s for s in sums if s.target.buffer not in own and not depends(s.target, row.depth)]
-    known(not shared, "rows that share no sum")
+    require(not shared, "rows that share no sum")
     length = given(extent_along(row).constant, "rows of one constant length")
-    known(length >= threads, "rows for all threads")
+    require(length >= threads, "rows for all threads")
     width = _width_in_row(trace, row, length)
     times = -(-length // (threads * width))
-    known(times * width <= MOST_EACH, "rows for registers")
+    require(times * width <= MOST_EACH, "rows for registers")
     for name in list(read_again(trace.kernel, row.path)):
         keep_row(trace, row, name)
     _spread(row, temporaries_of(trace, row), threads, {length: width})

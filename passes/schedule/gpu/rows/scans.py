@@ -22,7 +22,7 @@ from dojoir.ir.nodes import Condition, Extent, Path, Scope, Statement
 from dojoir.passes.base.move import Quoted
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.guards import AddGuard
-from dojoir.passes.schedule.facts.strides import depends, known
+from dojoir.passes.schedule.facts.strides import depends, require
 from dojoir.passes.schedule.forms.running_values import Blocks, keep_beside, make_blocks, normal_step, running
 from dojoir.passes.schedule.gpu.rows.rows import elements_of_one_row, keep_row
 from dojoir.passes.schedule.gpu.sharing.threads import a_thread_each, along, grid, remove_around
@@ -63,7 +63,7 @@ def scan_row(trace: Trace, row: Spot) -> None:
     width = ACCESS_BYTES // max(trace.kernel.buffer(name).dtype.itemsize for name in (*sources, result, total))
     groups, left = divmod(length, width)
     threads = next((t for t in TEAMS if groups % t == 0 and LONGEST * t >= length), 0)
-    known(left == 0 < threads, "rows that threads share equally")
+    require(left == 0 < threads, "rows that threads share equally")
     in_a_register(trace, total)
     levels = [make_blocks(trace, row.child(1), width)]
     _in_registers(trace, row, levels[0].inside, sources, result, width, threads)
@@ -77,7 +77,7 @@ def share_blocks(trace: Trace, first: Blocks, count: int, threads: int) -> None:
     levels, counts = [first], [count]
     while counts[-1] > FEW:
         size = next((g for g in GROUPS if counts[-1] % g == 0), 0)
-        known(size > 0, "sums in groups of equal size")
+        require(size > 0, "sums in groups of equal size")
         levels.append(make_blocks(trace, levels[-1].sums, size))
         for name in levels[-2].names[:-1]:
             Array(trace, name).split(0, size).pad(1, 1)
@@ -108,7 +108,7 @@ def _scan(row: Spot) -> tuple[int, list[str], str, str]:
     total = found.step.target
     sources = {a.buffer for a in found.step.reads if depends(a, row.depth + 1)}
     begins = total == first and total.buffer not in sources and not row.trace.kernel.buffer(total.buffer).order
-    known(begins, "begun before the row")
+    require(begins, "begun before the row")
     return length.offset, sorted(sources), found.result.target.buffer, total.buffer
 
 
@@ -162,7 +162,7 @@ def long_rows(trace: Trace, path: Path) -> None:
     """Shares the running value of each iteration of the scope at `path`, a row of any length, out over blocks.
     Raises DojoError where it is no running value alone, or a move is refused."""
     row = spot(trace, path)
-    known(len(path) == 1 and len(row.body) == 2 and len(row.scopes()) == 1, "a row of one running value")
+    require(len(path) == 1 and len(row.body) == 2 and len(row.scopes()) == 1, "a row of one running value")
     keep_beside(trace, row.scopes()[0])
     if row.scopes()[0].path[-1] == 2:  # the first element of the row, which is given away by itself
         first, row = row.part(1)
@@ -173,7 +173,7 @@ def long_rows(trace: Trace, path: Path) -> None:
 def long_vector(trace: Trace, path: Path) -> None:
     """The same of a running value that is all there is of one row, along the scope at `path`."""
     along = spot(trace, path)
-    known(len(path) == 1 and path[0] > 0 and isinstance(along.beside(-1).node, Statement), "a row by itself")
+    require(len(path) == 1 and path[0] > 0 and isinstance(along.beside(-1).node, Statement), "a row by itself")
     keep_beside(trace, along)
     _versions(trace, along.beside(-1).wrap(2))
 
@@ -182,7 +182,7 @@ def _versions(trace: Trace, row: Spot) -> None:
     """A version for rows that accesses of several elements go along, in one block where they are short and in
     chunks where they are long, and one for all others."""
     length = row.child(1).scope.extent.bounds[0]
-    known(not length.iterators, "an extent of all rows")
+    require(not length.iterators, "an extent of all rows")
     if length.is_constant:
         wide = length.offset % WIDTH == 0
         _as_block(trace, row, wide) if length.offset <= CHUNK else _in_chunks(trace, row, wide)
@@ -233,7 +233,7 @@ def _sums_by_count(trace: Trace, path: Path) -> None:
     sums = spot(trace, path)
     count = sums.child(1).scope.extent.bounds[0]
     if count.is_constant:
-        known(count.offset > FEW, "enough chunks for a block")
+        require(count.offset > FEW, "enough chunks for a block")
         _versions(trace, sums)
         return
     longer, shorter = split_versions(trace, path, AtMost(str(count), CHUNK))

@@ -30,11 +30,11 @@ from dojoir.ir.places import siblings
 from dojoir.ir.words import GRID
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.facts.strides import depends, dims_along, is_plain, known, sites_in
+from dojoir.passes.schedule.facts.strides import depends, dims_along, is_plain, require, sites_in
 from dojoir.passes.schedule.gpu.sharing.threads import THREADS, a_thread_each, along, grid, keep_private
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, add_dim, nested, spot
 from dojoir.passes.values.last_writers import KeepLastWriter
-from dojoir.sets.apart import apart
+from dojoir.sets.distinct_writes import distinct_writes
 
 COPY_BYTES = 16 << 10
 """The largest result of which each block has a copy: several blocks of a multiprocessor have room for theirs."""
@@ -48,8 +48,8 @@ def adds_at_data(trace: Trace, path: Path, machine: Machine) -> None:
     iterations may not be shared."""
     keep_private(trace, path)
     scopes = nested(spot(trace, path))
-    known(_scattered(trace, path) != set(), "an accumulation at data")
-    known(len(scopes) <= len(GRID) and not any(scope.scope.marks for scope in scopes), "a few scopes")
+    require(_scattered(trace, path) != set(), "an accumulation at data")
+    require(len(scopes) <= len(GRID) and not any(scope.scope.marks for scope in scopes), "a few scopes")
     last = scopes[-1]
     extent = last.scope.extent.constant
     if len(scopes) > 1 and extent is not None and extent <= 4 * THREADS:
@@ -65,7 +65,7 @@ def copies_in_blocks(trace: Trace, path: Path, machine: Machine) -> None:
     where it is used in other ways as well."""
     keep_private(trace, path)
     outer, names = spot(trace, path), _scattered(trace, path)
-    known(not outer.scope.marks and len(names) == 1, "one accumulation at data")
+    require(not outer.scope.marks and len(names) == 1, "one accumulation at data")
     targets = [s.statement.target for s in sites_in(trace.kernel, path) if s.statement.scatters]
     scopes = nested(outer)
     told = (n for n, scope in enumerate(scopes) if any(dims_along(target, scope.depth) for target in targets))
@@ -74,8 +74,8 @@ def copies_in_blocks(trace: Trace, path: Path, machine: Machine) -> None:
     (name,) = names
     buffer, extent = trace.kernel.buffer(name), outer.scope.extent.constant or 0
     sizes = [dim.extent.offset if dim.extent.is_constant else COPY_BYTES for dim in buffer.dims]
-    known(prod(sizes) * buffer.dtype.itemsize <= COPY_BYTES, "a small result")
-    known(extent >= BLOCKS * THREADS, "many iterations")
+    require(prod(sizes) * buffer.dtype.itemsize <= COPY_BYTES, "a small result")
+    require(extent >= BLOCKS * THREADS, "many iterations")
     outer.split(-(-extent // (BLOCKS * THREADS)) * THREADS)
     copy, together = outer.split_sum(name)
     outer.join(together)
@@ -104,14 +104,16 @@ def columns_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
     chain = [spot(trace, path)]
     while len(chain[-1].body) == 1 and isinstance(chain[-1].body[0], Scope) and chain[-1].child(0).scopes():
         chain.append(chain[-1].child(0))
-    known(len(chain) <= len(GRID) and not any(scope.scope.marks for scope in chain), "a few scopes around")
+    require(len(chain) <= len(GRID) and not any(scope.scope.marks for scope in chain), "a few scopes around")
     columns = _innermost(chain[-1])
     extents = {scope.scope.extent.constant for scope in columns}
-    known(len(extents) == 1, "columns of one extent")
+    require(len(extents) == 1, "columns of one extent")
     (extent,) = extents
-    known(extent is not None and FEWEST <= extent <= MOST, "as many columns as a block has threads")
+    require(extent is not None and FEWEST <= extent <= MOST, "as many columns as a block has threads")
     for scope in columns:
-        known(all(depends(s.statement.target, scope.depth) for s in sites_in(trace.kernel, scope.path)), "columns")
+        require(
+            all(depends(s.statement.target, scope.depth) for s in sites_in(trace.kernel, scope.path)), "columns"
+        )
         scope.mark("bx")
     grid(chain)
 
@@ -143,7 +145,7 @@ def assigns_at_data(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
 
 def _assignment(kernel: Kernel, path: Path) -> Site:
     """The first assignment at indices from data in a nest whose iterations may meet. Raises ArgumentError."""
-    told = apart(kernel)
+    told = distinct_writes(kernel)
     for number, site in enumerate(kernel.sites):
         statement = site.statement
         if is_inside(site.path, path) and statement.scatters and statement.op == "=" and number not in told:
@@ -169,8 +171,8 @@ def _kept_beside(trace: Trace, path: Path, name: str) -> Path:
     writers = [s for s in sites_in(kernel, path) if s.statement.target.buffer == name]
     level = max(site.shared_ancestors(writer.path) for writer in writers)
     around = site.ancestors[len(path) - 1 : level]
-    known(bool(around) and all(isinstance(node, Scope) for node in around), "scopes around an index that goes on")
-    known(not kernel.buffer(name).dims, "an index that goes on in a scalar")
+    require(bool(around) and all(isinstance(node, Scope) for node in around), "scopes around an index that goes on")
+    require(not kernel.buffer(name).dims, "an index that goes on in a scalar")
     levels = range(level, len(path) - 1, -1)
     child = site.path[: level + 1]
     kept = spot(trace, child).stage(name, "kept", "in")

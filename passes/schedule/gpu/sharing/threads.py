@@ -39,7 +39,7 @@ from dojoir.passes.base.move import Quoted
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.deletion import RestoreNode
 from dojoir.passes.loops.guards import AddGuard, ComputePadding
-from dojoir.passes.schedule.facts.strides import depends, given, known, scope_at, sites_in
+from dojoir.passes.schedule.facts.strides import depends, given, require, scope_at, sites_in
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, mark_all, move, nested, spot
 from dojoir.passes.storage.dead import DeleteTemporary
@@ -323,7 +323,7 @@ def keep_private(trace: Trace, path: Path) -> list[str]:
 def _registers(trace: Trace, name: str) -> None:
     for i, dim in enumerate(trace.kernel.buffer(name).dims):
         if not dim.collapsed and not tried(trace, move(ReuseDims, name, i)):
-            known(dim.extent.is_constant and dim.extent.offset <= PRIVATE, "small enough for registers")
+            require(dim.extent.is_constant and dim.extent.offset <= PRIVATE, "small enough for registers")
     Array(trace, name).place("reg")
 
 
@@ -332,7 +332,7 @@ def _again(trace: Trace, name: str) -> None:
     sites = [s for s in trace.kernel.sites if any(a.buffer == name for a in s.statement.accesses)]
     writers = [s for s in sites if s.statement.target.buffer == name]
     once = len(writers) == 1 and not writers[0].statement.accumulation
-    known(once and all(len(s.scopes) == len(writers[0].scopes) for s in sites), "computed once for each use")
+    require(once and all(len(s.scopes) == len(writers[0].scopes) for s in sites), "computed once for each use")
     for site in sites:
         if site is not writers[0]:
             act(trace, Inline, spot(trace, site.path), name)
@@ -404,7 +404,7 @@ def _unrolled(trace: Trace, name: str) -> None:
     """Makes the numbers of all elements of a temporary in registers known: what finds them is written out."""
     while (path := next(_open_loops(trace.kernel, trace.kernel.buffer(name)), None)) is not None:
         loop = spot(trace, path)
-        known(0 < loop.count <= MOST_UNROLLED, "found by what is known")
+        require(0 < loop.count <= MOST_UNROLLED, "found by what is known")
         loop.mark("u")
 
 

@@ -35,7 +35,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.shifting import Shift
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.product_facts import goes_along
-from dojoir.passes.schedule.facts.strides import depends, dims_along, is_plain, known, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import depends, dims_along, is_plain, require, sites_in, step_of
 from dojoir.passes.schedule.forms.parting import Sum, sum_at, trips
 from dojoir.passes.schedule.gpu.sharing.threads import grid
 from dojoir.passes.schedule.gpu.tiles.convolutions import guards_inside
@@ -77,7 +77,7 @@ def small_tiles(trace: Trace, path: Path, machine: Machine) -> None:
     """Tiles for results of which there are few: more blocks, each thread with fewer results. Not of f64, of which
     fewer results a thread were slower in all shapes measured."""
     targets = (trace.kernel.buffer(s.statement.target.buffer) for s in sites_in(trace.kernel, path))
-    known(all(target.dtype.bits <= 32 for target in targets), "sums of at most 32 bits")
+    require(all(target.dtype.bits <= 32 for target in targets), "sums of at most 32 bits")
     _contraction(trace, path, False)
 
 
@@ -95,8 +95,8 @@ def _contraction(trace: Trace, path: Path, large: bool, quads: bool = False) -> 
     first = _shifted(trace, found)
     row, column = roles(trace, found)
     begins = first is not None and first.path == row.path
-    known(quads or first is not None or not _in_two_buffers(found), "a product that the rules give two buffers")
-    known(not quads or multiplies_bytes(found.site.statement, trace.kernel.buffer), "a sum of products of bytes")
+    require(quads or first is not None or not _in_two_buffers(found), "a product that the rules give two buffers")
+    require(not quads or multiplies_bytes(found.site.statement, trace.kernel.buffer), "a sum of products of bytes")
     triangle: Triangle = "begins" if begins else "ends" if _squared(trace, found, row) else ""
     found.sink_kept(row, column)
     tile = _shape(found, row, column, large)
@@ -121,7 +121,7 @@ def _whole_quads(found: Sum) -> int:
     """How many terms of products of bytes a block has at a time: what divides their number, in fours."""
     longest = max(map(_extent, found.summed))
     depth = next((depth for depth in QUADS_DEPTHS if longest % depth == 0), 0)
-    known(depth > 0, "a sum of whole fours")
+    require(depth > 0, "a sum of whole fours")
     return depth
 
 
@@ -159,7 +159,7 @@ def _shifted(trace: Trace, found: Sum) -> Spot | None:
         bounds = scope.scope.extent.bounds
         for row in found.kept:
             if len(bounds) == 1 and row.depth in bounds[0].iterators - (bounds[0] + row.iterator).iterators:
-                known(len(found.summed) == 1, "a sum that begins at the row")
+                require(len(found.summed) == 1, "a sum that begins at the row")
                 act(trace, Shift, scope, row.iterator)
                 return row
     return None
@@ -172,7 +172,7 @@ def _squared(trace: Trace, found: Sum, row: Spot) -> bool:
     for scope in found.summed:
         end = scope.scope.extent.bounds[0]
         if row.depth in end.iterators:
-            known(end - row.iterator in (ZERO, ZERO + 1) and len(found.summed) == 1, "a sum that ends at the row")
+            require(end - row.iterator in (ZERO, ZERO + 1) and len(found.summed) == 1, "a sum that ends at the row")
             _run_to(scope, end - row.iterator + (_extent(row) - 1))
             triangular = True
     return triangular
@@ -183,7 +183,7 @@ def roles(trace: Trace, found: Sum) -> tuple[Spot, Spot]:
     site = found.site
     target, *reads = site.statement.accesses
     factors = [a for a in dict.fromkeys(reads) if any(depends(a, s.depth) for s in found.summed)]
-    known(len(factors) >= 2, "a contraction of two arrays")
+    require(len(factors) >= 2, "a contraction of two arrays")
     steps = {s.path: step_of(trace.kernel, target, s.depth, MOST_STEP) or 0 for s in found.kept}
     side = [s for s in reversed(found.kept) if steps[s.path] > 0 or goes_along(trace.kernel, target, s.depth)]
     rest = [s for s in reversed(found.kept) if s not in side]
@@ -202,7 +202,7 @@ def roles(trace: Trace, found: Sum) -> tuple[Spot, Spot]:
 
 def _extent(scope: Spot) -> int:
     extent = scope.scope.extent.constant
-    known(extent is not None, "a contraction of constant sizes")
+    require(extent is not None, "a contraction of constant sizes")
     return extent or 1
 
 
@@ -262,7 +262,7 @@ def _tile(
     for scope in sums:
         scope.lift(2)
     if triangle:
-        known(_extent(longest) % tile.height == 0, "a triangle of whole tiles")
+        require(_extent(longest) % tile.height == 0, "a triangle of whole tiles")
         first = row.iterator * tile.height
         if triangle == "begins":
             before, longest = longest.cut(first)
@@ -303,7 +303,7 @@ def _tile(
 def dim_along(access: Access, depth: int) -> int:
     """The one dimension of an array that an access goes along with an iterator, which is the index of it."""
     found = dims_along(access, depth)
-    known(len(found) == 1, "a result with plain rows and columns")
+    require(len(found) == 1, "a result with plain rows and columns")
     return found[0]
 
 
@@ -332,22 +332,22 @@ def scaled_tiles(trace: Trace, path: Path, machine: Machine) -> None:
     """Tiles for a product whose blocks of terms have factors. Raises DojoError where the nest is not one."""
     rows = spot(trace, path)
     columns = rows.child(0)
-    known(len(rows.body) == 1 and isinstance(columns.node, Scope) and len(columns.body) == 2, "rows and columns")
+    require(len(rows.body) == 1 and isinstance(columns.node, Scope) and len(columns.body) == 2, "rows and columns")
     blocks = columns.child(1)
-    known(isinstance(columns.body[0], Statement) and isinstance(blocks.node, Scope), "a result that is begun")
-    known([type(node) for node in blocks.body] == [Statement, Scope, Statement], "blocks of terms")
+    require(isinstance(columns.body[0], Statement) and isinstance(blocks.node, Scope), "a result that is begun")
+    require([type(node) for node in blocks.body] == [Statement, Scope, Statement], "blocks of terms")
     terms = blocks.child(1)
     site, result = _sum_of(terms), sites_in(trace.kernel, blocks.child(2).path)[0].statement.target
     name = site.statement.target.buffer
     scratch = trace.kernel.buffer(name)
-    known(scratch.role == "tmp" and not scratch.dims, "sums in a scalar")
+    require(scratch.role == "tmp" and not scratch.dims, "sums in a scalar")
     sizes = [scope.scope.extent.constant or 0 for scope in (rows, columns, terms)]
-    known(all(sizes) and sizes[2] <= LONGEST, "a product of constant sizes")
-    known(result.indices[-2:] == (rows.iterator, columns.iterator), "a result of rows and columns")
+    require(all(sizes) and sizes[2] <= LONGEST, "a product of constant sizes")
+    require(result.indices[-2:] == (rows.iterator, columns.iterator), "a result of rows and columns")
     (height, down), (width, across) = side_of_tile(sizes[0], 64, 8), side_of_tile(sizes[1], 64, 4)
     shared = [a for a in site.statement.reads if depends(a, rows.depth) and not depends(a, columns.depth)]
     apart = [a for a in site.statement.reads if depends(a, columns.depth) and not depends(a, rows.depth)]
-    known(bool(shared) and bool(apart), "a product of two arrays")
+    require(bool(shared) and bool(apart), "a product of two arrays")
     arrays = [a.buffer for a in (*shared, *apart) if not trace.kernel.buffer(a.buffer).packed]
     if scratch.storage != "heap":
         Array(trace, name).place("heap")
@@ -359,9 +359,9 @@ def scaled_tiles(trace: Trace, path: Path, machine: Machine) -> None:
 
 def _sum_of(terms: Spot) -> Site:
     """The one statement of a scope, which accumulates. Raises ArgumentError where there is none such."""
-    known(is_plain(terms.node) and len(terms.body) == 1, "one sum of a block")
+    require(is_plain(terms.node) and len(terms.body) == 1, "one sum of a block")
     (site,) = sites_in(terms.trace.kernel, terms.path)
-    known(site.statement.accumulation == "+=", "one sum of a block")
+    require(site.statement.accumulation == "+=", "one sum of a block")
     return site
 
 

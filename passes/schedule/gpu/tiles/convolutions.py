@@ -17,7 +17,7 @@ from dojoir.passes.base.move import place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.guards import DropCondition, RemoveGuard
 from dojoir.passes.loops.sinking import SinkScope
-from dojoir.passes.schedule.facts.strides import depends, is_leaf, known, reach, sites_in
+from dojoir.passes.schedule.facts.strides import depends, is_leaf, reach, require, sites_in
 from dojoir.passes.schedule.gpu.sharing.threads import remove_around, shared_copy, whole_extent
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Array, Spot, first_nest, fuse, mark_all, move, scopes_inside, spot
@@ -155,7 +155,7 @@ def _convolution(images: Spot) -> Site:
     chain = len(images.path) == 1 and len(found) == 2 and all(nest) and len(found[-1].scopes) == 7
     constant = all(scope.extent.constant for site in found for scope in site.scopes)
     begun = len(found[0].scopes) == 4 and found[0].statement.op == "="
-    known(chain and constant and sums == found[1:] and begun, "a convolution of constant sizes")
+    require(chain and constant and sums == found[1:] and begun, "a convolution of constant sizes")
     return found[1]
 
 
@@ -163,13 +163,13 @@ def _operands(site: Site) -> tuple[Access, Access]:
     """The image, which all output channels share, and the filters, which all places of an image do."""
     target, value, reads = site.statement.target, site.statement.value, site.statement.reads
     multiplies = site.statement.op == "+=" and len(reads) == 2 and isinstance(value, Op) and value.name == "mul"
-    known(multiplies, "a convolution of an image with filters")
+    require(multiplies, "a convolution of an image with filters")
     image, filters = sorted(reads, key=lambda access: depends(access, 1))
     ranks = len(target.indices) == len(image.indices) == len(filters.indices) == 4
     apart = all(not depends(filters, depth) for depth in (0, 2, 3)) and not depends(image, 1)
     different = len({target.buffer, image.buffer, filters.buffer}) == 3
     in_order = _in_order(target, (0, 1, 2, 3)) and _in_order(filters, (1, 4, 5, 6))
-    known(ranks and apart and different and in_order, "a convolution of an image with filters")
+    require(ranks and apart and different and in_order, "a convolution of an image with filters")
     return image, filters
 
 
@@ -182,7 +182,7 @@ def _tile(kernel: Kernel, image: Access, extents: list[int], neighbours: tuple[i
     _, outputs, height, width, inputs, down, across = extents
     columns = next((a for a in neighbours if width % a == 0), 0)
     channels = next((c for c in CHANNELS if outputs % c == 0), 0)
-    known(bool(columns and channels), "channels and columns that a tile divides")
+    require(bool(columns and channels), "channels and columns that a tile divides")
     around = channels // DOWN * (width // columns)
     rows = next((r for r in ROWS if height % r == 0 and around * r <= MOST_THREADS), 0)
     item = kernel.buffer(image.buffer).dtype.itemsize
@@ -191,7 +191,7 @@ def _tile(kernel: Kernel, image: Access, extents: list[int], neighbours: tuple[i
     high, broad = reach(lines, {2: rows, 5: down}), reach(places, {3: width, 6: across})
     each = (high * broad + down * across * (channels + 4)) * item
     summed = next((c for c in SUMMED if inputs % c == 0 and c * each <= MOST_BYTES), 0)
-    known(bool(rows and summed), "a convolution of which a block has room for a tile")
+    require(bool(rows and summed), "a convolution of which a block has room for a tile")
     return _ConvolutionTile(channels, rows, summed, columns, around * rows)
 
 

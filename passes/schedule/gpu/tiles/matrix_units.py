@@ -28,7 +28,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.instructions import UseInstr
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.product_facts import BYTES, FP8, HALVES, is_of_two
-from dojoir.passes.schedule.facts.strides import depends, given, known
+from dojoir.passes.schedule.facts.strides import depends, given, require
 from dojoir.passes.schedule.forms.parting import Sum, sum_at
 from dojoir.passes.schedule.gpu.sharing.threads import (
     computed_whole,
@@ -39,6 +39,7 @@ from dojoir.passes.schedule.gpu.sharing.threads import (
     zeros_beside,
 )
 from dojoir.passes.schedule.gpu.tiles.contractions import dim_along, grid_of, roles
+from dojoir.passes.schedule.gpu.tiles.double_buffers import run_ahead
 from dojoir.passes.schedule.gpu.tiles.operands import (
     COLUMNS,
     DEPTH,
@@ -50,7 +51,6 @@ from dojoir.passes.schedule.gpu.tiles.operands import (
     copied,
     in_words,
 )
-from dojoir.passes.schedule.gpu.tiles.turns import run_ahead
 from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, mark_all, nested, spot
 from dojoir.passes.schedule.steps.versions import Multiple, split_versions
 from dojoir.passes.storage.dead import DeleteTemporary
@@ -96,11 +96,11 @@ def small_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> list[Spot]
 def open_tiles(trace: Trace, path: Path, machine: Machine, rest: Callable[[Trace, Path], None]) -> None:
     """Tiles on matrix units for open sizes where rows of the operands are whole words of memory and a tile divides
     the terms, which is asked at each call. Other sizes have the schedule of `rest`."""
-    known(len(path) == 1, "a product of all sizes")
+    require(len(path) == 1, "a product of all sizes")
     found = _product_at(trace, path)
-    known(len(found.summed) == 1 and is_of_two(found.site.statement.value), "a product that matrix units have")
+    require(len(found.summed) == 1 and is_of_two(found.site.statement.value), "a product that matrix units have")
     properties = _asked(trace, found, _operands(found, *roles(trace, found)))
-    known(bool(properties), "a product of open sizes")
+    require(bool(properties), "a product of open sizes")
     others, here = split_versions(trace, path, *properties)
     uneven = spot(trace, others)
     matrix_tiles(trace, here, machine, LARGE, _of_warps)
@@ -123,27 +123,27 @@ UnitOf = Callable[[str, str, tuple[bool, ...]], MatrixUnit | None]
 def matrix_tiles(trace: Trace, path: Path, machine: Machine, tile: WarpTiles, unit_of: UnitOf) -> list[Spot]:
     """Tiles on matrix units."""
     found = _product_at(trace, path)
-    known(len(found.summed) == 1 and not _bound(found.summed[0]).iterators, "a product of matrices")
+    require(len(found.summed) == 1 and not _bound(found.summed[0]).iterators, "a product of matrices")
     row, column = roles(trace, found)
     operands = _operands(found, row, column)
-    known(len(path) > 1 or not _asked(trace, found, operands), "a product of known sizes")
+    require(len(path) > 1 or not _asked(trace, found, operands), "a product of known sizes")
     left, right = (trace.kernel.buffer(operand.array).dtype for operand in operands)
     in_rows = tuple(operand.kept > operand.summed for operand in operands)
-    known(is_of_two(found.site.statement.value), "a product that matrix units have")
+    require(is_of_two(found.site.statement.value), "a product that matrix units have")
     unit = given(unit_of(left.name, right.name, in_rows), "a product that matrix units have")
-    known(trace.kernel.fp != "strict" or not left.is_float, "a sum in any order")
+    require(trace.kernel.fp != "strict" or not left.is_float, "a sum in any order")
     instruction = find_instruction(unit.product)
-    known(instruction.needs <= machine.features and machine.warp == 32, "for this machine's units")
+    require(instruction.needs <= machine.features and machine.warp == 32, "for this machine's units")
     for scope, size in ((row, tile.height), (column, tile.width)):
         least = size // (2 if tile.height > SMALL.height else FEW)
-        known(not _bound(scope).is_constant or _bound(scope).offset > least, "a result of tiles")
+        require(not _bound(scope).is_constant or _bound(scope).offset > least, "a result of tiles")
     found.sink_kept(row, column)
     across = min(tile.across, 256 // left.itemsize) if unit.has_fragments else tile.across
     tile = tile._replace(depth=DEPTH // left.itemsize, across=across)
     terms = _bound(found.summed[0])
     steps = -(-terms.offset // tile.depth) if terms.is_constant else 0
     ahead = steps > tile.stages and all(in_words(trace, operand, unit) for operand in operands)
-    known(ahead or unit.has_fragments, "a product whose copies land later")
+    require(ahead or unit.has_fragments, "a product whose copies land later")
     if not ahead:
         tile = tile._replace(across=min(tile.across, NEAR), stages=1)
     _tile(trace, found, row, column, operands, tile, unit)
@@ -162,16 +162,16 @@ def _product_at(trace: Trace, path: Path) -> Sum:
     inner = [n for n, node in enumerate(body) if isinstance(node, Scope)]
     if len(inner) != 1 or inner[0] > 1 or len(body) == inner[0] + 1:
         return sum_at(trace, path)
-    known(all(isinstance(node, Scope | Statement) for node in body), "a product and what is done with its result")
+    require(all(isinstance(node, Scope | Statement) for node in body), "a product and what is done with its result")
     summed = nested(kept[-1].child(inner[0]))
-    known(len(summed[-1].body) == 1 and isinstance(summed[-1].body[0], Statement), "a product of matrices")
+    require(len(summed[-1].body) == 1 and isinstance(summed[-1].body[0], Statement), "a product of matrices")
     return Sum(tuple(kept), inner[0] == 1, tuple(summed))
 
 
 def _bound(scope: Spot) -> Affine:
     """The extent of a scope that has one bound."""
     bounds = scope.scope.extent.bounds
-    known(len(bounds) == 1, "a product of matrices")
+    require(len(bounds) == 1, "a product of matrices")
     return bounds[0]
 
 
@@ -181,7 +181,7 @@ def _operands(found: Sum, row: Spot, column: Spot) -> tuple[TileOperand, TileOpe
     factors = [a for a in found.site.statement.reads if depends(a, summed.depth)]
     left = [a for a in factors if depends(a, row.depth)]
     right = [a for a in factors if depends(a, column.depth)]
-    known(len(factors) == 2 and len(left) == len(right) == 1, "a product of matrices")
+    require(len(factors) == 2 and len(left) == len(right) == 1, "a product of matrices")
     among = factors.index(left[0]) if left[0].buffer == right[0].buffer else None
     return (
         TileOperand(left[0].buffer, dim_along(left[0], row.depth), dim_along(left[0], summed.depth), True, among),

@@ -21,7 +21,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Kernel, Scope, Site
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.facts.strides import given, known, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import given, require, sites_in, step_of
 from dojoir.passes.schedule.gpu.sharing.threads import whole_nest, without_ones, zeros_beside
 from dojoir.passes.schedule.gpu.tiles.product_tiles import spread_copy
 from dojoir.passes.schedule.steps.combinators import tried
@@ -52,7 +52,7 @@ class MatrixUnit(NamedTuple):
     terms: int
     chunk: int
     pair: int
-    turns: bool = True
+    transposes: bool = True
     """Whether there are loads of what lies with its terms in rows."""
 
     @property
@@ -166,7 +166,7 @@ def copied(
     ):
         node.stage(operand.array, "tile", "in", only=() if operand.among is None else (operand.among,), name=copy)
     filled = without_ones(node.beside(-1))
-    known(len(nested(filled)) == 2, "a product of tiles")
+    require(len(nested(filled)) == 2, "a product of tiles")
     kept, in_rows = tile.height if operand.is_left else tile.width, operand.summed < operand.kept
     if ahead:
         terms = filled if in_rows else filled.child(0)
@@ -182,7 +182,7 @@ def copied(
     whole_chunks(trace, filled)
     sizes: tuple[int, ...] = (tile.depth, kept) if in_rows else (kept, tile.depth)
     zeros_beside(whole_nest(nested(filled), sizes))
-    if in_rows and not unit.turns:
+    if in_rows and not unit.transposes:
         Array(trace, copy).inside(operand.summed)
         filled.split(unit.chunk).sink(1)
         in_rows, sizes = False, (tile.depth // unit.chunk, kept, unit.chunk)
@@ -192,7 +192,7 @@ def copied(
 def in_words(trace: Trace, operand: TileOperand, unit: MatrixUnit) -> bool:
     """Whether the copy of an operand moves whole words of memory as they lie."""
     buffer = trace.kernel.buffer(operand.array)
-    row, turned = buffer.dims[-1].extent, operand.summed < operand.kept and not unit.turns
+    row, turned = buffer.dims[-1].extent, operand.summed < operand.kept and not unit.transposes
     return not turned and row.is_constant and row.offset * buffer.dtype.itemsize % WORD == 0
 
 
@@ -256,7 +256,7 @@ def _joined(site: Site) -> list[int]:
     outermost first. Raises ArgumentError where the scopes of a dimension do not follow one another."""
     indices = site.statement.target.indices
     along = [sorted(index.iterators) for index in indices if isinstance(index, Affine) and index.iterators]
-    known(all(depths == [*range(depths[0], depths[-1] + 1)] for depths in along), "rows of a matrix")
+    require(all(depths == [*range(depths[0], depths[-1] + 1)] for depths in along), "rows of a matrix")
     depths = [depth for of_dim in along for depth in of_dim]
-    known(len(depths) == len({*depths}), "rows of a matrix")
+    require(len(depths) == len({*depths}), "rows of a matrix")
     return sorted(depth for of_dim in along for depth in of_dim[:-1])

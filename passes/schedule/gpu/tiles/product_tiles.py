@@ -19,7 +19,7 @@ from dojoir.ir.nodes import Condition, Path, Scope
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.product_facts import MatrixProduct, product_at
-from dojoir.passes.schedule.facts.strides import depends, dims_along, known
+from dojoir.passes.schedule.facts.strides import depends, dims_along, require
 from dojoir.passes.schedule.gpu.sharing.threads import (
     copied_in_shared,
     guards_outside,
@@ -28,7 +28,7 @@ from dojoir.passes.schedule.gpu.sharing.threads import (
     whole_nest,
     without_ones,
 )
-from dojoir.passes.schedule.gpu.tiles.turns import StagedOperand, through_two_buffers
+from dojoir.passes.schedule.gpu.tiles.double_buffers import StagedOperand, through_two_buffers
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, first_nest, fuse, mark_all, nested, spot
 from dojoir.passes.schedule.steps.versions import AtMost, Multiple, split_versions
@@ -191,13 +191,13 @@ def copied_tile(
     if not tried(node.trace, lambda _: marks.extend(tile_in_shared(node, array, threads, only, quads))):
         copy, marks = copied_in_shared(node, array, threads, only)
         if quads is None:
-            _turn(Array(node.trace, copy))
+            _longest_contiguous(Array(node.trace, copy))
         else:
             lay_in_fours(Array(node.trace, copy), quads)
     return marks
 
 
-def _turn(copy: Array) -> None:
+def _longest_contiguous(copy: Array) -> None:
     """Lays a tile in shared memory out with its longest dimension side by side, as threads read it, its rows padded
     so that threads write to different banks."""
     extents = [dim.extent.offset for dim in copy.trace.kernel.buffer(copy.name).dims]
@@ -252,7 +252,7 @@ def tile_blocks(trace: Trace, rows: Spot, tile: BlockTile) -> None:
     row_dim, column_dim = (dims_along(target, depth)[-1] for depth in (columns.depth - 1, columns.depth))
     goes_on = isinstance(down.child(0).body[0], Scope)  # sums that something before has begun
     own, written = tile.kept(down, target.buffer, "inout" if goes_on else "out", "")
-    known(
+    require(
         prod(d.extent.offset for d in trace.kernel.buffer(own).dims) == tile.height * tile.width, "one result each"
     )
     multiplied = down if goes_on else first_nest(down.child(0)).alone(2)

@@ -29,7 +29,7 @@ from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.facts.product_facts import HALVES, is_of_two
-from dojoir.passes.schedule.facts.strides import depends, known, sites_in
+from dojoir.passes.schedule.facts.strides import depends, require, sites_in
 from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.gpu.sharing.threads import without_ones
 from dojoir.passes.schedule.gpu.tiles.operands import COLUMNS
@@ -66,7 +66,7 @@ class RowNest:
     @property
     def site(self) -> Site:
         sites = sites_in(self.node.trace.kernel, self.node.path)
-        known(len(sites) == 1, "nests of one statement")
+        require(len(sites) == 1, "nests of one statement")
         return sites[0]
 
     @property
@@ -163,7 +163,7 @@ def names_of(trace: Trace, rows: Spot) -> RowTemporaries:
     inner = [p for nest in products if (p := nest.product) and p.left.buffer in made]
     factors = frozenset(p.left.buffer for p in inner)
     outer = frozenset(n.statement.target.buffer for n in products if (p := n.product) and p.left.buffer not in made)
-    known(bool(factors) and bool(outer), "a product of what is made of another one")
+    require(bool(factors) and bool(outer), "a product of what is made of another one")
     scores = set(factors | outer)
     for _ in nests:
         for nest in nests:
@@ -174,7 +174,9 @@ def names_of(trace: Trace, rows: Spot) -> RowTemporaries:
     results = frozenset(
         n.statement.target.buffer for n in products if (p := n.product) and p.left.buffer in factors
     )
-    known(all(trace.kernel.buffer(name).role == "tmp" for name in (*scores, *results)), "scores of a kernel's own")
+    require(
+        all(trace.kernel.buffer(name).role == "tmp" for name in (*scores, *results)), "scores of a kernel's own"
+    )
     return RowTemporaries(frozenset(scores), results, factors)
 
 
@@ -208,7 +210,7 @@ def held(trace: Trace, rows: Spot) -> None:
     names = {nest.statement.target.buffer for nest in _nests(rows) if nest.product is not None}
     for name in [name for name in names if trace.kernel.buffer(name).role != "tmp"]:
         own = [n for n, nest in enumerate(_nests(rows)) if name in nest.statement.buffers]
-        known(own == [*range(own[0], own[-1] + 1)], "sums that stand together")
+        require(own == [*range(own[0], own[-1] + 1)], "sums that stand together")
         around = rows.child(own[0]).wrap(len(own))
         copy = around.stage(name, "", "out", name=fresh_name(trace.kernel, name))
         without_ones(around.beside(1))
@@ -275,7 +277,7 @@ def computed_again(trace: Trace, rows: Spot) -> RowTemporaries:
                 )
         if missing is None:
             return names
-        known(times < MOST_TIMES, "few passes")
+        require(times < MOST_TIMES, "few passes")
         times += 1
         nest, score = missing
         copy = fresh_name(trace.kernel, score)

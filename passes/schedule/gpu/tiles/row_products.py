@@ -22,7 +22,7 @@ from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.instructions import UseInstr
 from dojoir.passes.schedule.facts.product_facts import is_of_two
-from dojoir.passes.schedule.facts.strides import constant_extent, given, known, sites_in
+from dojoir.passes.schedule.facts.strides import constant_extent, given, require, sites_in
 from dojoir.passes.schedule.forms.parting import trips
 from dojoir.passes.schedule.forms.temporaries import own_arrays
 from dojoir.passes.schedule.gpu.sharing.threads import computed_whole, grid, whole_nest, without_ones, zeros_beside
@@ -81,9 +81,9 @@ FEW, MANY = (BlockRows(WARPS * own, own) for own in (ROWS, 2 * ROWS))
 def row_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Two products in a row on matrix units."""
     *others, rows = nested(spot(trace, path))
-    known(len(others) < len(GRID) and len(rows.body) > 1, "rows with several products")
+    require(len(others) < len(GRID) and len(rows.body) > 1, "rows with several products")
     store_narrowed(trace, rows)
-    known(_products_on_units(trace, rows) > 1, "two products that matrix units have")
+    require(_products_on_units(trace, rows) > 1, "two products that matrix units have")
     separate(trace, rows)
     own_arrays(trace, rows.path)
     held(trace, rows)
@@ -199,10 +199,10 @@ def _unit_of(trace: Trace, nests: Sequence[RowNest], machine: Machine) -> Matrix
     for product in filter(None, (nest.product for nest in nests)):
         left, right = (trace.kernel.buffer(a.buffer).dtype for a in (product.left, product.right))
         found.add(UNITS.get((left.name, right.name)))
-        known(trace.kernel.fp != "strict" or not left.is_float, "a sum in any order")
+        require(trace.kernel.fp != "strict" or not left.is_float, "a sum in any order")
     unit = given(found.pop() if len(found) == 1 else None, "products that matrix units have")
     instruction = find_instruction(unit.product)
-    known(unit.pair == 2 and instruction.needs <= machine.features and instruction.group == machine.warp,
+    require(unit.pair == 2 and instruction.needs <= machine.features and instruction.group == machine.warp,
           "for this machine's units")  # fmt: skip
     return unit
 
@@ -210,13 +210,13 @@ def _unit_of(trace: Trace, nests: Sequence[RowNest], machine: Machine) -> Matrix
 def _in_tiles(trace: Trace, rows: Spot, name: str, tile: BlockRows) -> None:
     """Gives a temporary of the rows storage for what a block has of it at a time."""
     sites = [site for site in trace.kernel.sites if name in site.statement.buffers]
-    known(only_here(trace, name, rows), "temporaries of the rows alone")
+    require(only_here(trace, name, rows), "temporaries of the rows alone")
     site = sites[0]
     access = next(a for a in site.statement.accesses if a.buffer == name)
     own = rows.depth
     for d in reversed(range(len(access.indices))):
         index, dim = access.indices[d], trace.kernel.buffer(name).dims[d]
-        known(isinstance(index, Affine), "temporaries at plain places")
+        require(isinstance(index, Affine), "temporaries at plain places")
         if isinstance(index, Affine) and _is_stored(dim):
             if own in index.iterators:
                 Array(trace, name).split(d, tile.height).reuse(d)
@@ -249,7 +249,7 @@ def _lefts(
 
 def _extent(nest: RowNest, depth: int) -> int:
     extent = constant_extent(nest.site.scopes[depth].extent, "rows of tiles")
-    known((extent % ROWS == 0 or extent == COLUMNS) and extent <= MOST, "rows of tiles")
+    require((extent % ROWS == 0 or extent == COLUMNS) and extent <= MOST, "rows of tiles")
     return extent
 
 
@@ -272,7 +272,7 @@ def _whole(
     comes before it."""
     row, *others = nested(nest.node)
     product, statement = nest.product, nest.statement
-    known(len(others) == len(nest.loops) and len(others) < 3, "nests with no guards")
+    require(len(others) == len(nest.loops) and len(others) < 3, "nests with no guards")
     if product is None:
         is_along = columns_of(nest, names) is not None
         sizes = [rows.height, *(WIDTH if is_along else _extent(nest, depth) for depth in nest.loops)]
@@ -358,7 +358,7 @@ def _in_registers(trace: Trace, name: str, names: RowTemporaries, tile: BlockRow
         laid = [part for part in order if part in (*named, *columns)]
         lay_out(trace, name, dims[0], tile.parts, dims[1], across, (tuple(named), columns, tuple(laid)))
     else:
-        known(len(dims) == 1, "temporaries of rows and columns")
+        require(len(dims) == 1, "temporaries of rows and columns")
         for n, size in enumerate(tile.parts):
             Array(trace, name).split(dims[0] + n, size)
     Array(trace, name).place("reg")

@@ -20,7 +20,7 @@ from dojoir.ir.words import GRID
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.schedule.facts.product_facts import product_at
-from dojoir.passes.schedule.facts.strides import depends, given, known, sites_in
+from dojoir.passes.schedule.facts.strides import depends, given, require, sites_in
 from dojoir.passes.schedule.gpu.sharing.threads import every_so_many_rows, shared_among, shared_copy
 from dojoir.passes.schedule.gpu.tiles.product_tiles import BlockTile, tile_blocks
 from dojoir.passes.schedule.steps.combinators import tried
@@ -58,10 +58,12 @@ def growing_rows(trace: Trace, path: Path, machine: Machine) -> None:
     a move is refused."""
     chain = nested(spot(trace, path))[: len(GRID)]
     rows = chain[-1]
-    known((rows.scope.extent.constant or 1) % ROWS == 0, "of whole blocks of rows")  # of open ones nothing is known
+    require(
+        (rows.scope.extent.constant or 1) % ROWS == 0, "of whole blocks of rows"
+    )  # of open ones nothing is known
     end = rows.iterator + 1
     parts = [TriangleScope(rows.child(n), _kind(node, end)) for n, node in enumerate(rows.body)]
-    known(sum(part.kind != "rest" for part in parts) > 1, "two products that end at the row")
+    require(sum(part.kind != "rest" for part in parts) > 1, "two products that end at the row")
     for n, part in reversed(list(enumerate(parts))):
         if part.kind == "columns" and len(part.scope.body) > 2:
             product, rest = part.scope.part(2)

@@ -31,7 +31,7 @@ LANES = 4
 """How many f32 one access moves."""
 
 PADDING = 4
-"""By how many elements the rows of a turned tile are apart more, so that threads write to different banks."""
+"""By how many elements the rows of a transposed tile are apart more, so that threads write to different banks."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,9 @@ class StagedOperand:
     tile: int
 
     @property
-    def turned(self) -> bool:
-        """Whether what lies side by side in it is summed over: its tile is turned on the way to shared memory."""
+    def transposed(self) -> bool:
+        """Whether what lies side by side in it is summed over: its tile is transposed on the way to shared
+        memory."""
         return self.tile_dim < self.sum_dim
 
 
@@ -82,7 +83,7 @@ def _fetched(trace: Trace, loop: Spot, operand: StagedOperand, depth: int, threa
     for name in (tile, ahead):
         Array(trace, name).split(operand.sum_dim, depth)
     read = _shared_out(read, operand, depth, threads, "v")
-    write = _shared_out(write, operand, depth, threads, "u" if operand.turned else "v")
+    write = _shared_out(write, operand, depth, threads, "u" if operand.transposed else "v")
     return Fetched(operand, ahead, read, tile, write)
 
 
@@ -91,7 +92,7 @@ def _shared_out(copy: Spot, operand: StagedOperand, depth: int, threads: int, ro
     side by side; the `role` is that of those of a thread. Returns the loop."""
     count, times = _rows(operand, depth, threads)
     outer, inner = copy, copy.child(0)
-    if operand.turned:
+    if operand.transposed:
         loop, rows = inner, outer
         if times > 1:
             rows.split(count)
@@ -118,7 +119,7 @@ def _shared_out(copy: Spot, operand: StagedOperand, depth: int, threads: int, ro
 
 def _rows(operand: StagedOperand, depth: int, threads: int) -> tuple[int, int]:
     """How many rows of a tile, as it lies in memory, the threads fill at a time, and how often they do."""
-    along, across = (depth, operand.tile) if operand.turned else (operand.tile, depth)
+    along, across = (depth, operand.tile) if operand.transposed else (operand.tile, depth)
     each, left = divmod(along, LANES)
     rows = threads // max(each, 1)
     if left or not each or threads % each or across % rows:
@@ -150,17 +151,19 @@ def _in_registers(trace: Trace, fetched: Fetched, depth: int, threads: int) -> N
     """Puts the prefetched values of a thread into registers: dimensions over threads take none."""
     operand, name = fetched.operand, fetched.ahead
     rows, times = _rows(operand, depth, threads)
-    dim, ahead = operand.sum_dim + (operand.turned and times > 1), Array(trace, name)
+    dim, ahead = operand.sum_dim + (operand.transposed and times > 1), Array(trace, name)
     if times > 1:
-        ahead.split(operand.tile_dim if operand.turned else dim + 1, rows)
-    ahead.split(dim + 1 if operand.turned else operand.tile_dim + 1 + (times > 1), LANES).reuse(dim).place("reg")
+        ahead.split(operand.tile_dim if operand.transposed else dim + 1, rows)
+    ahead.split(dim + 1 if operand.transposed else operand.tile_dim + 1 + (times > 1), LANES).reuse(dim).place(
+        "reg"
+    )
 
 
 def _two(trace: Trace, fetched: Fetched) -> None:
     """A buffer of two tiles in turns, one that lies along the sum turned."""
     operand, name = fetched.operand, fetched.tile
     two = Array(trace, name).split(operand.sum_dim, 2).reuse(operand.sum_dim)
-    if operand.turned:
+    if operand.transposed:
         two.inside(operand.tile_dim).pad(operand.tile_dim, PADDING)
     two.place("shared")
 

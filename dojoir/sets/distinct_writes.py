@@ -36,7 +36,7 @@ class Told(NamedTuple):
     common: tuple[Affine, ...]
 
 
-def apart(kernel: Kernel) -> Mapping[int, Apart]:
+def distinct_writes(kernel: Kernel) -> Mapping[int, Apart]:
     """The statements, by number, that write at distinct indices from data, no two instances of those with equal
     values at the same: and that value."""
     sets, named = sets_of(kernel), dict[tuple[str, Apart], dict[int, Told]]()
@@ -150,4 +150,4 @@ def _steady(kernel: Kernel, name: str, numbers: Sequence[int]) -> int | None:
     return sum(isinstance(node, Scope) for node in users[0].ancestors[:shared])
 
 
-__all__ = ["apart"]
+__all__ = ["distinct_writes"]
