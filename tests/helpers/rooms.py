@@ -108,3 +108,36 @@ def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
         found |= new
         waiting += new
     return found
+
+
+def part_of(room: str) -> str:
+    """The first word of a room. `support.frozen` is a part of its own, which `errors` uses, as `support` does."""
+    return room if room == ROOMS[0] else room.partition(".")[0]
+
+
+def uses() -> dict[str, set[str]]:
+    """The parts of the product, and which others each uses."""
+    found: dict[str, set[str]] = {part_of(room): set() for room in ROOMS}
+    for part in PARTS:
+        for path in sources(part):
+            room, used = room_of(module_of(path)), (room_of(module) for _, module in ours(path))
+            if room is not None:
+                found[part_of(room)] |= {part_of(name) for name in used if name is not None} - {part_of(room)}
+    return found
+
+
+def picture() -> str:
+    """The imports between rooms as a graph in the language of Graphviz. An arrow that others stand for already is
+    left out, so that each room points at those right below it."""
+    graph = uses()
+    assert circles(graph) == []
+    lines = ["digraph rooms {"]
+    for room, used in graph.items():
+        direct = [name for name in used if not any(name in _reached(graph, other) for other in used - {name})]
+        below = " ".join(f'"{name}"' for name in sorted(direct))
+        lines.append(f'  "{room}" -> {{{below}}}')
+    return "\n".join([*lines, "}"])
+
+
+if __name__ == "__main__":
+    print(picture())

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from folders import ROOT
-from rooms import MODULES, PARTS, ROOMS, circles, imported, module_of, ours, room_of, sources
+from rooms import MODULES, PARTS, ROOMS, circles, imported, module_of, ours, picture, room_of, sources
 from stub import STUB, stub
 from styled import names_of_dojoir
 
@@ -101,6 +101,12 @@ def test_the_page_on_the_architecture_has_the_rooms_in_their_order() -> None:
         inside = [room.partition(".")[2] for room in ROOMS if room.startswith(f"{top}.")]
         line = re.search(rf"^- `{top}`: (.*?)\.$", text, re.MULTILINE | re.DOTALL)
         assert line and re.findall(r"[\w.]+", line[1]) == inside, top
+
+
+def test_the_page_on_the_architecture_has_the_picture_of_the_imports() -> None:
+    """`python tests/helpers/rooms.py` prints it; there is none where rooms import one another."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert f"```dot\n{picture()}\n```" in text
 
 
 LARGEST_FOLDER = 25
