@@ -72,7 +72,7 @@ def kernel(*, fp: str = "reassoc") -> Callable[[Callable[..., object]], Kernel]:
 def kernel(
     function: Callable[..., object] | None = None, /, *, fp: str = "reassoc"
 ) -> Kernel | Callable[[Callable[..., object]], Kernel]:
-    """The kernel that a function of Python says, as its decorator. The function is read, and never runs.
+    """A decorator that makes a kernel of a Python function. The source of the function is read; it never runs.
 
     >>> import dojoir
     >>> @dojoir.kernel

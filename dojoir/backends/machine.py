@@ -39,8 +39,8 @@ ACCESS_BYTES = 16
 @public_class
 @dataclass(frozen=True)
 class Rates:
-    """How fast the parts of a GPU are, as `benchmarks/ordering.py --fit` finds them: what `dojoir.costs.launches`
-    works out the seconds of a launch with.
+    """The throughputs and latencies of a GPU, which `benchmarks/ordering.py --fit` finds: the constants of the cost
+    model `dojoir.costs.launches`.
 
     A launch takes `launch` seconds before its blocks run, and waits for the share `hidden` of what it asks of other
     parts than the busiest. `memory` and `cache` are bytes a second from memory, and from the second cache, `clock`

@@ -32,7 +32,8 @@ def gradient(
     name: str | None = None,
     prefix: str = "d_",
 ) -> Kernel:
-    """The kernel that computes the gradient of a scalar by some inputs of a kernel, from that by its results.
+    """The adjoint of a kernel (its vector-Jacobian product), as a kernel: from the gradient of a scalar by the
+    results it computes the gradient by some of the inputs.
 
     It takes `d_y` for each floating-point result `y` that depends on one of the inputs `of` (by default all that
     are floats), each of the shape and type of its result. It gives `d_x` for each `x` of `of`. For an `inout`

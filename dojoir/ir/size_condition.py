@@ -22,7 +22,8 @@ RELATIONS = {
 
 @dataclass(frozen=True)
 class SizeCondition:
-    """`name relation number`, of the rest by `divisor` where there is one (0: none)."""
+    """A condition on a size: `name relation number`, or `name % divisor relation number` where `divisor` is not
+    0."""
 
     name: str
     divisor: int

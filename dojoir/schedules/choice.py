@@ -385,7 +385,7 @@ class CodeRefused(dojoir.DojoError):
 
 
 def emitted(trace: dojoir.Trace, target: str, machine: dojoir.Machine) -> dojoir.Trace:
-    """The same trace, once its code for a GPU was made. Raises Refused where it cannot be."""
+    """The same trace, once its code for a GPU was made. Raises CodeRefused where it cannot be."""
     if machine.kind == "gpu":
         try:
             dojoir.emit(trace.kernel, target)

@@ -62,8 +62,8 @@ class NestGroup:
 
 
 def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | None]]) -> list[ProgramKernel]:
-    """The kernels of a program, in the order in which they run. Raises Refused, with the operator that it was made
-    for, where a text is not what a kernel may be."""
+    """The kernels of a program, in the order in which they run. Raises NoOperator, with the operator that it was
+    made for, where a text is not what a kernel may be."""
     program = lowered.program
     groups = groups_of(program)
     results = buffers_of(lowered.results)

@@ -20,7 +20,8 @@ MOST = 256
 
 @dataclass(frozen=True)
 class Version:
-    """A trace, and where it is the one to take: where all conditions of one line hold; no line: everywhere."""
+    """A trace, and the conditions under which it is taken: all of one line hold. Without lines it is taken
+    always."""
 
     trace: Trace
     when: tuple[tuple[SizeCondition, ...], ...] = ()

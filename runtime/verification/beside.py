@@ -1,4 +1,4 @@
-"""The buffers that a kernel with bounds has beside its own, by the buffer that each stands beside."""
+"""The names of the auxiliary buffers of a kernel with error bounds, each by the buffer that it belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing what a kernel gave with a reference that knows how far off a right result may be."""
+"""Compares the results of a kernel with a reference and its error bounds."""
 
 from __future__ import annotations
 

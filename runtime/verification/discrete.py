@@ -17,8 +17,8 @@ def converted(dtype: DType, way: str, value: Expr) -> Expr:
 
 
 def doubt(dtype: DType, way: str, value: Expr, result: Expr, bound: Bound, slack: float) -> Bound:
-    """How far off `result` may be, where `value` is off by `slack` times its bound at most; anything, where the
-    result may be no number, but nothing where the value itself is none for sure."""
+    """The error bound of a conversion: how far off `result` may be, where `value` is off by at most `slack`
+    times its bound. Infinite where the result may be NaN or infinite, 0 where the value itself is for sure."""
     if bound is None:
         return None
     wide = op("mul", Const(slack), bound)

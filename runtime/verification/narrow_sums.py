@@ -1,4 +1,4 @@
-"""Sums into temporaries of a narrow float type, which a larger size brings out of its range or to a stand."""
+"""Warnings about sums in temporaries of narrow float types: at larger sizes they overflow, or stop growing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ FEW = 24
 
 
 def narrow_sums(kernel: Kernel) -> tuple[str, ...]:
-    """For each `tmp` narrower than f32 into which more terms are added than it has steps up to one, or as many as
-    a size says: why that is not wanted, and what to do."""
+    """Warnings, each with a cure: one for each `tmp` narrower than f32 to which more terms are added than 2 to
+    the power of its precision, or a number of terms that a size decides."""
     found: dict[str, str] = {}
     for site in kernel.sites:
         statement = site.statement

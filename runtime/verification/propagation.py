@@ -189,7 +189,7 @@ def times(factor: Expr, bound: Bound) -> Bound:
 
 
 def unless_any(bound: Bound, *operands: Bound) -> Bound:
-    """`bound`, where the bounds of all operands are finite; infinite, where one may be anything."""
+    """The bound if the bounds of all operands are finite, else infinite."""
     most: Bound = None
     for operand in operands:
         most = worst(most, operand)
@@ -240,7 +240,7 @@ def is_whole(value: Expr) -> Expr:
 
 
 def is_exact(value: Expr, dtype: DType) -> Expr:
-    """Whether a type has a number."""
+    """Whether a type represents a number exactly."""
     return op("eq", Cast(dtype, value), value)
 
 

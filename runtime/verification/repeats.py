@@ -1,4 +1,5 @@
-"""Is it a function of its inputs? The same call again gives the same bits, and another input other results.
+"""Determinism, and dependence on inputs: repeated calls give the same bits, and a changed input changes the
+results.
 
 Calls have fresh buffers, each between guard pages and with another pattern before, in one process.
 """
@@ -61,7 +62,7 @@ def repeats(
     time_limit: float = 60.0,
     emulated: bool = False,
 ) -> Repeats:
-    """Calls a kernel some times on the same inputs, with fresh buffers, on each number of threads, in a child
+    """Calls a kernel several times on the same inputs, with fresh buffers, on each number of threads, in a child
     process. Raises as `verify` does."""
     prove(check_kernel(kernel, "repeat"))
     target = check_target(target, emulated=emulated)
@@ -94,7 +95,7 @@ def ignored_inputs(
     time_limit: float = 60.0,
     emulated: bool = False,
 ) -> dict[str, tuple[str, ...]]:
-    """The inputs that do not matter to a kernel and matter to what it stands for: by name, with the outputs that
+    """The inputs that a kernel ignores although its reference depends on them: by name, with the outputs that
     should have changed. `sizes` are small: the reference is interpreted. Raises as `verify` does, and RunError
     (`crash`) where the process does not come to its end."""
     prove(check_kernel(kernel, "repeat"))

@@ -174,5 +174,5 @@ def too_many_left_out(counted: Iterable[CodeCounts], allowed: Container[str]) ->
 
 
 def _percent(share: float) -> str:
-    """A share that is not zero never looks like it."""
+    """A share in percent; one above 0 is never shown as 0."""
     return f"{share:.0%}" if share >= 0.01 else "under 1%"

@@ -89,7 +89,7 @@ def _long(kernel: Kernel, at: int, most_instances: int) -> dict[str, int] | None
 
 
 def _nearest(kernel: Kernel, wish: list[int]) -> dict[str, int] | None:
-    """The first assignment, each size at or above its wish, at which every fact holds."""
+    """The first assignment at which all facts hold, with each size at least what is wished."""
     names = kernel.runtime_sizes
     left = [STEPS]
 

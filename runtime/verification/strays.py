@@ -1,4 +1,5 @@
-"""Values that are scattered to places which rounding decides: any element may have one, and any may lack it.
+"""Error bounds of scatters whose index depends on rounding: any element may have received such a value, or missed
+it.
 
 Beside such a buffer stands one number, the sum of all that may be elsewhere. It is part of the bound of each
 element that is read, and at the end of the bound of each that is given. That is more than need be where a later

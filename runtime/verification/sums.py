@@ -1,4 +1,4 @@
-"""How far a sum may be off whose order is free: by what sums in parts are.
+"""The error bound of a sum whose order is free: that of the same terms summed in parts.
 
 A sum of n terms that is carried by one accumulator may be off by `n u sum |term|`, in parts of `sqrt(n)` terms
 each by `2 sqrt(n) u sum |term|`, and carried in a wider type by less (N. J. Higham, "The accuracy of floating

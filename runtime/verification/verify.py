@@ -216,8 +216,8 @@ def _mild(
     oracle: Oracle,
     files: str,
 ) -> _Plan:
-    """Inputs of as many magnitudes, or as many infinities and NaNs, as leave results that can be compared: that is
-    asked of the reference alone."""
+    """Inputs with magnitudes, infinities and NaNs reduced until enough results can be compared, as the reference
+    alone decides."""
     reach = WIDEST
     while True:
         inputs = {**make_inputs(kernel, sizes, seed, distribution, reach), **given}

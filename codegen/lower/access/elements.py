@@ -175,7 +175,7 @@ class ElementAccess:
         self.block.emit(lir.Store(place.array, address.offset, value, _step(address), mask))
 
     def _stream(self, access: Access, place: Memory, offset: Value, value: Value) -> None:
-        """Past the caches, where the vector is aligned for that."""
+        """A non-temporal store, past the caches, where the vector is aligned for one."""
         plain = lir.Store(place.array, offset, value)
         aligned = is_aligned(place.array, offset, value.type) if offset.type.lanes == 1 else None
         if access == self.state.aligned or aligned is None:
@@ -187,9 +187,9 @@ class ElementAccess:
         self.block.emit(lir.If(aligned, (replace(plain, streaming=True),), (plain,)))
 
     def _owns_all_lanes(self, access: Access, place: Memory) -> bool:
-        """Whether an access, by its form, is to neighbours in an array on the stack that has elements for all
-        lanes, masked or not: without a mask, a compiler can keep them in a register. Not where those of masked
-        lanes may be another thread's."""
+        """Whether an access is to contiguous elements of an array on the stack that has room for all lanes,
+        masked or not. It then needs no mask, and a compiler can keep the array in a register. Not where the
+        elements of masked lanes may be another thread's."""
         lanes = self.state.lanes
         if lanes is None or self.unit.arrays[place.array].lives != "stack":
             return False
@@ -271,8 +271,9 @@ class ElementAccess:
         return Address(offset, integer(1))
 
     def _along_a_row(self, access: Access, place: Memory) -> tuple[Value, Value] | None:
-        """The offset of the element in the first lane, and in which lanes the index is in range, where lanes read
-        neighbours by an index that is data. None where they do not, or the target has no masks."""
+        """A contiguous access through an index from data: the offset of the element in the first lane, and the
+        lanes in which the index is in range. None where the lanes are not contiguous, or the target has no
+        masks."""
         lanes, stored = self.state.lanes, place.layout.stored
         if lanes is None or place.copies != 1 or not stored or self.unit.target.tail == "scalar":
             return None

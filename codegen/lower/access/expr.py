@@ -77,7 +77,8 @@ def _short_circuit(name: str, left: Typed, right: Typed, accesses: ElementAccess
 
 
 def _division(name: str, dtype: DType, typed: Typed, by: Typed, accesses: ElementAccess) -> Value:
-    """By a number that may be any, rounded down; where it is 0, the program fails, divides by 1 and goes on."""
+    """Division by any integer, rounded down. Where the divisor is 0, the program records the error, divides by 1
+    and goes on."""
     unit = accesses.unit
     value, divisor = evaluate(typed, accesses), evaluate(by, accesses)
     if not is_never_0(by, accesses.holds):
@@ -100,7 +101,7 @@ def _is_natural(typed: Typed, accesses: ElementAccess) -> bool:
 
 
 def _shift(name: str, value: Value, dtype: DType, count: Value) -> Value:
-    """A shift by a count of the same type that is in range; to the right the sign comes in, where there is one."""
+    """A shift by a count of the same type that is in range; a right shift of a signed integer copies the sign."""
     if constant_value(count) == 0:
         return value
     left, right = level(value, count)
@@ -109,7 +110,8 @@ def _shift(name: str, value: Value, dtype: DType, count: Value) -> Value:
 
 
 def shift_count(typed: Typed, dtype: DType, accesses: ElementAccess) -> Value:
-    """How far a `dtype` is shifted, as one; 0 where it cannot be so far: then the program fails, and goes on."""
+    """The count of a shift as a value of `dtype`. Where it is out of range, the program records the error and
+    shifts by 0."""
     unit = accesses.unit
     count = evaluate(typed, accesses)
     if not is_count(typed, dtype, accesses.holds):

@@ -19,7 +19,8 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class FetchSpan:
-    """Iterations of a scope that are fetched for at once: from `start` below `stop`."""
+    """A range of iterations that are prefetched for together: from `start` up to `stop`, which it does not
+    reach."""
 
     start: Value
     stop: Value
@@ -74,7 +75,7 @@ class _Ahead:
         return [use for use in uses if is_inside(use.site.path, self.path)]
 
     def _moves(self, access: Access) -> bool:
-        """Whether the access is to another element in another iteration: else it is in the cache."""
+        """Whether the access is to another element in another iteration. Otherwise a prefetch gains nothing."""
         dims = self.place.layout.buffer.dims
         return any(
             isinstance(index, Affine) and self.depth in index.iterators and not dim.collapsed
@@ -92,7 +93,8 @@ class _Ahead:
         return dict(sorted(extents.items()))
 
     def _rounded(self, access: Access) -> tuple[Affine, ...]:
-        """The indices, those of the innermost dimension without what is less than a line: near accesses are one."""
+        """The indices to prefetch: the offset in the innermost dimension is rounded down to a cache line, so
+        that accesses which are close to each other share one prefetch."""
         last = self.place.layout.stored[-1][0]
         return tuple(
             index + (index.offset // self.line * self.line - index.offset) if d == last else index

@@ -1,4 +1,4 @@
-"""Indices that go through a temporary, and yet go from lane to lane by one: `at = start[i] + j`, `x[at]`.
+"""Contiguous indices that go through a temporary: `at = start[i] + j`, then `x[at]`.
 
 A ragged row begins where the data say, so that its elements have no affine index. In lanes along it they are still
 neighbours, read as such from the first one on: the temporary is set once, before it is read, to the iterator of
@@ -45,8 +45,8 @@ class NamedRow:
 
 
 def row_of(unit: LoweringUnit, state: LoweringState, path: Path, index: Access) -> NamedRow | None:
-    """What an index of the statement at `path` begins with in the first lane, where it is one more in each lane
-    than in the one before, in i64 without regard to its ends. Else None."""
+    """The terms that add up to an index of the statement at `path` in the first lane, where the index grows by
+    one from lane to lane. They are i64, and no range is checked. None for any other index."""
     lanes = state.lanes
     if lanes is None or unit.buffers[index.buffer].role != "tmp" or unit.buffers[index.buffer].dtype != I64:
         return None

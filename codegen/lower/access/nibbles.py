@@ -1,4 +1,4 @@
-"""Neighbours of four bits, in lanes: whole bytes are read, and parted into their halves.
+"""Vector loads of contiguous 4-bit elements: whole bytes are read and split into their halves.
 
 The element `k` of a packed buffer is `q[k // 2] >> 4*(k % 2) & 15` of its bytes. In lanes that begin at an even
 one, each lane with its own byte and shift, that is a gather. But the bytes are neighbours: each, in 16 bits, is
@@ -23,7 +23,8 @@ HALVES = 0x0F0F
 
 
 def halves(typed: Typed, accesses: ElementAccess) -> Value | None:
-    """The elements that an expression takes out of bytes, where all lanes are at work on neighbours; else None."""
+    """The value of an expression that extracts 4-bit elements from bytes, where all lanes are at work on
+    contiguous ones; else None."""
     match typed:
         case Apply(_, "bitand", (Apply(_, "shr", (Load(dtype, access), IndexValue(shift))), Number(value=15))):
             if dtype == U8:

@@ -42,8 +42,8 @@ class Memory:
 
 @dataclass(frozen=True)
 class BufferWindow:
-    """A buffer of which a scope only writes neighbours: in memory, but written to an array of its own first, from
-    the element of iteration `first` of the scope at `depth` on."""
+    """A buffer that a scope writes contiguously, through a local array: the array holds the elements from that
+    of iteration `first` of the scope at `depth` on, and is copied to memory later."""
 
     array: str
     depth: int

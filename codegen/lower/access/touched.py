@@ -1,4 +1,4 @@
-"""Where a statement runs at all: what is kept in a variable goes into its element there, and nowhere else.
+"""The condition under which a statement runs at all: a total kept in a variable is added to its element only there.
 
 An element that no iteration touches is neither read nor written, not even with its own value. So whatever adds up
 beside an element (in a variable, in lanes, by several threads) asks here when it is done. Extents and conditions

@@ -1,4 +1,5 @@
-"""Arrays in registers that several phases use: each thread has its own elements, and only those take registers.
+"""Register arrays that several phases of a block share: each thread keeps its own elements only, so that only those
+take registers.
 
 A dimension that is indexed by the iterators of threads alone says whose an element is; a thread needs no room for
 the elements of others.
@@ -45,8 +46,8 @@ def _tells_threads(threads: Threads, name: str, dim: int) -> bool:
 
 
 def _index_by_thread(threads: Threads, site: Site, access: Access, dim: int) -> tuple[int, ...]:
-    """The index of a dimension for each thread of a block that runs a statement; () where more than the number of
-    the thread says it. Of an instruction of a group it is what a lane has."""
+    """The index in a dimension for each thread of a block that runs a statement. () where it depends on more
+    than the number of the thread. For an instruction of a group, the indices that a lane holds."""
     launched = next((found for found in threads.launches if found.holds(site.path)), None)
     phase = launched.phase_of(site.path) if launched is not None else None
     index, group = access.indices[dim], inside(threads.groups, site.path)

@@ -322,8 +322,9 @@ class DeviceScopes(CoreScopes):
             super()._update(statement, accesses)
 
     def _where(self, holds: Value, statement: TypedStatement, accesses: ElementAccess) -> None:
-        """Of neighbours that one access moves, whose conditions differ, all are read, and some are taken. What is
-        read under a condition on data is inside of its array whether or not that holds (see `data_writes`)."""
+        """A conditional load that is part of a wide access: all elements are loaded, and a select keeps those
+        whose condition holds. Loads under a condition on data are in bounds whether or not it holds (see
+        `data_writes`)."""
         kept = accesses.state.accumulators.get(accesses.path)
         if kept is not None and kept.touched is None and self._differs_among_neighbours(accesses.path):
             inner = Block(pending=set())

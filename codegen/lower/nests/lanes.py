@@ -221,7 +221,8 @@ class _Runner:
         block.emit(lir.For(first, start, stop, BLOCK, inner.body))
 
     def strips(self, stop: Value, block: Block) -> None:
-        """As many iterations at once as the target takes: it is asked at the beginning of each strip."""
+        """Strip mining for targets whose vectors have no fixed length: each strip asks the target at its
+        beginning how many iterations it takes."""
         count = self.plan.at_once(self.unit.target)
 
         def run(state: LoweringState, block: Block) -> None:
@@ -233,7 +234,7 @@ class _Runner:
         self._reducing(count, run, block)
 
     def _counts_lanes(self, body: tuple[lir.Stmt, ...]) -> bool:
-        """Whether the body is only right for so many lanes: it compares lane numbers in narrow integers, or each
+        """Whether the body depends on the number of lanes: it compares lane numbers in narrow integers, or each
         lane has its own part of an array."""
         numbered = any(
             isinstance(part, lir.Iota) and part.type.dtype != I64 for part in parts_of(*statements(body))
@@ -375,12 +376,13 @@ class _Runner:
 
     # -- their parts -----------------------------------------------------------------------------------------
     def _goes_on(self) -> bool:
-        """Whether variables of a scope around this one are added to: they have as many lanes as the plan says."""
+        """Whether the scope adds to variables of a scope around it. These have the number of lanes that the plan
+        says."""
         return any(a.paths[0] in self.state.accumulators for a in self.plan.accumulators)
 
     def _alone(self) -> LoweringState:
-        """The state around the scope for another number of lanes: without the variables of scopes around, which
-        have as many as the plan says."""
+        """The state for another number of lanes: without the variables of scopes around, whose number of lanes
+        the plan fixes."""
         own = {path for accumulator in self.plan.accumulators for path in accumulator.paths}
         kept = {path: kept for path, kept in self.state.accumulators.items() if path not in own}
         return replace(self.state, accumulators=kept)

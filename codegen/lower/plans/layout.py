@@ -88,8 +88,8 @@ class Layout:
         raise AssertionError(f"dimension {dim} of {self.buffer.name} has no storage")
 
     def joined(self, indices: Sequence[Affine | Access]) -> tuple[Affine | Access, ...]:
-        """Indices of the same offset, no longer within their dimensions, where divisions that cancel are gone:
-        those of `[i // 300, i % 300]`, which a collapsed scope leaves of rows of 300, are `[0, i]`."""
+        """Equivalent indices without the divisions that cancel, which may exceed their dimensions but have the
+        same offset: of rows of 300, `[i // 300, i % 300]`, which a collapsed scope leaves, is `[0, i]`."""
         found = list(indices)
         if self.steps:
             return tuple(found)

@@ -1,4 +1,5 @@
-"""Threads of a GPU in the code that they run: whose an iteration is, and who of several writes what all see."""
+"""Which thread of a GPU runs an iteration, and which of several threads that run the same code stores the
+result."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def thread_iterators(
 
 
 def by_one(unit: LoweringUnit, buffer: str, state: LoweringState, code: Block, block: Block) -> None:
-    """Code that writes to a buffer: where all threads run it alike and see what it writes, for the first."""
+    """Emits code that writes to a buffer. Where all threads run the same code and the buffer is in memory that
+    they share, only the first of them does."""
     device = state.device
     assert device is not None
     alone = device.level != "thread" and is_memory(unit, state.places[buffer])
@@ -64,7 +66,7 @@ def own_number(device: LaunchPlace) -> Value:
 
 
 def is_memory(unit: LoweringUnit, place: Place) -> bool:
-    """Whether something lives where other threads see it."""
+    """Whether a buffer is in memory that other threads see."""
     return isinstance(place, Memory) and unit.arrays[place.array].lives != "stack"
 
 

@@ -1,5 +1,5 @@
-"""Cooperative accumulation: each thread its part, then all parts by shuffles and, of several warps, in shared
-memory behind a barrier. Between blocks, by atomics."""
+"""Cooperative accumulation on a GPU: each thread accumulates a part. Parts are combined by shuffles inside a
+warp, through shared memory and a barrier between warps, by atomics between blocks."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ class _ThreadParts:
         return array
 
     def _in_memory(self, array: str) -> None:
-        """Over warps: the first thread of each leaves what it has, and all take the results of their group."""
+        """Combines warps through shared memory: the first thread of each warp stores its part, and all threads
+        read those of their group."""
         if self._in_pieces:
             self._one_by_one(array)
             return
@@ -161,11 +162,12 @@ class _ThreadParts:
 
     @property
     def _in_pieces(self) -> bool:
-        """Whether those who share an element are not whole warps."""
+        """Whether the threads that share an element are no whole number of warps."""
         return self._width < self.warp or self._width % self.warp != 0
 
     def _one_by_one(self, array: str) -> None:
-        """Groups that are not whole warps: each thread leaves its part, and goes through those of its group."""
+        """Combines groups that are no whole number of warps: each thread stores its part, and reads those of its
+        group one after the other."""
         self.block.emit(lir.Store(array, THREAD, self.var))
         self.block.emit(Barrier((array,)))
         self.block.emit(Assign(self.var, self._nothing))

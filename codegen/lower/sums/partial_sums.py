@@ -1,4 +1,5 @@
-"""Long sums of one thread of a GPU, in parts: an f32 that a loop adds to hands what it has to an f64 now and then.
+"""Long f32 sums of one GPU thread in two levels: after at most `PART` additions, the partial sum is added to a
+total in f64.
 
 One f32 that is added to takes up less and less of each number: a sum of ones stands still at 2^24. Carrying it
 in f64 is what CPUs do (`carry`), and costs a GPU dear: many have one unit for f64 beside 64 for f32. So the loop is

@@ -1,4 +1,5 @@
-"""Arrays beside the elements of a buffer, in which a part of a kernel makes what it accumulates into these."""
+"""Auxiliary arrays: a part of a kernel accumulates into an array of the buffer's shape, whose totals are then
+accumulated into the buffer."""
 
 from __future__ import annotations
 

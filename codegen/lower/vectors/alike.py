@@ -1,4 +1,4 @@
-"""Iterations side by side: what all of them compute alike is computed once, before the first of them.
+"""Common computations of unrolled iterations: done once, before the first iteration.
 
 Where an index from data is the same in all iterations of a scope that are written one after another, each of these
 would read it and ask whether it is in range. A value counts as the same if its text is, and no iteration changes

@@ -1,4 +1,5 @@
-"""Nests that run through memory as one loop does: the rows of an image, one after another, are one long row.
+"""Loop nests that are one loop over contiguous memory, as the rows of an image are one long row: collapsed and run
+in lanes.
 
 Where a scope in lanes is the only child of a scope that does nothing else, and each element that they visit is next
 to the one before, from the end of a row to the beginning of the next as well, the lowering makes one loop of the

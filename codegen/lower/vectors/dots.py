@@ -1,4 +1,5 @@
-"""Sums of four products of bytes in one: what processors have an instruction for.
+"""Dot products of four bytes, for which processors have an instruction (VNNI, SDOT, dp4a): loops of four iterations
+become a `Dot`.
 
 A scope of four iterations that adds the product of two neighbours in memory to one place, in lanes whose elements
 are four apart or the same everywhere, is one `Dot`. So is one of a thread of a GPU, where its bytes are in arrays

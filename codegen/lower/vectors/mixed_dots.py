@@ -1,4 +1,4 @@
-"""Sums of four products of bytes on processors that multiply u8 by i8 alone.
+"""Dot products of four bytes on processors that multiply only u8 by i8.
 
 Two i8 become that by `a = (a ^ 128) - 128`, two u8 likewise, so that 128 times the sum of the bytes of `b` is to be
 taken off again. In a tile all rows share `b`: that sum is kept in one place for all of them, beside the sums of
@@ -18,7 +18,8 @@ from dojoir.support.frozen import dataclass
 
 
 def with_sums_apart(body: tuple[Stmt, ...], names: LoweredNames) -> tuple[Stmt, ...]:
-    """The block with the sum of the bytes of `b` apart in each loop over such a tile."""
+    """The block with the correction, the sum of the bytes of `b`, accumulated separately in each loop over such
+    a tile."""
     return with_loops(body, lambda loop: _loop(loop, names))
 
 
@@ -71,8 +72,8 @@ def _uses(value: Value, var: Var) -> bool:
 
 
 def _flipped(value: Value) -> Value:
-    """The other kind of bytes, each less or more by 128. A number that all lanes share is flipped before it is
-    spread."""
+    """The bytes with the other sign: 128 is added or subtracted, by `xor`. A number that all lanes share is
+    changed before it is broadcast."""
     if isinstance(value, Splat):
         return Splat(value.lanes, _flipped(value.arg))
     return Binary(value.type, "xor", value, Const(value.type, LEAST))

@@ -1,4 +1,5 @@
-"""Lanes beyond an edge: where a cut tile may run all its lanes, and what the others compute is left alone.
+"""Partial tiles that run with all their lanes: the lanes beyond the edge read memory that is there, and nobody
+reads what they write.
 
 Where a target has no masks, the `min(16, M - 16*{0})` iterations of a tile at the edge would run one by one, with
 their sums in memory. Where the elements that the other lanes would touch exist and are nobody's, all 16 run there

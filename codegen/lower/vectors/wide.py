@@ -1,4 +1,5 @@
-"""Neighbours in memory that one access of a thread moves: iterations of a scope marked `v`, spelled side by side.
+"""Wide memory accesses of a GPU thread: the unrolled iterations of a scope marked `v` load or store contiguous
+elements by one access.
 
 The iterations are written one after another. Loads of neighbours become one wide load before them, stores one wide
 store behind them, where the address is seen to be a multiple of its width. An iteration may take several

@@ -146,11 +146,12 @@ class Reading:
     # -- when ------------------------------------------------------------------------------------------------
     @cached_property
     def longest(self) -> int:
-        """How many numbers a time has."""
+        """The number of components of a time (see `time`), the same for all statements."""
         return 2 * max(len(site.path) for site in self.kernel.sites) + 2
 
     def time(self, path: Path, late: int = 0) -> tuple[str, ...]:
-        """When the node at `path` runs, which need not be there; `late` is added to its number."""
+        """The time at which the node at `path`, which need not be there, runs: positions and iterators from the
+        outermost scope on, compared lexicographically. `late` is added to the last position."""
         found: list[str] = []
         depth = 0
         around = ancestors(self.kernel, path)

@@ -1,4 +1,5 @@
-"""Where the threads of a block wait for each other: derived from what they touch, never written.
+"""The barriers between the threads of a block: derived from the memory that they access. No text says where they
+are.
 
 `barriers_of` places barriers so that accesses of different threads that meet have one between them. Before a child
 of block code for those ordered by the text, at the end of the body of a loop for those of different iterations.
@@ -107,7 +108,7 @@ class Region:
     def _open(
         self, path: Path, last: Path | None, carried: int | None, found: Mapping[Position, object]
     ) -> tuple[str, ...]:
-        """The buffers for which accesses meet that no barrier separates: from earlier children of the node at
+        """The buffers with conflicting accesses that no barrier separates: from earlier children of the node at
         `path` to its child at `last`, or from one iteration of the scope there to a later one."""
         barriers = (*found, *self.given)
         every = any(at == path for at, _ in barriers)  # each iteration passes it: later ones are apart

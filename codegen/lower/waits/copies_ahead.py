@@ -101,8 +101,7 @@ def _copies(loop: For, shared: Collection[str], read_only: Collection[str]) -> t
 
 
 def _free(body: Body) -> set[str]:
-    """The variables that some code uses and does not make. No name hides another one, so none of them is made by
-    code beside it."""
+    """The free variables of some code. A name stands for one variable, so code beside it declares none of them."""
     own = {stmt.var.name for stmt in statements(body) if isinstance(stmt, Let | For)}
     return variables(*body) - own
 

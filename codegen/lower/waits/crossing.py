@@ -1,5 +1,4 @@
-"""Registers are a thread's own: no element of an array there is one thread's in one phase and another's in the
-next.
+"""Refuses arrays in registers whose elements cross threads: one thread sets an element, and another one uses it.
 
 What all threads set alike is in each of them, and so is what they put together. An element that one thread sets,
 another has not; that is an error here, with the two threads and the element.

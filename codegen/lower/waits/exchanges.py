@@ -1,4 +1,5 @@
-"""Through which arrays the threads of a launch exchange values, and into which elements several blocks accumulate.
+"""The arrays through which threads of a launch exchange values, and the elements into which several blocks
+accumulate.
 
 An array that no thread writes while another uses the same element may be said to be `__restrict__`: what a thread
 sees through its pointer, nobody else changes. Of any other array that would be untrue, and a compiler may then take

@@ -1,4 +1,4 @@
-"""Copies to shared memory that land later: a thread starts them, goes on, and waits for them where they are needed.
+"""Asynchronous copies to shared memory: a thread starts them, goes on, and waits for them where they are needed.
 
 A copy of 4, 8 or 16 bytes from global to shared memory may be asynchronous on GPUs that have `cp.async`. Those that
 a thread starts between two commits are a group; groups land in order, and a thread waits until no more than so many

@@ -1,4 +1,4 @@
-"""Conditions that a thread of a GPU need not ask: what it would compute without them, nobody reads.
+"""Guards that a thread of a GPU may ignore: nobody reads what it computes where the condition does not hold.
 
 A tile that does not divide a result has a condition on each sum of a thread. Registers past the end of the result
 are the thread's own, and nothing reads them; so it may add up there whatever it finds, which costs less than to

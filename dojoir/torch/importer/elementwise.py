@@ -138,7 +138,7 @@ def _extreme(name: str) -> Make:
 
 
 def _known_extreme(name: str) -> Make:
-    """The larger or smaller of two, of which a NaN is not taken."""
+    """The larger or smaller of two values; the other one where one is NaN (`fmax`, `fmin`)."""
 
     def make(p: Value, q: Value) -> Value:
         found = _extreme(name)(p, q)
@@ -156,7 +156,8 @@ def _signbit(x: Value) -> Value:
 
 
 def _is_uneven(p: Value, q: Value, rest: Value) -> Value:
-    """Whether a quotient of integers is negative and no integer, so that the two ways to round it differ."""
+    """Whether a quotient of integers is negative and has a remainder: then rounding down and rounding towards 0
+    differ."""
     zero = number(0, p.dtype)
     apart = compare("!=", compare("<", p, zero), compare("<", q, zero))
     return apply("and", apart, compare("!=", rest, zero))
@@ -244,7 +245,7 @@ def _compared(sign: str, p: Value, q: Value) -> Value:
 
 
 def _raw(arg: Any) -> Any:
-    """An argument of a node as PyTorch's rules of types ask for it."""
+    """An argument of a node as PyTorch's type promotion takes it: its fake tensor, and 1 for a size."""
     value = arg.meta["val"] if hasattr(arg, "meta") else arg
     return 1 if isinstance(value, torch.SymInt) else value
 

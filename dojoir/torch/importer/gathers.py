@@ -52,8 +52,7 @@ def _plain(b: ProgramBuilder, index: Tensor) -> Tensor:
 
 
 def _light(b: ProgramBuilder, x: Tensor) -> Tensor:
-    """The tensor that elements are gathered from: as it is where an element is a matter of few operations, else
-    stored."""
+    """The tensor to gather from: left as an expression where an element costs few operations, else stored first."""
     found = b.cost(x)
     return x if found.operations <= 4 and not found.costly else b.stored(x)
 
@@ -305,7 +304,7 @@ def _diagonal_backward(b: ProgramBuilder, grad: Tensor, sizes: Any, offset: int,
 
 
 def _edged_backward(b: ProgramBuilder, grad: Tensor, x: Tensor, pad: Sequence[int]) -> Tensor:
-    """Of padding by the border: each element gets what was handed on to its copies."""
+    """The gradient of padding by the border: each element gets the sum of the gradients of its copies."""
     source = b.stored(grad)
     spots: dict[int, Tensor] = {}
     for n in range(len(pad) // 2):

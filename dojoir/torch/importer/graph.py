@@ -91,7 +91,7 @@ def lower(
 ) -> Lowered:
     """The program of a graph of ATen operators whose nodes carry fake tensors (`meta["val"]`). `names` gives better
     names for inputs, `size_names` for the symbols of PyTorch; `changed` the results that are new values of inputs,
-    to be written there. Raises Refused."""
+    to be written there. Raises NoOperator."""
     reader = _GraphReader(names or {}, size_names or {})
     for node in graph.nodes:
         try:
@@ -210,7 +210,8 @@ class _GraphReader:
         return given
 
     def _kept(self, node: Any, made: Any) -> Any:
-        """The value of an operator; stored where it would be computed often, or is long."""
+        """The value of an operator. It is stored in a buffer where its expression is long, or would be computed
+        often."""
         if isinstance(made, tuple | list) or not isinstance(made, Tensor) or made.buffer is not None:
             return made
         made = replace(made, label=node.name)
@@ -333,7 +334,7 @@ def _nothing(_: Any) -> Any:
 
 
 def _prune(program: ImportedProgram, results: Sequence[Result]) -> None:
-    """Leaves out nests whose buffers nothing reads."""
+    """Removes nests whose results nothing reads (dead code)."""
     wanted = buffers_of(results)
     kept = []
     for nest in reversed(program.nests):

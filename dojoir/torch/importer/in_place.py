@@ -123,7 +123,7 @@ def _variables(node: Node) -> Iterator[IteratorAtom]:
 
 
 def _join(program: ImportedProgram, new: str, old: str) -> None:
-    """Calls both the same, and leaves out what would copy the array to itself."""
+    """Gives both buffers one name, and removes the nest that would copy the array to itself."""
 
     def renamed(load: ElementValue) -> ElementValue:
         return ElementValue(old, load.index, load.dtype) if load.buffer == new else load

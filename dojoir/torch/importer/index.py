@@ -299,7 +299,7 @@ def _by_monomial(monomial: Monomial, factor: int, by: Monomial, divisor: int) ->
 
 
 def divide(index: IndexSum, by: IndexSum) -> tuple[IndexSum, IndexSum]:
-    """Quotient, rounded down, and remainder by a divisor of 1 or more."""
+    """Floor division and remainder by a divisor of 1 or more."""
     if by.constant == 1:
         return index, as_index(0)
     if index == by:
@@ -328,8 +328,8 @@ def divide(index: IndexSum, by: IndexSum) -> tuple[IndexSum, IndexSum]:
 
 
 def _coarser(index: IndexSum, by: int) -> tuple[IndexSum, IndexSum] | None:
-    """By a common factor of the divisor and of all terms whose rest is smaller than it: `(4*i + j) // 8` is
-    `i // 2` for `j < 4`."""
+    """Divides the divisor and all terms by their common factor, where the remaining terms are smaller than it:
+    `(4*i + j) // 8` is `i // 2` for `j < 4`."""
     for factor in {math.gcd(c, by) for c in index.terms.values()} - {1}:
         whole = IndexSum({m: c // factor for m, c in index.terms.items() if c % factor == 0})
         rest = IndexSum({m: c for m, c in index.terms.items() if c % factor})
@@ -379,12 +379,12 @@ def is_above(left: IndexSum, right: IndexSum) -> bool:
 
 
 def clamp(index: IndexSum, extent: IndexSum) -> IndexSum:
-    """The index, moved into `0 <= … < extent` where it is not in there."""
+    """The index clamped to `0 <= … < extent`."""
     return least(most(index, as_index(0)), extent - 1)
 
 
 def recombine(outer: IndexSum, inner: IndexSum, extent: IndexSum) -> IndexSum | None:
-    """The index of two neighbouring dimensions as one, where they are its parts: `i // 4` and `i % 4` are `i`."""
+    """The index of two adjacent dimensions as one: of `i // 4` and `i % 4` it is `i`."""
     part = inner.only
     if not (isinstance(part, Divided) and part.rest and part.by == extent):
         return None

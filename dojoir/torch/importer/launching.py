@@ -132,7 +132,7 @@ class Launches:
 
 
 def _placed(made: Sequence[AllocatedBuffer]) -> tuple[list[int], int]:
-    """Where buffers lie in one memory, and how large it is."""
+    """The offset of each buffer in one allocation, and the size of that."""
     offsets, end = [], 0
     for one in made:
         offsets.append(end)

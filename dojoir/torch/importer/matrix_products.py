@@ -30,8 +30,8 @@ def contract(b: ProgramBuilder, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _factor(b: ProgramBuilder, x: Tensor, times: IndexSum) -> Tensor:
-    """A factor of a product that reads each of its elements some times: it is stored, but what is read once and
-    takes an operation or two. Of narrow floats it is stored as such."""
+    """A factor of a product, each element of which is read several times: it is stored first, unless it is read
+    once and costs an operation or two. A narrow float is stored in its own type."""
     found = b.cost(x)
     if times.constant == 1 and found.operations <= 2 and not found.costly and found.reads <= 1:
         return x

@@ -1,4 +1,5 @@
-"""Fewer loops for the planner: dimensions of 1 are dropped, and loops over what is contiguous are one."""
+"""Fewer loops for the planner: dimensions of extent 1 are dropped, and nested loops over contiguous elements
+collapsed."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def drop_ones(program: ImportedProgram) -> None:
 
 
 def part_products(program: ImportedProgram) -> None:
-    """Makes several dimensions of one whose extent is a product of sizes, by a factor that indices have in it."""
+    """Splits a dimension whose extent is a product of sizes, by a factor that indices into it have."""
     again = True
     while again:
         again = False
@@ -88,7 +89,7 @@ def _factor(index: IndexSum, extent: IndexSum) -> IndexSum | None:
 
 
 def part(program: ImportedProgram, name: str, d: int, by: IndexSum) -> None:
-    """Makes two dimensions of one, the inner one of the extent `by`; nothing where it does not divide it."""
+    """Splits a dimension in two, the inner one of extent `by`; nothing where `by` does not divide the extent."""
     buffer = program.buffers[name]
     if d >= len(buffer.shape) or divide(buffer.shape[d], by)[1] != as_index(0):
         return
@@ -191,7 +192,8 @@ def _is_of_two_loops(index: IndexSum) -> bool:
 
 
 def merge_loops(program: ImportedProgram, fresh: Callable[[IndexSum], IteratorAtom]) -> None:
-    """Makes one loop of two where all indices have both in one sum, and one dimension of two where it helps."""
+    """Collapses two nested loops into one where all indices contain both iterators in one sum, and joins two
+    dimensions of a buffer where that helps."""
     uses = _Uses.of(program)
     pending = set(range(len(program.nests)))
     while pending:

@@ -185,7 +185,7 @@ def _average_backward(rank: int) -> Callable[..., Tensor]:
 
 
 def spread_back(b: ProgramBuilder, grad: Tensor, x: Tensor, sizes: Sequence[int], window: WindowGeometry) -> Tensor:
-    """For each element the sum of what the windows that it is in hand back."""
+    """The adjoint of windows: each element is the sum of the gradients of the windows that contain it."""
     lead = x.rank - len(sizes)
     carried = "f32" if x.dtype in ("bf16", "f16") else x.dtype
     buffer = b.declare(x.shape, carried)

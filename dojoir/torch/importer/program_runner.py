@@ -51,7 +51,7 @@ class ProgramRunner:
         threads: int | None = None,
         spending: Spending | None = None,
     ) -> None:
-        """Raises Refused, as `share_out` does."""
+        """Raises NoOperator, as `share_out` does."""
         self.optimize, self.threads, self.spending = optimize, threads, spending or Spending()
         self.parts = share_out(lowered, name, facts or {})
         self.lowered = replace(lowered, program=ImportedProgram(lowered.program.buffers), origins={})

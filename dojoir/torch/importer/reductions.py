@@ -239,7 +239,7 @@ def is_better(found: Value, top: Value, sign: str, *, last_nan: bool = True) -> 
 
 
 def placed(b: ProgramBuilder, x: Tensor, dim: int | None, op: str, keepdim: bool) -> tuple[Tensor, Tensor]:
-    """The extreme along a dimension (none: of all), and the first place that has it."""
+    """The extreme along a dimension (None: of all elements) and the first position that has it (argmax, argmin)."""
     from dojoir.torch.importer.views import reshape
 
     if dim is None:
