@@ -98,7 +98,7 @@ def _expression(source: Source) -> syntax.Expr:
 
 def _parsed(source: Source, start: str) -> syntax.Kernel | syntax.Buffer | syntax.Expr:
     try:
-        # What Lark gives is typed as a tree; here it is what the rule `start` of _Tree returns.
+        # What Lark gives is typed as a tree; here it is what the rule `start` of _KernelTree returns.
         written: object = _grammar().parse(source.text, start=start)
     except (LayoutError, UnexpectedCharacters, UnexpectedToken) as error:
         raise explain(error, source) from None

@@ -106,8 +106,8 @@ def _boxed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def dojoir_backend(module: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
-    """The backend `dojoir` of `torch.compile`, whose `options=` are those of Backend. Raises ArgumentError for one
-    that there is not."""
+    """The backend `dojoir` of `torch.compile`, whose `options=` are those of `CompileBackend`. Raises ArgumentError
+    for one that there is not."""
     options = dict(given.get("options") or {})
     known = tuple(inspect.signature(CompileBackend).parameters)
     for name in options:

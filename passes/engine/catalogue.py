@@ -54,13 +54,12 @@ MOVES: tuple[type[Move], ...] = (
     layout.ReuseDims, layout.MaterializeDims, layout.PlaceBuffer, layout.ReorderDims, layout.PadDims,
     layout.Swizzle, dims.SplitDim, dims.JoinDims, dims.DropDim, dims.AddDim, staging.Stage, staging.Unstage,
     recomputing.Recompute, recomputing.Unrecompute, reductions.SplitReduction, reductions.MergeReduction,
-    inlining.Inline, inlining.ExtractTemporary, subexpressions.ExtractSubexpression,
-    subexpressions.InlineSubexpression, hoisting.Hoist, hoisting.Unhoist, fma.ToFma, fma.FromFma,
-    indexing.SetIndex, last_writers.KeepLastWriter, last_writers.DropLastWriter, rule.UseRule, rule.UndoRule,
-    dead.DeleteTemporary, dead.RestoreTemporary, sharing.ShareBuffer, sharing.UnshareBuffer, marks.Unroll,
-    marks.Vectorize, marks.Parallelize, marks.Bind, marks.Unmark, prefetch.Prefetch, prefetch.Unprefetch,
-    stream.Stream, stream.StreamLarge, stream.Unstream, instructions.UseInstr, instructions.UnuseInstr,
-    extents.Label, extents.Unlabel,
+    inlining.Inline, inlining.Extract, subexpressions.ExtractSubexpression, subexpressions.InlineSubexpression,
+    hoisting.Hoist, hoisting.Unhoist, fma.ToFma, fma.FromFma, indexing.SetIndex, last_writers.KeepLastWriter,
+    last_writers.DropLastWriter, rule.UseRule, rule.UndoRule, dead.DeleteTemporary, dead.RestoreTemporary,
+    sharing.ShareBuffer, sharing.UnshareBuffer, marks.Unroll, marks.Vectorize, marks.Parallelize, marks.Bind,
+    marks.Unmark, prefetch.Prefetch, prefetch.Unprefetch, stream.Stream, stream.StreamLarge, stream.Unstream,
+    instructions.UseInstr, instructions.UnuseInstr, extents.Label, extents.Unlabel,
 )  # fmt: skip
 """The families of moves, in the order in which they are listed."""
 

@@ -112,7 +112,7 @@ class Inline(AboutStatement, name="inline", reach=Reach.PANE):
             if isinstance(part, Access) and is_read:
                 found[position] = Formula(format_access(part))
             position += length if is_read else 1
-        return ExtractTemporary(at.place, tuple(found), tuple(found.values()))
+        return Extract(at.place, tuple(found), tuple(found.values()))
 
     @classmethod
     def listed(cls, at: Here[Statement]) -> Arguments:
@@ -121,7 +121,7 @@ class Inline(AboutStatement, name="inline", reach=Reach.PANE):
 
 
 @dataclass(frozen=True)
-class ExtractTemporary(Undoing, AboutStatement, name="extract"):
+class Extract(Undoing, AboutStatement, name="extract"):
     """Replaces, in the statement at `statement`, parts of the expression by reads of a temporary that has their
     value. The inverse of `inline`.
 

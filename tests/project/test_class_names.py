@@ -13,6 +13,7 @@ TREES = ("grammar/syntax.py", "dojoir/ir/", "dojoir/types/typed.py", "codegen/li
 becomes of it in the next have one name where they are one thing. Elsewhere the tree is said: `syntax.Scope`."""
 
 SHARED = {
+    "Extract": "the move `extract`, and the element of a wide value in a lowered program, as LLVM calls it",
     "Prefetch": "the hint of a text, the move that writes it, and the statement that it is lowered to",
     "Stream": "the move that marks a buffer, and the statement that its stores are lowered to",
     "Array": "of the builder and of passes: both are public, and stand for a buffer of a kernel",

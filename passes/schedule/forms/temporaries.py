@@ -42,7 +42,7 @@ from dojoir.passes.storage.dims import uses_of
 from dojoir.passes.storage.layout import PlaceBuffer
 from dojoir.passes.storage.sharing import ShareBuffer, UnshareBuffer
 from dojoir.passes.values.hoisting import Hoist
-from dojoir.passes.values.inlining import ExtractTemporary, Inline
+from dojoir.passes.values.inlining import Extract, Inline
 from dojoir.passes.values.subexpressions import ExtractSubexpression
 
 DEAR = 16
@@ -127,7 +127,7 @@ def _kept(trace: Trace, pair: Pair) -> None:
         act(trace, ExtractSubexpression, spot(trace, one.path), number, name)
         read = next(s.statement.target for s in trace.kernel.sites if s.statement.target.buffer == name)
     number = list(parts(other.statement.value)).index(value)
-    act(trace, ExtractTemporary, reader, (number,), (Formula(format_access(read)),))
+    act(trace, Extract, reader, (number,), (Formula(format_access(read)),))
 
 
 OFTEN = 64
