@@ -21,6 +21,7 @@ from dojoir.evidence.bundle_reading import read_text
 from dojoir.game.language import tiny_model, tokenizer_of
 from dojoir.records.plain_data import from_text, from_toml
 from dojoir.search.needs import needed
+from dojoir.support.files import write_file
 from dojoir.support.public import Count, Natural, Within, public
 
 WHAT, EXTRA = "tuning on chats", "train"
@@ -178,7 +179,7 @@ def _learned(
             save_strategy="no", report_to="none", disable_tqdm=True, use_cpu=not _has_gpu(), bf16=_has_gpu(),
         )  # fmt: skip
         file = Path(folder) / "rows.jsonl"
-        file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+        write_file(file, "".join(f"{json.dumps(row)}\n" for row in rows))
         datasets.disable_progress_bars()
         data = datasets.Dataset.from_json(str(file), cache_dir=folder)
         trainer = trl.SFTTrainer(

@@ -60,10 +60,10 @@ def _simple(machine: dojoir.Machine, threads: int) -> Iterator[str]:
 FORMS = ("joined", "products", "apart", "sunk", "residues", "ends", "packed")
 STRUCTURES = (
     "rows_in_warps", "rows_in_blocks", "rules", "elements_in_threads", "blocks_in_threads", "rows_as_one",
-    "sum_along", "sum_across", "partial_sums", "partial_products", "large_tiles", "small_tiles", "quad_tiles",
-    "scaled_tiles", "large_group_tiles", "small_group_tiles", "large_matrix_tiles", "small_matrix_tiles",
-    "open_matrix_tiles", "row_products", "adds_at_data", "copies_in_blocks", "assigns_at_data",
-    "columns_in_threads",
+    "sum_along", "sum_across", "partial_sums", "partial_products", "few_rows", "large_tiles", "small_tiles",
+    "quad_tiles", "scaled_tiles", "large_group_tiles", "small_group_tiles", "large_matrix_tiles",
+    "small_matrix_tiles", "open_matrix_tiles", "row_products", "adds_at_data", "copies_in_blocks",
+    "assigns_at_data", "columns_in_threads",
 )  # fmt: skip
 """For GPUs, the arguments of the passes `arrange` (FORMS) and `structure` (STRUCTURES): what the planner tries."""
 

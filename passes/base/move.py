@@ -166,7 +166,10 @@ class Move(ABC):
             if name not in declared:
                 raise TypeError(f"the line of {cls.__name__} says {name}, which a move has not: name, reach")
             setattr(cls, name, value)
-        for name in ("rewrite", "inverse", "candidates", "with_numbers", "further", "alternatives"):
+        for name in (
+            "rewrite", "inverse", "candidates", "with_numbers", "further", "alternatives",
+            "things", "thing", "found", "named",
+        ):  # fmt: skip
             if name in vars(cls):
                 setattr(cls, name, _of_a_kernel(vars(cls)[name]))
         if "__repr__" not in vars(cls):  # a dataclass gives each family one of its own otherwise

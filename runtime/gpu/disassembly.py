@@ -13,6 +13,7 @@ from typing import Any
 
 from dojoir.errors import ToolchainError
 from dojoir.runtime.gpu.nvrtc import failed, missing
+from dojoir.support.files import write_file
 from dojoir.support.temporary import temporary_folder
 
 SECONDS = 60.0
@@ -31,7 +32,7 @@ def sass(text: str, architecture: str) -> str:
     tool = _nvdisasm()
     with temporary_folder() as folder:
         file = Path(folder) / "kernel.cubin"
-        file.write_bytes(_compiled(text, architecture, "CUBIN"))
+        write_file(file, _compiled(text, architecture, "CUBIN"))
         try:
             done = subprocess.run(
                 [tool, "-gi", "-c", str(file)], capture_output=True, text=True, timeout=SECONDS, check=False

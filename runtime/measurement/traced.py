@@ -17,7 +17,7 @@ from dojoir.errors import ArgumentError, RunError, ToolchainError, repr_of
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.text import to_text
 from dojoir.runtime.measurement.counters import Counters
-from dojoir.support.files import read_file
+from dojoir.support.files import read_file, write_file
 from dojoir.support.temporary import temporary_folder
 
 NCU: Mapping[str, str] = {
@@ -132,7 +132,7 @@ def traced(tool: str, kernel: Kernel, target: str, sizes: Mapping[str, int]) -> 
         )  # fmt: skip
     with temporary_folder() as name:
         folder = Path(name)
-        (folder / "kernel.dojo").write_text(to_text(kernel, names=True), encoding="utf-8")
+        write_file(folder / "kernel.dojo", to_text(kernel, names=True))
         given = [word for size, value in sizes.items() for word in ("-s", f"{size}={value}")]
         text = str(folder / "kernel.dojo")
         run = [sys.executable, "-m", "dojoir.cli", text, "--target", target, "--run", *given]

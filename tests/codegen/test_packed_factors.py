@@ -53,7 +53,7 @@ def test_a_convolution_is_a_product() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        WINDOW.replace("f16", "f32").replace("f32(", "("),  # no matrix units
+        WINDOW.replace("f16", "i32").replace("t: f32", "t: i32").replace("f32(", "(").replace("i32(", "("),
         WINDOW.replace("{i} + {u}, {j} + {v}", "{i} + {u} - 1, {j}").replace(
             "t += f32(x", "if {i} + {u} > 0\n| | | | | | | | t += f32(x"
         ),  # where nothing is
@@ -62,6 +62,12 @@ def test_a_convolution_is_a_product() -> None:
 def test_others_stay(text: str) -> None:
     trace = packed(text)
     assert "factor" not in str(trace.kernel)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_wide_floats_are_products_as_well(dtype: str) -> None:
+    wide = WINDOW.replace("f16", dtype).replace("t: f32", f"t: {dtype}").replace("f32(", "(").replace("f64(", "(")
+    assert "factor" in str(packed(wide).kernel)
 
 
 def text_of(draw: random.Random) -> str:

@@ -215,7 +215,11 @@ SAMPLES: dict[str, Callable[[], Any]] = VALUES | {
 }
 """What a constructor gets where only one of its arguments is wrong: what a value of the class has."""
 
-INNER = frozenset({"with_traceback", "add_note"})
+INNER = frozenset(
+    {"with_traceback", "add_note", "KIND", "rewritten", "back", "listed", "numbered", "more"}
+)  # fmt: skip
+"""Methods that no user calls: those of every exception, and what a family of moves says to its engine, which asks
+whether its kernel is one."""
 
 
 def _signature(function: Any) -> inspect.Signature | None:
