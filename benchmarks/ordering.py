@@ -38,7 +38,8 @@ import dojoir
 from dojoir.backends.machine import Rates
 from dojoir.costs.launches import crosses_launches, launch_seconds
 from dojoir.passes.engine.trace import take_over
-from dojoir.passes.schedule.plan.planner import FORMS, STRUCTURES, Planner, Structure, rules
+from dojoir.passes.schedule.plan.planner import FORMS, Planner
+from dojoir.passes.schedule.plan.structures import STRUCTURES, Structure, rules
 from dojoir.search.variation import mutated
 
 CALLS, LONG = 7, 0.02

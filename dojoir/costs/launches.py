@@ -53,19 +53,19 @@ SAMPLES = 8
 def launch_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
     """About how many seconds a kernel takes on a GPU at given sizes, launches included. Never fails on a
     well-formed kernel; sizes that are not given are large ones."""
-    return _Launches(kernel, machine, _large_sizes(kernel, sizes)).seconds(kernel.body, ())
+    return _Launches(kernel, machine, known_sizes(kernel, sizes)).seconds(kernel.body, ())
 
 
 def node_seconds(kernel: Kernel, path: Path, machine: Machine, sizes: Mapping[str, int]) -> float:
     """The same for one node at the top of the text."""
     assert len(path) == 1
-    return _Launches(kernel, machine, _large_sizes(kernel, sizes)).seconds([kernel.at(path)], ())
+    return _Launches(kernel, machine, known_sizes(kernel, sizes)).seconds([kernel.at(path)], ())
 
 
 def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], path: Path | None = None) -> float:
     """The least that a kernel, or the node at `path`, can take on a GPU, whatever its schedule. Its arguments, or
     what it touches, once through memory, or its operations at the peak of all multiprocessors."""
-    launches = _Launches(kernel, machine, _large_sizes(kernel, sizes))
+    launches = _Launches(kernel, machine, known_sizes(kernel, sizes))
     far = float(sum(launches.bytes[buffer.name] for buffer in kernel.arguments))
     nodes = kernel.body
     if path is not None:
@@ -89,7 +89,7 @@ def temporary_share(kernel: Kernel, sizes: Mapping[str, int]) -> float:
 
 def share_at(kernel: Kernel, sizes: Mapping[str, int]) -> float:
     """The same at given sizes; those that are not given are large."""
-    known = _large_sizes(kernel, sizes)
+    known = known_sizes(kernel, sizes)
     own = sum(_bytes(b, known) for b in kernel.buffers if b.role == "tmp" and b.storage == "heap")
     return own / max(1, sum(_bytes(b, known) for b in kernel.arguments))
 
@@ -131,7 +131,7 @@ def _launch_of(site: Site) -> Path:
     return site.path[:1]
 
 
-def _large_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
+def known_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     """The sizes of a kernel: fixed ones, given ones, and large ones for all others."""
     known = {size.name: sizes.get(size.name, size.value) for size in kernel.sizes}
     unknown = {name for name, value in known.items() if value is None}

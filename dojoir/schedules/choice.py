@@ -357,7 +357,8 @@ def _ruled(
     """For a CPU what the planner makes, the best first, and the usual schedule by its name. For a GPU what it makes
     of each form, the best first; then, unless what is tried is collected, the same without shared memory."""
     from dojoir.passes.schedule.forms.plain import settle  # what is kept needs no planner
-    from dojoir.passes.schedule.plan.planner import STRUCTURES, TEXT, Planner
+    from dojoir.passes.schedule.plan.planner import TEXT, Planner
+    from dojoir.passes.schedule.plan.structures import STRUCTURES
 
     if machine.kind == "cpu":
         trace = dojoir.Trace(kernel)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import dojoir
 
 if TYPE_CHECKING:
-    from dojoir.passes.schedule.plan.planner import Structure, TriedStructure
+    from dojoir.passes.schedule.plan.planner import TriedStructure
+    from dojoir.passes.schedule.plan.structures import Structure
 
 
 def fitted(

@@ -26,7 +26,7 @@ from dojoir.codegen.lower.waits.barriers import barriers_of
 from dojoir.costs.thread_work import gain_of_units
 from dojoir.grammar.instructions import read_instruction
 from dojoir.passes.schedule.gpu.tiles.matrix_units import large_matrix_tiles, small_matrix_tiles
-from dojoir.passes.schedule.plan.planner import open_matrix_tiles
+from dojoir.passes.schedule.plan.structures import open_matrix_tiles
 
 CUDA = MACHINES["cuda"]
 

@@ -16,7 +16,8 @@ from dojoir.costs.launches import launch_seconds
 from dojoir.ir.nodes import Guard
 from dojoir.passes.schedule.gpu.tiles.row_products import row_products
 from dojoir.passes.schedule.plan import planner
-from dojoir.passes.schedule.plan.planner import Planner, ScheduledForm, rules
+from dojoir.passes.schedule.plan.planner import Planner, ScheduledForm
+from dojoir.passes.schedule.plan.structures import rules
 
 TEXT = """kernel attention(H, T, D)
 fp MODE

@@ -16,7 +16,8 @@ from dojoir.ir.nodes import Scope
 from dojoir.passes.schedule.gpu.rows import reductions as gpu_reductions
 from dojoir.passes.schedule.gpu.rows import scatters as gpu_scatters
 from dojoir.passes.schedule.plan.kernel_forms import FORMS
-from dojoir.passes.schedule.plan.planner import STRUCTURES, Planner, Structure, rules
+from dojoir.passes.schedule.plan.planner import Planner
+from dojoir.passes.schedule.plan.structures import STRUCTURES, Structure, rules
 from dojoir.passes.schedule.steps.combinators import tried as tried_on
 
 NO_SIZES = MappingProxyType[str, int]({})

@@ -13,7 +13,7 @@ from dojoir.backends.machine import MACHINES
 from dojoir.passes.schedule.forms.running_values import store_running
 from dojoir.passes.schedule.gpu.rows.reductions import partial_products
 from dojoir.passes.schedule.gpu.tiles.matrix_units import small_matrix_tiles
-from dojoir.passes.schedule.plan.planner import open_matrix_tiles
+from dojoir.passes.schedule.plan.structures import open_matrix_tiles
 
 CUDA = MACHINES["cuda"]
 

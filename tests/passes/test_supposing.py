@@ -8,7 +8,8 @@ import dojoir
 from dojoir.backends.host import machine_named
 from dojoir.ir.nodes import Path
 from dojoir.passes.engine.supposing import proved, supposing
-from dojoir.passes.schedule.plan.planner import STRUCTURES, Planner
+from dojoir.passes.schedule.plan.planner import Planner
+from dojoir.passes.schedule.plan.structures import STRUCTURES
 from dojoir.support.memo import Tables
 
 RUNNING = """kernel running(N = 64)

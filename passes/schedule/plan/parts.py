@@ -16,7 +16,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.cpu.structures import CPU_STRUCTURES, schedule_nests, use
 from dojoir.passes.schedule.facts.strides import Sizes
 from dojoir.passes.schedule.forms.plain import settle
-from dojoir.passes.schedule.plan import kernel_forms, planner
+from dojoir.passes.schedule.plan import kernel_forms, structures
 
 _T = TypeVar("_T")
 
@@ -25,15 +25,16 @@ FORMS: Mapping[str, Callable[[Trace], None]] = MappingProxyType(
 )
 """Which nests of a kernel are fused, by name."""
 
-STRUCTURES: Mapping[str, planner.Structure] = MappingProxyType(
-    {structure.__name__: structure for structure in planner.STRUCTURES}
+STRUCTURES: Mapping[str, structures.Structure] = MappingProxyType(
+    {structure.__name__: structure for structure in structures.STRUCTURES}
 )
 """The structures of nests for a GPU, by name; those for CPUs are in `CPU_STRUCTURES`."""
 
 
 def arrange(trace: Trace, form: str) -> None:
     """Brings the nests of a kernel into one of the forms that the planner for GPUs begins with. `joined` fuses as
-    many as can be, `products` all but those around products, `apart` gives each sum a nest of its own.
+    many as can be, `products` all but those around products, `chained` the same and two products with the rows
+    between them, `apart` gives each sum a nest of its own.
 
     >>> import dojoir
     >>> trace = dojoir.PASSES["arrange"].given("joined").on(dojoir.kernels.load("softmax"))
@@ -89,7 +90,7 @@ def structure(
         message = f"the nest at {nest} is not of the structure {name}: {error.diagnostic.message}"
         raise ArgumentError(message, error.diagnostic.code) from None
     for part in sorted(parts or (), key=lambda part: part.path, reverse=True):
-        planner.rules(trace, part.path, planned)
+        structures.rules(trace, part.path, planned)
 
 
 def _optional() -> list[str]:

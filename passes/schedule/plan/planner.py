@@ -6,15 +6,22 @@ candidate fewer. For a CPU structures have roles, which come one after the other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field, replace
 from functools import partial
 from math import inf
 
 from dojoir.backends.machine import Machine
 from dojoir.costs.cycles import seconds_of
-from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds, node_seconds, temporary_share
+from dojoir.costs.launches import (
+    crosses_launches,
+    floor_seconds,
+    known_sizes,
+    launch_seconds,
+    node_seconds,
+    temporary_share,
+)
 from dojoir.errors import ArgumentError, DojoError
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path, parse_path
 from dojoir.passes.engine.supposing import proved, supposing
@@ -35,42 +42,15 @@ from dojoir.passes.schedule.forms.temporaries import (
     own_arrays,
     own_scalars,
 )
-from dojoir.passes.schedule.gpu.nest_rules import elements_in_threads, schedule_grid
-from dojoir.passes.schedule.gpu.rows.blocks import blocks_in_threads
-from dojoir.passes.schedule.gpu.rows.reductions import (
-    few_rows,
-    partial_products,
-    partial_sums,
-    sum_across,
-    sum_along,
-)
-from dojoir.passes.schedule.gpu.rows.rows import rows_as_one, rows_in_blocks, rows_in_warps
-from dojoir.passes.schedule.gpu.rows.scatters import (
-    adds_at_data,
-    assigns_at_data,
-    columns_in_threads,
-    copies_in_blocks,
-)
-from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, quad_tiles, scaled_tiles, small_tiles
-from dojoir.passes.schedule.gpu.tiles.matrix_units import (
-    large_group_tiles,
-    large_matrix_tiles,
-    open_tiles,
-    small_group_tiles,
-    small_matrix_tiles,
-)
-from dojoir.passes.schedule.gpu.tiles.row_products import row_products
 from dojoir.passes.schedule.plan.kernel_forms import FORMS, Form, products
 from dojoir.passes.schedule.plan.sized import version_for, version_for_others
+from dojoir.passes.schedule.plan.structures import STRUCTURES, SURE, Structure, rules
+from dojoir.passes.schedule.plan.units import Unit, UnitMoves, units_of
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.simplify import delete_dead
 from dojoir.passes.schedule.steps.spots import Spot, spot
 from dojoir.support.frozen import dataclass
-from dojoir.support.memo import Tables
-
-Structure = Callable[[Trace, Path, Machine], Sequence[Spot] | None]
-"""Schedules the nest at a path, or makes several nests of it, which it returns. Raises DojoError where the nest is
-not of its form."""
+from dojoir.support.memo import Memo, Tables
 
 NEAR = 1.6
 """How near to what no schedule can be faster than a plan must come, by the model, for no other to be looked for."""
@@ -139,6 +119,19 @@ class ScheduledForm:
 
 
 @dataclass(frozen=True)
+class OfUnit:
+    """What is found for a unit: its moves, what was tried for them, and the sizes that are wanted as numbers."""
+
+    moves: UnitMoves
+    tried: tuple[TriedStructure, ...]
+    wanted: frozenset[str]
+
+
+_of_units: Memo[tuple[object, ...], OfUnit] = Memo(256, of_key=True)
+"""By a unit and all that its moves follow from; at the end of a key, whether they are supposed to be legal."""
+
+
+@dataclass(frozen=True)
 class Planner:
     """The subject of a plan. `tried` collects what is tried, of `structures`: those of a caller's need to be no
     faster by the model than the rules."""
@@ -153,6 +146,12 @@ class Planner:
     """Whether the best plan is proved; else who replays it does."""
     supposed: Tables | None = field(default_factory=lambda: Tables(0), repr=False)
     """What is found while moves are supposed to be legal; None where each is proved when it is made."""
+    typical: Mapping[str, int] | None = None
+    """The sizes for which the model is asked, where a unit of a kernel is planned: they follow from the whole."""
+
+    @property
+    def _asked(self) -> Mapping[str, int]:
+        return self.sizes if self.typical is None else self.typical
 
     def cost(self, trace: Trace) -> float:
         """Seconds of the kernel as it is, by the model; infinite where it is none for a GPU. Raises ArgumentError
@@ -162,7 +161,7 @@ class Planner:
             return seconds_of(trace.kernel, known, replace(self.machine, cores=self.machine.cores or SOME_CORES))
         if crosses_launches(trace.kernel):
             return inf
-        return launch_seconds(trace.kernel, self.machine, self.sizes)
+        return launch_seconds(trace.kernel, self.machine, self._asked)
 
     def gain(self, kernel: Kernel) -> float:
         """How much faster than what the rules make another structure must be, by the model, to be taken. More where
@@ -327,14 +326,49 @@ class Planner:
         return sorted(found, key=lambda one: one.seconds)
 
     def scheduled(self, trace: Trace, form: Form) -> ScheduledForm:
-        """A kernel in a form, with all its nests scheduled."""
-        other, name = trace.copy(), form.__name__
-        with nullcontext() if self.supposed is None else supposing(trace.kernel, self.supposed):
-            for nest in [spot(other, (n,)) for n in _order(other.kernel)]:
-                if (path := _where(nest)) is not None:
-                    self.nest(other, path, name)
-            delete_dead(other)  # as a sum that a tile keeps in registers, and nothing else reads
-            return ScheduledForm(name, other, self.cost(other), None if self.supposed is None else len(trace.steps))
+        """A kernel in a form, with all its nests scheduled: unit after unit, the last first, so that those before
+        are where they were. What cannot be made of a unit by itself is made on the whole kernel."""
+        other, units, name = trace.copy(), units_of(trace.kernel), form.__name__
+        alone = replace(self, typical=self.typical or known_sizes(trace.kernel, self.sizes))
+        made = [alone._of_unit(unit, name) for unit in units] if len(units) > 1 else [None]
+        with self._supposing(trace.kernel):
+            for unit, moves in zip(reversed(units), reversed(made), strict=True):
+                if moves is None or not tried(other, partial(moves.make, unit=unit)):
+                    self._nests(other, name, unit.first, len(unit.kernel.body))
+            seconds = self.cost(other)
+        return ScheduledForm(name, other, seconds, None if self.supposed is None else len(trace.steps))
+
+    def _supposing(self, kernel: Kernel) -> AbstractContextManager[None]:
+        return nullcontext() if self.supposed is None else supposing(kernel, self.supposed)
+
+    def _nests(self, trace: Trace, form: str, begin: int, count: int) -> None:
+        """Schedules some nests of a kernel one after the other."""
+        order = (n for n in _order(trace.kernel) if begin <= n < begin + count)
+        for nest in [spot(trace, (n,)) for n in order]:
+            if (path := _where(nest)) is not None:
+                self.nest(trace, path, form)
+        delete_dead(trace)  # as a sum that a tile keeps in registers, and nothing else reads
+
+    def _of_unit(self, unit: Unit, form: str) -> UnitMoves:
+        """The moves that schedule a unit, found once for all that are alike. Where each is to be proved at once,
+        what was supposed before is taken if it can be proved, and else others are looked for."""
+        key = unit.kernel, self.machine, self.structures, *map(_items, (self.sizes, self.typical or {}))
+        supposed = _of_units.get((*key, True))
+        found = supposed if self.supposed is not None else _of_units.get((*key, False))
+        if found is None and supposed is not None and tried(Trace(unit.kernel), supposed.moves.make_all):
+            found = _of_units.put((*key, False), supposed)
+        if found is None:
+            trace, planner = Trace(unit.kernel), replace(self, tried=[], wanted=set())
+            with self._supposing(trace.kernel):
+                planner._nests(trace, form, 0, len(unit.kernel.body))
+            noted = tuple(planner.tried), frozenset(planner.wanted)
+            found = _of_units.put((*key, self.supposed is not None), OfUnit(UnitMoves.of(trace), *noted))
+        for one in found.tried:
+            (nest,) = parse_path(one.nest)
+            place, refusal = format_path((nest + unit.first,)), unit.in_whole(one.refusal)
+            self.tried.append(replace(one, form=form, nest=place, refusal=refusal))
+        self.wanted.update(found.wanted)
+        return found.moves
 
     def nest(self, trace: Trace, path: Path, form: str = "", depth: int = 0) -> None:
         """Schedules the nest at a path."""
@@ -343,8 +377,8 @@ class Planner:
             return
         others, enough = 0.0, 0.0
         if len(path) == 1:
-            others = self.cost(trace) - node_seconds(trace.kernel, path, self.machine, self.sizes)
-            enough = NEAR * floor_seconds(trace.kernel, self.machine, self.sizes, path)
+            others = self.cost(trace) - node_seconds(trace.kernel, path, self.machine, self._asked)
+            enough = NEAR * floor_seconds(trace.kernel, self.machine, self._asked, path)
         best, least, asked = trace, inf, rules not in self.structures
         for structure in self.structures:
             asked |= structure is rules  # whatever else is near enough, a plan costs no more than they do
@@ -361,7 +395,7 @@ class Planner:
             seconds = self.cost(other) - others
             if len(path) == 1:  # a nest that is gone is not among the others, for it is not scheduled yet
                 gone = [parse_path(nest.place) for nest in beside if _where(nest) is None]
-                seconds += sum(node_seconds(trace.kernel, nest, self.machine, self.sizes) for nest in gone)
+                seconds += sum(node_seconds(trace.kernel, nest, self.machine, self._asked) for nest in gone)
             self._note(trace, path, form, depth, structure, seconds)
             if structure not in SURE and structure in STRUCTURES:
                 seconds *= self.gain(trace.kernel)
@@ -383,6 +417,10 @@ class Planner:
     ) -> None:
         if depth == 0 and len(path) == 1:
             self.tried.append(TriedStructure(form, format_path(path), structure.__name__, seconds, refusal))
+
+
+def _items(sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sizes.items())
 
 
 def _waits(kernel: Kernel) -> bool:
@@ -413,51 +451,6 @@ def _order(kernel: Kernel) -> list[int]:
 def floor(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
     """Seconds that no schedule of a kernel is faster than on a GPU, by the model."""
     return floor_seconds(kernel, machine, sizes)
-
-
-def rules(trace: Trace, path: Path, machine: Machine) -> None:
-    """The schedule of a nest by the rules."""
-    schedule_grid(trace, path, machine)
-
-
-def open_matrix_tiles(trace: Trace, path: Path, machine: Machine) -> None:
-    """Tiles on matrix units for open sizes that allow it, the rules for others."""
-    open_tiles(trace, path, machine, partial(schedule_grid, machine=machine))
-
-
-SURE: tuple[Structure, ...] = (rows_in_warps, rows_in_blocks, rules)
-"""The structures that need not beat the rules by a margin: rows of constant length have the same schedule however
-many there are."""
-
-STRUCTURES: tuple[Structure, ...] = (
-    rows_in_warps,
-    rows_in_blocks,
-    rules,
-    elements_in_threads,
-    blocks_in_threads,
-    rows_as_one,
-    sum_along,
-    sum_across,
-    partial_sums,
-    partial_products,
-    few_rows,
-    large_tiles,
-    small_tiles,
-    quad_tiles,
-    scaled_tiles,
-    large_group_tiles,
-    small_group_tiles,
-    large_matrix_tiles,
-    small_matrix_tiles,
-    open_matrix_tiles,
-    row_products,
-    adds_at_data,
-    copies_in_blocks,
-    assigns_at_data,
-    columns_in_threads,
-)
-"""The structures, in any order. After the rules, none is tried where one is near to what none can be faster
-than."""
 
 
 def plan(trace: Trace, machine: Machine, sizes: Mapping[str, int]) -> None:
