@@ -21,7 +21,7 @@ from dojoir.game.encoders import MOVE_SIZE, Rows, move_row, pass_row
 from dojoir.ir.text import canonical_text
 from dojoir.search import WEIGHTS
 
-WAYS: Mapping[str, int] = {"legal": 512, "drawn": 6, "candidates": 512, "choices": 160}
+WAYS: Mapping[str, int] = {"legal": 512, "drawn": 6, "candidates": 512, "choices": 192}
 """The ways of actions, each with the capacity that an environment has by default."""
 
 SOON = 20_000

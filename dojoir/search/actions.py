@@ -57,7 +57,7 @@ def _simple(machine: dojoir.Machine, threads: int) -> Iterator[str]:
     yield from ("simplify", "join_all", "default_schedule")
 
 
-FORMS = ("joined", "products", "apart", "sunk", "residues", "ends", "packed")
+FORMS = ("joined", "products", "chained", "apart", "sunk", "residues", "ends", "packed")
 STRUCTURES = (
     "rows_in_warps", "rows_in_blocks", "rules", "elements_in_threads", "blocks_in_threads", "rows_as_one",
     "sum_along", "sum_across", "partial_sums", "partial_products", "few_rows", "large_tiles", "small_tiles",

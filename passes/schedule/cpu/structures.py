@@ -29,7 +29,8 @@ from dojoir.passes.schedule.cpu.tiles.register_tile import long_sums, register_t
 from dojoir.passes.schedule.cpu.tiles.triangles import triangles
 from dojoir.passes.schedule.facts.strides import Sizes
 from dojoir.passes.schedule.forms.borders import conditions_to_bounds, count_from_zero, cut_borders
-from dojoir.passes.schedule.forms.parting import join_around_products, part_products, sink_sums, take_units_away
+from dojoir.passes.schedule.forms.fusing import join_around_products
+from dojoir.passes.schedule.forms.parting import part_products, sink_sums, take_units_away
 from dojoir.passes.schedule.forms.pivots import cut_pivots
 from dojoir.passes.schedule.forms.plain import as_plain_scopes, remove_guards, rows_outside, sums_along_rows
 from dojoir.passes.schedule.forms.residues import gather_scattered, split_residues

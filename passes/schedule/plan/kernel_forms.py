@@ -7,14 +7,15 @@ from collections.abc import Callable
 from dojoir.errors import ArgumentError
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.forms.borders import cut_borders
+from dojoir.passes.schedule.forms.chains import chain_products
+from dojoir.passes.schedule.forms.fusing import join_around_products, join_beside_products
 from dojoir.passes.schedule.forms.packed import pack_factors
 from dojoir.passes.schedule.forms.parting import (
     distribute,
-    join_around_products,
-    join_beside_products,
     part_products,
     part_shared,
     sink_sums,
+    take_units_away,
 )
 from dojoir.passes.schedule.forms.plain import rows_outside
 from dojoir.passes.schedule.forms.residues import gather_scattered, split_residues, write_out_extents
@@ -28,11 +29,28 @@ TILE = 128
 """How many columns the largest tile has: where the middle of rows begins and ends."""
 
 
+CHAINED = 256
+"""The most terms of the first product of a chain, and columns of the last."""
+
+
 def products(trace: Trace) -> None:
     """Fuses all that can be, but what would take a product its tile."""
     sink_sums(trace)
     part_products(trace)
     join_around_products(trace)
+    rows_outside(trace)
+    hoist_factors(trace)
+
+
+def chained(trace: Trace) -> None:
+    """The same, with products that have rows between them in one nest, as those of an attention."""
+    take_units_away(trace)
+    sink_sums(trace)
+    part_products(trace)
+    alone = chain_products(trace, CHAINED)
+    if not alone:
+        raise ArgumentError("no two products with rows between them", "bad-arguments")
+    join_around_products(trace, alone)
     rows_outside(trace)
     hoist_factors(trace)
 
@@ -85,5 +103,5 @@ def packed(trace: Trace) -> None:
     part_products(trace)
 
 
-FORMS: tuple[Form, ...] = (joined, products, apart, sunk, residues, ends, packed)
+FORMS: tuple[Form, ...] = (joined, products, chained, apart, sunk, residues, ends, packed)
 """The forms, in the order in which they are tried; in a kernel of contractions `products` is the first."""
