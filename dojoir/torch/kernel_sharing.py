@@ -282,10 +282,15 @@ def _pieces(cuts: _Cuts, start: int, period: int, times: int) -> list[int]:
 
 
 def _longest(cuts: _Cuts, start: int, stop: int) -> Iterator[NestGroup]:
-    """Runs of nests, each as long as it may be."""
+    """Runs of nests, each at least half as long as it may be, that end where least passes to the next one."""
     while start < stop:
-        end = next((n for n in range(min(start + MOST_NESTS, stop), start, -1) if n == stop or cuts.may[n]), None)
-        if end is None:
-            end = next(n for n in range(start + MOST_NESTS, stop + 1) if n == stop or cuts.may[n])
+        most = start + MOST_NESTS
+        ends = [n for n in range(start + MOST_NESTS // 2, most + 1) if n < stop and cuts.may[n]]
+        if stop <= most:
+            end = stop
+        elif ends:
+            end = min(ends, key=lambda place: (cuts.crossing[place], -place))
+        else:
+            end = next(n for n in range(most, stop + 1) if n == stop or cuts.may[n])
         yield NestGroup(start, end)
         start = end

@@ -8,6 +8,7 @@ from functools import partial
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Path
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.schedule.gpu.nest_rules import elements_in_threads, schedule_grid
 from dojoir.passes.schedule.gpu.rows.blocks import blocks_in_threads
 from dojoir.passes.schedule.gpu.rows.reductions import (
     few_rows,
@@ -23,7 +24,6 @@ from dojoir.passes.schedule.gpu.rows.scatters import (
     columns_in_threads,
     copies_in_blocks,
 )
-from dojoir.passes.schedule.gpu.nest_rules import elements_in_threads, schedule_grid
 from dojoir.passes.schedule.gpu.tiles.contractions import large_tiles, quad_tiles, scaled_tiles, small_tiles
 from dojoir.passes.schedule.gpu.tiles.matrix_units import (
     large_group_tiles,
