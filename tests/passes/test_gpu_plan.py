@@ -13,8 +13,7 @@ import dojoir
 from dojoir.backends.host import machine_named
 from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds
 from dojoir.ir.nodes import Scope
-from dojoir.passes.schedule.gpu.rows import reductions as gpu_reductions
-from dojoir.passes.schedule.gpu.rows import scatters as gpu_scatters
+from dojoir.passes.schedule.gpu import rows as gpu_rows
 from dojoir.passes.schedule.plan.kernel_forms import FORMS
 from dojoir.passes.schedule.plan.planner import Planner
 from dojoir.passes.schedule.plan.structures import STRUCTURES, Structure, rules

@@ -1,5 +1,5 @@
-"""Chains of products: two with rows between them, as the scores, the softmax and the weighted values of an
-attention, become one nest, so that what stands between them need not be an array in memory."""
+"""Chains of products become one nest: two products with rows between them, as the scores, the softmax and the
+weighted values of an attention. Then the scores need not be an array in memory."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class _Chain:
 
 
 def _chain(kernel: Kernel, last: int, most: int) -> _Chain | None:
-    """The chain that ends with the product at `last`: the product that what it multiplies follows from, and what
-    else follows from that between the two. All go over the same rows."""
+    """The chain that ends with the product at `last`. It begins with the one product that a factor of the last
+    follows from, and has all nests between them that follow from that one. All go over the same rows."""
     product = _product(kernel, last)
-    if product is None or _columns(product) > most or not _rows(product):
+    if product is None or _columns(product) > most or not _row_extents(product):
         return None
     seen, left, products = {last}, [last], list[int]()
     while left:
@@ -71,7 +71,7 @@ def _product(kernel: Kernel, nest: int) -> Site | None:
     return sites[0]
 
 
-def _rows(product: Site) -> tuple[Extent, ...]:
+def _row_extents(product: Site) -> tuple[Extent, ...]:
     """The extents of the scopes that its result goes along, but for the columns."""
     return tuple(scope.extent for scope in product.scopes[: len(kept_by(product)) - 1])
 
@@ -89,7 +89,7 @@ def _terms(product: Site) -> float:
 def _scopes(nest: Node, product: Site) -> tuple[Extent, ...]:
     """The extents of the scopes of a nest that go over the rows of a product: they are the same, or several stand
     for all but the innermost. Empty where it has no such scopes."""
-    rows = _rows(product)
+    rows = _row_extents(product)
     extents, nodes = list[Extent](), [nest]
     while len(nodes) == 1 and isinstance(nodes[0], Scope) and not nodes[0].marks:
         extents.append(nodes[0].extent)

@@ -120,7 +120,7 @@ class ScheduledForm:
 
 @dataclass(frozen=True)
 class OfUnit:
-    """What is found for a unit: its moves, what was tried for them, and the sizes that are wanted as numbers."""
+    """The plan of a unit: its moves, the structures that were tried, and the open sizes wanted as numbers."""
 
     moves: UnitMoves
     tried: tuple[TriedStructure, ...]
@@ -150,7 +150,7 @@ class Planner:
     """The sizes for which the model is asked, where a unit of a kernel is planned: they follow from the whole."""
 
     @property
-    def _asked(self) -> Mapping[str, int]:
+    def _model_sizes(self) -> Mapping[str, int]:
         return self.sizes if self.typical is None else self.typical
 
     def cost(self, trace: Trace) -> float:
@@ -161,7 +161,7 @@ class Planner:
             return seconds_of(trace.kernel, known, replace(self.machine, cores=self.machine.cores or SOME_CORES))
         if crosses_launches(trace.kernel):
             return inf
-        return launch_seconds(trace.kernel, self.machine, self._asked)
+        return launch_seconds(trace.kernel, self.machine, self._model_sizes)
 
     def gain(self, kernel: Kernel) -> float:
         """How much faster than what the rules make another structure must be, by the model, to be taken. More where
@@ -377,8 +377,8 @@ class Planner:
             return
         others, enough = 0.0, 0.0
         if len(path) == 1:
-            others = self.cost(trace) - node_seconds(trace.kernel, path, self.machine, self._asked)
-            enough = NEAR * floor_seconds(trace.kernel, self.machine, self._asked, path)
+            others = self.cost(trace) - node_seconds(trace.kernel, path, self.machine, self._model_sizes)
+            enough = NEAR * floor_seconds(trace.kernel, self.machine, self._model_sizes, path)
         best, least, asked = trace, inf, rules not in self.structures
         for structure in self.structures:
             asked |= structure is rules  # whatever else is near enough, a plan costs no more than they do
@@ -395,7 +395,7 @@ class Planner:
             seconds = self.cost(other) - others
             if len(path) == 1:  # a nest that is gone is not among the others, for it is not scheduled yet
                 gone = [parse_path(nest.place) for nest in beside if _where(nest) is None]
-                seconds += sum(node_seconds(trace.kernel, nest, self.machine, self._asked) for nest in gone)
+                seconds += sum(node_seconds(trace.kernel, nest, self.machine, self._model_sizes) for nest in gone)
             self._note(trace, path, form, depth, structure, seconds)
             if structure not in SURE and structure in STRUCTURES:
                 seconds *= self.gain(trace.kernel)

@@ -1,10 +1,10 @@
 """The units of a kernel: neighbouring nests that are scheduled apart from all others.
 
 The schedule of a nest follows from the nest, from the arrays that it uses, and from whether others use them as
-well. So a unit is a kernel of its own: what other nests read or write are its arguments there. Its moves are found
-on this small kernel, once for all units that are alike, in other forms of the kernel and in other kernels, as those
-of the layers of a model. Then they are made on the kernel itself, where each is checked as any move is: a unit
-that forgot something of its surroundings costs a refusal, never a wrong kernel.
+well. So a unit is a kernel of its own, whose arguments are the arrays that it shares with other nests. Its moves are
+found on this small kernel, once for all units that are alike: in other forms of the kernel, and in the layers of a
+model. Then they are made on the kernel itself, where each is checked as any move is. So a unit that lacks something
+of its surroundings costs a refusal, never a wrong kernel.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
 from dojoir.errors import KernelError
@@ -24,6 +25,8 @@ from dojoir.support.frozen import dataclass
 
 OWN_NAME = "array"
 """What the arrays of a unit are called, with their number after it."""
+
+NO_NUMBERS: Mapping[str, int] = MappingProxyType({})
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _OWN = re.compile(rf"({OWN_NAME}\d+)(\D.*)")
@@ -86,9 +89,9 @@ class UnitMoves:
 
 
 def units_of(kernel: Kernel) -> list[Unit]:
-    """The units of a kernel, in their order. Nests that write the same array are one with all between them, for the
-    schedule of a sum takes in what begins it; so are those that share a scalar, or a temporary that is not an
-    array in memory, which cannot be an argument."""
+    """The units of a kernel, in their order. Nests that write the same array are one unit with all between them: the
+    schedule of a sum takes in what begins it. So are those that share a temporary which cannot be an argument: a
+    scalar, or one that is not an array in memory."""
     bounds = _together(kernel)
     if len(bounds) > 1:
         units = [_unit(kernel, first, last) for first, last in bounds]
@@ -177,14 +180,13 @@ def _in_whole(move: Move, first: int, names: Mapping[str, str], buffers: int) ->
             return BufferName(names.get(value, value))
         return kind(_exchanged(value.text, names)) if kind in (Quoted, Formula) else value
 
-    made = _mapped(move, argument)
-    return replace(made, position=buffers) if "position" in made.parameters() else made  # type: ignore[call-arg]
+    return _mapped(move, argument, {"position": buffers})
 
 
-def _mapped(move: Move, argument: Callable[[Any, Any], Any]) -> Move:
-    """The move with other arguments: `argument` gives each from its value and its kind."""
-    changed = {}
+def _mapped(move: Move, argument: Callable[[Any, Any], Any], known: Mapping[str, int] = NO_NUMBERS) -> Move:
+    """The move with other arguments: `argument` gives each from its value and its kind, `known` some by name."""
+    changed: dict[str, Any] = {}
     for name, kind in move.parameters().items():
         value, each = getattr(move, name), get_args(kind)
         changed[name] = tuple(argument(one, each[0]) for one in value) if each else argument(value, kind)
-    return replace(move, **changed)
+    return replace(move, **changed | {name: n for name, n in known.items() if name in changed})
