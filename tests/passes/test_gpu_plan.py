@@ -431,8 +431,8 @@ ELSEWHERE = {"rules", "large_group_tiles", "small_group_tiles", "large_matrix_ti
 def test_a_structure_gives_what_a_text_gives(structure: Structure, monkeypatch: pytest.MonkeyPatch) -> None:
     """On each nest that is of its form, whether a plan would choose it or not; the rest is as the rules have it."""
     machine, tried = machine_named("cuda"), 0
-    monkeypatch.setattr(gpu_scatters, "BLOCKS", 3)
-    monkeypatch.setattr(gpu_reductions, "LONG_PRODUCT", 64)
+    monkeypatch.setattr(gpu_rows.scatters, "BLOCKS", 3)
+    monkeypatch.setattr(gpu_rows.reductions, "LONG_PRODUCT", 64)
     for written in TEXTS.values():
         text = dojoir.parse(written)
         for form in FORMS:

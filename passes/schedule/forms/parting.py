@@ -19,7 +19,7 @@ from dojoir.passes.base.move import place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.loops.sinking import SinkScope
-from dojoir.passes.schedule.facts.strides import depends, kept_by, known, scope_at, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import depends, kept_by, require, scope_at, sites_in, step_of
 from dojoir.passes.schedule.steps.combinators import first, moves_named, repeat, tried
 from dojoir.passes.schedule.steps.spots import Spot, move, nested, scopes_inside, spot
 from dojoir.passes.values.rule import UseRule

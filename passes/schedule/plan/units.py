@@ -1,10 +1,10 @@
 """The units of a kernel: neighbouring nests that are scheduled apart from all others.
 
 The schedule of a nest follows from the nest, from the arrays that it uses, and from whether others use them as
-well. So a unit is a kernel of its own, whose arguments are the arrays that it shares with other nests. Its moves are
-found on this small kernel, once for all units that are alike: in other forms of the kernel, and in the layers of a
-model. Then they are made on the kernel itself, where each is checked as any move is. So a unit that lacks something
-of its surroundings costs a refusal, never a wrong kernel.
+well. So a unit is a kernel of its own, whose arguments are the arrays that it shares with other nests. Its moves
+are found on this small kernel, once for all units that are alike: in other forms of the kernel, and in the layers
+of a model. Then they are made on the kernel itself, where each is checked as any move is. So a unit that lacks
+something of its surroundings costs a refusal, never a wrong kernel.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class UnitMoves:
 
 
 def units_of(kernel: Kernel) -> list[Unit]:
-    """The units of a kernel, in their order. Nests that write the same array are one unit with all between them: the
-    schedule of a sum takes in what begins it. So are those that share a temporary which cannot be an argument: a
-    scalar, or one that is not an array in memory."""
+    """The units of a kernel, in their order. Nests that write the same array are one unit with all between them:
+    the schedule of a sum takes in what begins it. So are those that share a temporary which cannot be an argument:
+    a scalar, or one that is not an array in memory."""
     bounds = _together(kernel)
     if len(bounds) > 1:
         units = [_unit(kernel, first, last) for first, last in bounds]
