@@ -181,40 +181,41 @@ def compare(name: str, left: Value, right: Value) -> Value:
     return AppliedValue(name, (left, right), "bool")
 
 
+def operands(value: Value) -> tuple[Value, ...]:
+    """The values that an operation or a cast is of, those in indices not among them."""
+    match value:
+        case AppliedValue(_, args):
+            return args
+        case CastValue(of):
+            return (of,)
+        case ElementValue() | IndexAsValue() | NumberValue():
+            return ()
+
+
+def _own_indices(value: Value) -> tuple[IndexSum, ...]:
+    match value:
+        case ElementValue(_, index):
+            return index
+        case IndexAsValue(index):
+            return (index,)
+        case AppliedValue() | CastValue() | NumberValue():
+            return ()
+
+
 def parts(value: Value) -> Iterator[Value]:
     """The value and all in it, also what its indices read."""
     yield value
-    match value:
-        case AppliedValue(_, args):
-            for arg in args:
-                yield from parts(arg)
-        case CastValue(of):
-            yield from parts(of)
-        case ElementValue(_, index):
-            for one in index:
-                yield from _in_index(one)
-        case IndexAsValue(index):
-            yield from _in_index(index)
-        case NumberValue():
-            pass
-
-
-def _in_index(index: IndexSum) -> Iterator[Value]:
-    for atom in index.atoms:
-        if isinstance(atom, Data):
-            yield from parts(of_data(atom))
+    for operand in operands(value):
+        yield from parts(operand)
+    for index in _own_indices(value):
+        for atom in index.atoms:
+            if isinstance(atom, Data):
+                yield from parts(of_data(atom))
 
 
 def indices(value: Value) -> Iterator[IndexSum]:
     """All indices in a value."""
-    for part in parts(value):
-        match part:
-            case ElementValue(_, index):
-                yield from index
-            case IndexAsValue(index):
-                yield index
-            case _:
-                pass
+    return (index for part in parts(value) for index in _own_indices(part))
 
 
 def rewrite(value: Value, var: Callable[[IteratorAtom], IndexSum], load: Callable[[ElementValue], Value]) -> Value:
@@ -253,14 +254,8 @@ class ValueCost:
 
 def _outside_indices(value: Value) -> Iterator[Value]:
     yield value
-    match value:
-        case AppliedValue(_, args):
-            for arg in args:
-                yield from _outside_indices(arg)
-        case CastValue(of):
-            yield from _outside_indices(of)
-        case ElementValue() | IndexAsValue() | NumberValue():
-            pass
+    for operand in operands(value):
+        yield from _outside_indices(operand)
 
 
 def cost(value: Value) -> ValueCost:

@@ -6,7 +6,7 @@ written, both are one array.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from dojoir.torch.importer.element_values import ElementValue, parts
@@ -17,6 +17,7 @@ from dojoir.torch.importer.nests import (
     ProgramLoop,
     ProgramStatement,
     change,
+    nodes,
     read,
     stores,
     values,
@@ -93,7 +94,7 @@ def _is_possible(program: ImportedProgram, new: str, old: str) -> bool:
 
 def _reads_what_it_writes(nest: Node, new: str, old: str) -> bool:
     """Whether a nest writes each element once, and reads of the old array none but that one."""
-    own = list(_variables(nest))
+    own = [one.var for one in nodes(nest) if isinstance(one, ProgramLoop)]
     for store in stores(nest):
         found = [
             p for value in values(store) for p in parts(value) if isinstance(p, ElementValue) and p.buffer == old
@@ -112,14 +113,6 @@ def _reads_what_it_writes(nest: Node, new: str, old: str) -> bool:
 
 def _key(atom: object) -> str:
     return atom.key if isinstance(atom, IteratorAtom) else ""
-
-
-def _variables(node: Node) -> Iterator[IteratorAtom]:
-    if isinstance(node, ProgramLoop):
-        yield node.var
-    if not isinstance(node, ProgramStatement):
-        for below in node.body:
-            yield from _variables(below)
 
 
 def _join(program: ImportedProgram, new: str, old: str) -> None:

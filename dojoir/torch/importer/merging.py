@@ -3,7 +3,7 @@ collapsed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dojoir.torch.importer.element_values import ElementValue
@@ -25,11 +25,11 @@ from dojoir.torch.importer.nests import (
     ProgramBuffer,
     ProgramLoop,
     ProgramStatement,
-    When,
     bare_indices,
     change,
     loop_extents,
     stores,
+    with_body,
 )
 
 
@@ -57,23 +57,18 @@ def drop_ones(program: ImportedProgram) -> None:
 
 def part_products(program: ImportedProgram) -> None:
     """Splits a dimension whose extent is a product of sizes, by a factor that indices into it have."""
-    again = True
-    while again:
-        again = False
-        for nest in program.nests:
-            for load in nest.loads:
-                for d, (index, extent) in enumerate(
-                    zip(load.index, program.buffers[load.buffer].shape, strict=True)
-                ):
-                    by = _factor(index, extent) if degree(extent) > 1 else None
-                    if by is not None:
-                        part(program, load.buffer, d, by)
-                        again = True
-                        break
-                if again:
-                    break
-            if again:
-                break
+    while (found := next(_products(program), None)) is not None:
+        part(program, *found)
+
+
+def _products(program: ImportedProgram) -> Iterator[tuple[str, int, IndexSum]]:
+    """The buffers, dimensions and factors to split by."""
+    for nest in program.nests:
+        for load in nest.loads:
+            for d, (index, extent) in enumerate(zip(load.index, program.buffers[load.buffer].shape, strict=True)):
+                by = _factor(index, extent) if degree(extent) > 1 else None
+                if by is not None:
+                    yield load.buffer, d, by
 
 
 def _factor(index: IndexSum, extent: IndexSum) -> IndexSum | None:
@@ -215,16 +210,14 @@ def merge_loops(program: ImportedProgram, fresh: Callable[[IndexSum], IteratorAt
 
 def _pairs(node: Node) -> Iterator[tuple[IteratorAtom, IteratorAtom]]:
     """Loops right inside of each other, innermost first."""
+    if isinstance(node, ProgramStatement):
+        return
+    for below in node.body:
+        yield from _pairs(below)
     match node:
-        case ProgramLoop(var, body):
-            for below in body:
-                yield from _pairs(below)
-            if len(body) == 1 and isinstance(body[0], ProgramLoop):
-                yield var, body[0].var
-        case When(_, body):
-            for below in body:
-                yield from _pairs(below)
-        case ProgramStatement():
+        case ProgramLoop(outer, (ProgramLoop(inner),)):
+            yield outer, inner
+        case _:
             pass
 
 
@@ -373,15 +366,7 @@ def _merged(node: Node, outer: IteratorAtom, inner: IteratorAtom, one: IteratorA
 
 def _without(node: Node, outer: IteratorAtom, inner: IteratorAtom, one: IteratorAtom) -> Node:
     match node:
-        case ProgramLoop(var, body):
-            if var == outer and isinstance(body[0], ProgramLoop) and body[0].var == inner:
-                return ProgramLoop(one, body[0].body)
-            return ProgramLoop(var, _each(body, outer, inner, one))
-        case When(conditions, body):
-            return When(conditions, _each(body, outer, inner, one))
-        case ProgramStatement():
-            return node
-
-
-def _each(body: Sequence[Node], outer: IteratorAtom, inner: IteratorAtom, one: IteratorAtom) -> tuple[Node, ...]:
-    return tuple(_without(b, outer, inner, one) for b in body)
+        case ProgramLoop(own, (ProgramLoop(below, body), *_)) if (own, below) == (outer, inner):
+            return ProgramLoop(one, body)
+        case _:
+            return with_body(node, lambda below: _without(below, outer, inner, one))

@@ -24,7 +24,7 @@ from dojoir.torch.importer.element_values import (
     cast,
     number,
 )
-from dojoir.torch.importer.nests import ImportedProgram, Node, ProgramLoop, ProgramStatement, When, stores
+from dojoir.torch.importer.nests import ImportedProgram, Node, ProgramStatement, stores, with_body
 
 NARROW = frozenset({"bf16", "f16"})
 _TYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
@@ -71,16 +71,14 @@ class _Widening:
 
     def node(self, node: Node) -> Node:
         match node:
-            case ProgramLoop(var, body):
-                return ProgramLoop(var, tuple(map(self.node, body)))
-            case When(conditions, body):
-                return When(conditions, tuple(map(self.node, body)))
             case ProgramStatement(target, op, value, condition, at, place):
                 to = self._load(target)
                 return ProgramStatement(
                     to, op, self._stored(value, to.dtype), None if condition is None else self.value(condition), at,
                     None if place is None else self.value(place),
                 )  # fmt: skip
+            case _:
+                return with_body(node, self.node)
 
     def _load(self, load: ElementValue) -> ElementValue:
         return replace(load, dtype="f32") if load.buffer in self._wide else load

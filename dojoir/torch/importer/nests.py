@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -31,11 +31,9 @@ class ProgramBuffer:
     order: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
-class ProgramLoop:
-    """A scope."""
+class _Nested:
+    """What has nodes inside."""
 
-    var: IteratorAtom
     body: tuple[Node, ...]
 
     @cached_property
@@ -46,16 +44,19 @@ class ProgramLoop:
 
 
 @dataclass(frozen=True)
-class When:
+class ProgramLoop(_Nested):
+    """A scope."""
+
+    var: IteratorAtom
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class When(_Nested):
     """A guard of comparisons `left sign right` of indices."""
 
     conditions: tuple[tuple[IndexSum, str, IndexSum], ...]
     body: tuple[Node, ...]
-
-    @cached_property
-    def loads(self) -> tuple[ElementValue, ...]:
-        """All elements that are read or written inside, also in indices."""
-        return tuple(load for below in self.body for load in below.loads)
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,22 @@ def loops(variables: Sequence[IteratorAtom], body: Sequence[Node]) -> tuple[Node
     return made
 
 
+def nodes(node: Node) -> Iterator[Node]:
+    """The node and all below it, in the order of the text."""
+    yield node
+    if not isinstance(node, ProgramStatement):
+        for below in node.body:
+            yield from nodes(below)
+
+
+def with_body(node: Node, new: Callable[[Node], Node]) -> Node:
+    """The node with a new one for each in its body; a statement has none."""
+    return node if isinstance(node, ProgramStatement) else replace(node, body=tuple(map(new, node.body)))
+
+
 def stores(node: Node) -> Iterator[ProgramStatement]:
     """All statements of a nest."""
-    match node:
-        case ProgramStatement():
-            yield node
-        case ProgramLoop(_, body) | When(_, body):
-            for below in body:
-                yield from stores(below)
+    return (one for one in nodes(node) if isinstance(one, ProgramStatement))
 
 
 def values(store: ProgramStatement) -> Iterator[Value]:
@@ -155,13 +164,11 @@ def change(
     def in_index(index: IndexSum) -> IndexSum:
         return substitute(index, lambda a: var(a) if isinstance(a, IteratorAtom) else of_atom(a))
 
-    match node:
+    match with_body(node, lambda below: change(below, var, load)):
         case ProgramLoop(own, body):
-            extent = in_index(own.extent)
-            return ProgramLoop(IteratorAtom(own.number, extent), tuple(change(b, var, load) for b in body))
+            return ProgramLoop(IteratorAtom(own.number, in_index(own.extent)), body)
         case When(conditions, body):
-            made = tuple((in_index(a), sign, in_index(b)) for a, sign, b in conditions)
-            return When(made, tuple(change(b, var, load) for b in body))
+            return When(tuple((in_index(a), sign, in_index(b)) for a, sign, b in conditions), body)
         case ProgramStatement(to, op, value, condition, at, place):
             found = in_value(value)
             assert found is not None
@@ -188,16 +195,10 @@ def split_loops(node: Node, fresh: Callable[[IndexSum], IteratorAtom]) -> Node:
 
 
 def _split(node: Node, var: IteratorAtom, outer: IteratorAtom, inner: IteratorAtom) -> Node:
-    match node:
-        case ProgramLoop(own, body):
-            made = tuple(_split(b, var, outer, inner) for b in body)
-            if own != var:
-                return ProgramLoop(own, made)
-            return ProgramLoop(outer, (ProgramLoop(inner, made),))
-        case When(conditions, body):
-            return When(conditions, tuple(_split(b, var, outer, inner) for b in body))
-        case ProgramStatement():
-            return node
+    made = with_body(node, lambda below: _split(below, var, outer, inner))
+    if isinstance(made, ProgramLoop) and made.var == var:
+        return ProgramLoop(outer, (ProgramLoop(inner, made.body),))
+    return made
 
 
 def _to_split(node: Node) -> tuple[IteratorAtom, IndexSum] | None:
@@ -214,50 +215,31 @@ def _to_split(node: Node) -> tuple[IteratorAtom, IndexSum] | None:
 
 def loop_extents(node: Node) -> Iterator[IndexSum]:
     """The extents of all loops of a nest, outermost first."""
-    match node:
-        case ProgramLoop(var, body):
-            yield var.extent
-            for below in body:
-                yield from loop_extents(below)
-        case When(_, body):
-            for below in body:
-                yield from loop_extents(below)
-        case ProgramStatement():
-            pass
+    return (one.var.extent for one in nodes(node) if isinstance(one, ProgramLoop))
 
 
 def all_indices(node: Node) -> Iterator[IndexSum]:
     """All indices of a nest, also those of guards."""
-    match node:
-        case ProgramLoop(_, body):
-            for below in body:
-                yield from all_indices(below)
-        case When(conditions, body):
-            for left, _, right in conditions:
-                yield left
-                yield right
-            for below in body:
-                yield from all_indices(below)
-        case ProgramStatement():
-            for value in values(node):
-                yield from indices(value)
+    return _indices(node, indices)
 
 
 def bare_indices(node: Node) -> Iterator[IndexSum]:
     """The indices of a nest that are values or stand in guards."""
-    match node:
-        case ProgramLoop(_, body):
-            for below in body:
-                yield from bare_indices(below)
-        case When(conditions, body):
-            for left, _, right in conditions:
-                yield left
-                yield right
-            for below in body:
-                yield from bare_indices(below)
-        case ProgramStatement():
-            for value in values(node):
-                yield from (part.index for part in parts(value) if isinstance(part, IndexAsValue))
+    return _indices(node, lambda value: (p.index for p in parts(value) if isinstance(p, IndexAsValue)))
+
+
+def _indices(node: Node, of_value: Callable[[Value], Iterator[IndexSum]]) -> Iterator[IndexSum]:
+    for one in nodes(node):
+        match one:
+            case When(conditions):
+                for left, _, right in conditions:
+                    yield left
+                    yield right
+            case ProgramStatement():
+                for value in values(one):
+                    yield from of_value(value)
+            case ProgramLoop():
+                pass
 
 
 # -- text ---------------------------------------------------------------------------------------------------
