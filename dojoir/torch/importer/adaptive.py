@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
 from dojoir.torch.importer.convolution import WindowGeometry
-from dojoir.torch.importer.element_values import IndexAsValue, Value, apply, cast, number
-from dojoir.torch.importer.index import IndexSum, as_index, divide
+from dojoir.torch.importer.element_values import IndexAsValue, Value, apply, carrier, cast, number
+from dojoir.torch.importer.index import IndexSum, as_index, divide, row_major
 from dojoir.torch.importer.nests import Node, ProgramStatement, When, loops
 from dojoir.torch.importer.pooling import average, largest_backward
 from dojoir.torch.importer.reductions import is_better, lowest
@@ -72,7 +72,7 @@ def _mean(rank: int) -> Callable[..., Tensor]:
         if windows.are_equal:
             sizes = tuple(windows.sizes)
             return average(b, x, sizes, WindowGeometry(sizes, (0,) * rank, (1,) * rank), shape, True, None)
-        lead, carried = x.rank - rank, _carried(x)
+        lead, carried = x.rank - rank, carrier(x.dtype)
         buffer = b.declare(shape, carried)
         outer, index = b.iterate(shape)
         target = element(buffer, index)
@@ -107,7 +107,7 @@ def _mean_backward(rank: int) -> Callable[..., Tensor]:
 
 def _handed_back(b: ProgramBuilder, grad: Tensor, shape: Place, windows: _Windows, lead: int) -> Tensor:
     """For each element the sum of the shares of the windows that it is in."""
-    carried = _carried(grad)
+    carried = carrier(grad.dtype)
     buffer = b.declare(shape, carried)
     outer, index = b.iterate(shape)
     around, window = b.iterate(windows.counts)
@@ -137,12 +137,12 @@ def _largest(rank: int) -> Callable[..., Any]:
             value = x.at((*index[:lead], *at))
             return (
                 ProgramStatement(
-                    spot, "=", IndexAsValue(_flat(at, x.shape[lead:]), "i64"), is_better(value, target, ">")
+                    spot, "=", IndexAsValue(row_major(at, x.shape[lead:]), "i64"), is_better(value, target, ">")
                 ),
                 ProgramStatement(target, "max=", value),
             )
 
-        first = _flat([windows.limits(d, i)[0] for d, i in enumerate(index[lead:])], x.shape[lead:])
+        first = row_major([windows.limits(d, i)[0] for d, i in enumerate(index[lead:])], x.shape[lead:])
         start = number(lowest(x.dtype, "max="), x.dtype)
         begun = ProgramStatement(target, "=", start), ProgramStatement(spot, "=", IndexAsValue(first, "i64"))
         b.emit(outer, *begun, *windows.over(b, index[lead:], kept))
@@ -156,17 +156,6 @@ def _largest_backward(rank: int) -> Callable[..., Tensor]:
         return largest_backward(b, grad, x, at, rank)
 
     return lower
-
-
-def _flat(at: Sequence[IndexSum], extents: Place) -> IndexSum:
-    found = as_index(0)
-    for i, extent in zip(at, extents, strict=True):
-        found = found * extent + i
-    return found
-
-
-def _carried(x: Tensor) -> str:
-    return "f32" if x.dtype in ("bf16", "f16") else x.dtype
 
 
 TABLE: dict[Any, Callable[..., Any]] = {

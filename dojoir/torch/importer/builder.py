@@ -19,6 +19,7 @@ from dojoir.torch.importer.element_values import (
     NumberValue,
     Value,
     ValueCost,
+    carrier,
     cast,
     cost,
     number,
@@ -179,10 +180,31 @@ class ProgramBuilder:
         """The tensor as a buffer: its own, or a new one that a nest fills."""
         if tensor.buffer is not None:
             return tensor
-        buffer = self.declare(tensor.shape, tensor.dtype, name or tensor.label)
+        return self.tensor(self.filled(tensor, name=name or tensor.label), tensor.shape)
+
+    def filled(self, tensor: Tensor, dtype: str | None = None, name: str | None = None) -> ProgramBuffer:
+        """A new buffer, of the tensor's type or another, that a nest fills with the tensor."""
+        buffer = self.declare(tensor.shape, dtype or tensor.dtype, name)
         variables, index = self.iterate(tensor.shape)
-        self.emit(variables, ProgramStatement(element(buffer, index), "=", tensor.at(index)))
-        return self.tensor(buffer, tensor.shape)
+        self.emit(variables, ProgramStatement(element(buffer, index), "=", cast(tensor.at(index), buffer.dtype)))
+        return buffer
+
+    def zeros(self, shape: Place, dtype: str) -> ProgramBuffer:
+        """A new buffer that a nest fills with 0."""
+        return self.filled(self.full(shape, 0, dtype))
+
+    def joined(
+        self, tensors: Sequence[Tensor], dim: int, shape: Place, dtype: str, name: str | None = None
+    ) -> Tensor:
+        """Tensors behind each other along a dimension, in one new buffer."""
+        buffer = self.declare(shape, dtype, name)
+        first = as_index(0)
+        for tensor in tensors:
+            variables, index = self.iterate(tensor.shape)
+            to = (*index[:dim], index[dim] + first, *index[dim + 1 :])
+            self.emit(variables, ProgramStatement(element(buffer, to), "=", cast(tensor.at(index), dtype)))
+            first = first + tensor.shape[dim]
+        return self.tensor(buffer, shape)
 
     def cost(self, tensor: Tensor) -> ValueCost:
         """The cost of an element."""
@@ -262,7 +284,7 @@ class ProgramBuilder:
         name: str | None = None,
     ) -> Tensor:
         """Accumulates `value(index, index over)` by `op`, from `start` on. Narrow floats are carried in f32."""
-        carried = "f32" if dtype in ("bf16", "f16") else dtype
+        carried = carrier(dtype)
         buffer = self.declare(shape, carried, name)
         outer, index = self.iterate(shape)
         inner, below = self.iterate(over)

@@ -13,13 +13,11 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
-from dojoir.torch.importer.element_values import apply, cast, number
+from dojoir.torch.importer.element_values import NARROW, apply, carrier, cast, number
 from dojoir.torch.importer.index import IndexSum, as_index, divide, is_within
 from dojoir.torch.importer.nests import Node, ProgramStatement, When, loops
 
 aten: Any = torch.ops.aten
-
-HALVES = ("bf16", "f16")
 
 FEWEST = 16
 """The channels of a group, at least, that matrix units are used for."""
@@ -108,8 +106,8 @@ def convolve(
 ) -> Tensor:
     """`y[n, o, i] = sum_(c, k) x[n, c, stride i + dilation k - pad] w[o, c, k]`."""
     dtype = x.dtype
-    carried = "f32" if dtype in HALVES else dtype
-    if dtype in HALVES and any(window.pad) and (w.shape[1].constant or 0) >= FEWEST:
+    carried = carrier(dtype)
+    if dtype in NARROW and any(window.pad) and (w.shape[1].constant or 0) >= FEWEST:
         x, window = _padded(b, x, window)
     buffer = b.declare(shape, carried, name)
     batch, (n,) = b.iterate(shape[:1])
@@ -131,9 +129,7 @@ def convolve(
 def _padded(b: ProgramBuilder, x: Tensor, window: WindowGeometry) -> tuple[Tensor, WindowGeometry]:
     """The input with zeros around it, and the windows in that."""
     shape = (*x.shape[:2], *(extent + 2 * pad for extent, pad in zip(x.shape[2:], window.pad, strict=True)))
-    buffer = b.declare(shape, x.dtype)
-    around, at = b.iterate(shape)
-    b.emit(around, ProgramStatement(element(buffer, at), "=", number(0, x.dtype)))
+    buffer = b.zeros(shape, x.dtype)
     within, at = b.iterate(x.shape)
     moved = (*at[:2], *(index + pad for index, pad in zip(at[2:], window.pad, strict=True)))
     b.emit(within, ProgramStatement(element(buffer, moved), "=", x.at(at)))
@@ -144,14 +140,19 @@ def _under_guards(
     taps: Sequence[Any], k: Place, place: Sequence[IndexSum], extents: Sequence[IndexSum], body: Sequence[Node]
 ) -> tuple[Node, ...]:
     """The body in the loops over taps, each with its guard right inside of it."""
+    asked = [inside([index], [extent]) for index, extent in zip(place, extents, strict=True)]
+    return _each_guarded(taps, k, asked, body)
+
+
+def _each_guarded(
+    taps: Sequence[Any], k: Place, conditions: Sequence[tuple[Condition, ...]], body: Sequence[Node]
+) -> tuple[Node, ...]:
+    """The body in the loops over taps, with the conditions of each right inside of it."""
     variables = iter(taps)
-    made: list[tuple[list[Any], tuple[Condition, ...]]] = []
-    for tap, index, extent in zip(k, place, extents, strict=True):
-        own = [next(variables)] if tap.constant is None else []
-        made.append((own, inside([index], [extent])))
+    own = [[next(variables)] if tap.constant is None else [] for tap in k]
     inner = tuple(body)
-    for own, conditions in reversed(made):
-        inner = loops(own, guarded(conditions, inner))
+    for variable, asked in reversed([*zip(own, conditions, strict=True)]):
+        inner = loops(variable, guarded(asked, inner))
     return inner
 
 
@@ -167,7 +168,7 @@ def spread(
     """The transposed convolution: `y[n, o, stride i + dilation k - pad] += x[n, c, i] w[c, o, k]`, as a sum for
     each element of the result."""
     dtype = x.dtype
-    carried = "f32" if dtype in HALVES else dtype
+    carried = carrier(dtype)
     buffer = b.declare(shape, carried, name)
     each = w.shape[1]
     batch, (n,) = b.iterate(shape[:1])
@@ -185,21 +186,11 @@ def spread(
             conditions.append(inside([moved], [extent]))
             continue
         place.append(divide(moved, as_index(s))[0])
-        asked: list[Condition] = []
-        if not is_within(moved, 0, extent * s):
-            constant = moved.terms.get((), 0)
-            asked = [(moved - constant, ">=", as_index(-constant)), (moved - constant, "<", extent * s - constant)]
-        conditions.append((*asked, (divide(moved, as_index(s))[1], "==", as_index(0))))
+        conditions.append((*inside([moved], [extent * s]), (divide(moved, as_index(s))[1], "==", as_index(0))))
     channel = group * per_group + c
     target = element(buffer, (n, o, *at))
     value = apply("*", cast(x.at((n, channel, *place)), carried), cast(w.at((channel, own, *k)), carried))
-    body: tuple[Node, ...] = (ProgramStatement(target, "+=", value),)
-    variables = iter(taps)
-    nested: list[tuple[list[Any], tuple[Condition, ...]]] = []
-    for tap, asked_of in zip(k, conditions, strict=True):
-        nested.append(([next(variables)] if tap.constant is None else [], asked_of))
-    for variable, asked_of in reversed(nested):
-        body = loops(variable, guarded(asked_of, body))
+    body = _each_guarded(taps, k, conditions, (ProgramStatement(target, "+=", value),))
     b.emit([*batch, *outputs, *spatial], ProgramStatement(target, "=", number(0, carried)), *loops(channels, body))
     return b.tensor(buffer, shape, dtype)
 
@@ -209,7 +200,7 @@ def _of_weights(
 ) -> Tensor:
     """`w[o, c, k] = sum_(n, i) grad[n, o, i] x[n, c, stride i + dilation k - pad]`."""
     dtype = x.dtype
-    carried = "f32" if dtype in HALVES else dtype
+    carried = carrier(dtype)
     buffer = b.declare(shape, carried, name)
     outputs, group, _, o = _grouped(b, groups, divide(shape[0], as_index(groups))[0])
     channels, (c,) = b.iterate(shape[1:2])

@@ -12,6 +12,7 @@ from dojoir.ir.operations import ELEMENTARY
 from dojoir.torch.importer.index import Atom, Data, IndexSum, IteratorAtom, render, substitute
 
 FLOATS = ("f64", "f32", "bf16", "f16")
+NARROW = frozenset({"bf16", "f16"})
 INTEGERS = ("i64", "i32", "i16", "i8", "u8")
 EXTREMES: dict[str, tuple[int, int]] = {"i64": (-(2**63), 2**63 - 1), "i32": (-(2**31), 2**31 - 1)} | {
     "i16": (-(2**15), 2**15 - 1), "i8": (-128, 127), "u8": (0, 255), "bool": (0, 1)
@@ -93,6 +94,11 @@ def of_data(atom: Data) -> Value:
     """The value that an index is read from."""
     assert isinstance(atom.value, NumberValue | ElementValue | IndexAsValue | AppliedValue | CastValue)
     return atom.value
+
+
+def carrier(dtype: str) -> str:
+    """The type that sums of elements of a type are carried in: f32 for narrow floats."""
+    return "f32" if dtype in NARROW else dtype
 
 
 def number(value: float | int | bool, dtype: str) -> NumberValue:

@@ -280,10 +280,6 @@ def _where(b: ProgramBuilder, condition: Tensor, x: Operand, y: Operand) -> Tens
     return b.pointwise(b.shape(), kind, select, asked, b.as_tensor(x, kind), b.as_tensor(y, kind))
 
 
-def _masked_fill(b: ProgramBuilder, x: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    return _where(b, mask, value, x)
-
-
 def _clamp(b: ProgramBuilder, x: Tensor, low: Operand | None = None, high: Operand | None = None) -> Tensor:
     kind = b.dtype()
     made = b.as_tensor(x, kind)
@@ -371,16 +367,8 @@ def _iota(b: ProgramBuilder, shape: tuple[IndexSum, ...], start: Any, step: Any,
     return Tensor(shape, kind, at)
 
 
-def _prims_iota(b: ProgramBuilder, _: Any, *, start: Any, step: Any, **__: Any) -> Tensor:
-    return _iota(b, b.shape(), start, step, b.dtype())
-
-
 def _copy(b: ProgramBuilder, x: Tensor, source: Tensor, *_: Any) -> Tensor:
     return b.broadcast(b.as_tensor(source, b.dtype()), b.shape())
-
-
-def _scalar_tensor(b: ProgramBuilder, value: Any, **_: Any) -> Tensor:
-    return b.as_tensor(value, b.dtype())
 
 
 TABLE: dict[Any, Callable[..., Any]] = {
@@ -418,7 +406,9 @@ TABLE: dict[Any, Callable[..., Any]] = {
     },
     aten.where.self: _where, aten.where.ScalarSelf: _where, aten.where.ScalarOther: _where,
     aten.where.Scalar: _where,
-    aten.masked_fill.Scalar: _masked_fill, aten.masked_fill.Tensor: _masked_fill,
+    **dict.fromkeys(
+        (aten.masked_fill.Scalar, aten.masked_fill.Tensor), lambda b, x, mask, value: _where(b, mask, value, x)
+    ),
     aten.clamp.default: _clamp, aten.clamp.Tensor: _clamp,
     aten.clamp_min.default: _clamp, aten.clamp_min.Tensor: _clamp,
     aten.clamp_max.default: lambda b, x, high: _clamp(b, x, None, high),
@@ -433,6 +423,6 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.empty.memory_format: _filled(0), aten.empty_like.default: _filled(0), aten.new_full.default:
         lambda b, _, __, value, **___: b.full(b.shape(), value, b.dtype()),
     aten.arange.start_step: _arange, aten.arange.start: _arange, aten.arange.default: _arange,
-    prims.iota.default: _prims_iota,
-    aten.scalar_tensor.default: _scalar_tensor, aten.copy.default: _copy,
+    prims.iota.default: lambda b, _, *, start, step, **__: _iota(b, b.shape(), start, step, b.dtype()),
+    aten.scalar_tensor.default: _cast, aten.copy.default: _copy,
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from dojoir.torch.importer.element_values import (
     NumberValue,
     Value,
     apply,
+    carrier,
     cast,
     compare,
     select,
@@ -21,6 +23,7 @@ from dojoir.torch.importer.element_values import (
 from dojoir.torch.importer.index import Data, IndexSum, as_index, clamp, of_atom
 from dojoir.torch.importer.nests import ProgramStatement
 from dojoir.torch.importer.quotients import as_quotient
+from dojoir.torch.importer.views import Map, along, at_place, begin, in_windows, on_diagonal
 
 aten: Any = torch.ops.aten
 
@@ -125,16 +128,9 @@ def _broadcast(first: Place, second: Place) -> Place:
     return tuple(q if p.constant == 1 else p for p, q in zip(longer, padded, strict=True))
 
 
-def _index(b: ProgramBuilder, x: Tensor, given: Sequence[Tensor | None]) -> Tensor:
-    return _picked(b, x, given, True)
-
-
-def _unsafe_index(b: ProgramBuilder, x: Tensor, given: Sequence[Tensor | None]) -> Tensor:
-    """As PyTorch's decompositions write it, of indices that are in range: none counts from the end."""
-    return _picked(b, x, given, False)
-
-
-def _picked(b: ProgramBuilder, x: Tensor, given: Sequence[Tensor | None], wraps: bool) -> Tensor:
+def _index(b: ProgramBuilder, x: Tensor, given: Sequence[Tensor | None], *, wraps: bool = True) -> Tensor:
+    """Elements at indices. PyTorch's decompositions write indices that are in range, of which none counts from the
+    end: these do not wrap."""
     x = _light(b, x)
     shape, change = _where_to(b, x.shape, given, wraps)
     return Tensor(shape, x.dtype, lambda index: x.at(change(index)))
@@ -154,14 +150,11 @@ def _scattered(
     shape: Place,
     what: Callable[[Place], tuple[Place, Value]],
     op: str,
-    dtype: str | None = None,
 ) -> Tensor:
     """The tensor with values put at places: a copy of it, and then each value in order."""
     kind = x.dtype
-    carried = "f32" if op != "=" and kind in ("bf16", "f16") else kind
-    buffer = b.declare(x.shape, carried)
-    copied, index = b.iterate(x.shape)
-    b.emit(copied, ProgramStatement(element(buffer, index), "=", cast(x.at(index), carried)))
+    carried = carrier(kind) if op != "=" else kind
+    buffer = b.filled(x, carried)
     variables, index = b.iterate(shape)
     to, value = what(index)
     b.emit(variables, ProgramStatement(element(buffer, to), op, cast(value, carried)))
@@ -216,17 +209,14 @@ def _embedding_backward(
         raise Unsupported("gradients of an embedding scaled by frequency")
     ids, grad = _plain(b, ids), b.stored(grad)
     rank = ids.rank
-    zero = b.full(b.shape(), 0, grad.dtype)
-    carried = "f32" if grad.dtype in ("bf16", "f16") else grad.dtype
-    buffer = b.declare(zero.shape, carried)
-    copied, index = b.iterate(zero.shape)
-    b.emit(copied, ProgramStatement(element(buffer, index), "=", cast(zero.at(index), carried)))
+    shape, carried = b.shape(), carrier(grad.dtype)
+    buffer = b.zeros(shape, carried)
     variables, index = b.iterate(grad.shape)
     id_ = ids.at(index[:rank])
     asked = None if padding < 0 else compare("!=", id_, IndexAsValue(as_index(padding), "i64"))
-    to = element(buffer, (place(id_, zero.shape[0], False), *index[rank:]))
+    to = element(buffer, (place(id_, shape[0], False), *index[rank:]))
     b.emit(variables, ProgramStatement(to, "+=", cast(grad.at(index), carried), asked))
-    return b.tensor(buffer, zero.shape, grad.dtype)
+    return b.tensor(buffer, shape, grad.dtype)
 
 
 # -- parts put together, parts replaced ------------------------------------------------------------------------
@@ -237,56 +227,30 @@ def _cat(b: ProgramBuilder, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     shape, kind = b.shape(), b.dtype()
     if len(there) == 1:
         return b.as_tensor(there[0], kind)
-    buffer = b.declare(shape, kind)
-    first = as_index(0)
-    for part in there:
-        variables, index = b.iterate(part.shape)
-        to = (*index[:dim], index[dim] + first, *index[dim + 1 :])
-        b.emit(variables, ProgramStatement(element(buffer, to), "=", cast(part.at(index), kind)))
-        first = first + part.shape[dim]
-    return b.tensor(buffer, shape)
+    return b.joined(there, dim, shape, kind)
 
 
 def _slice_scatter(
     b: ProgramBuilder, x: Tensor, source: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Tensor:
-    from dojoir.torch.importer.views import begin
-
     dim %= x.rank
-    first = begin(b, start, x.shape[dim])
-    return _replaced(b, x, source, lambda i: (*i[:dim], i[dim] * step + first, *i[dim + 1 :]))
+    return _replaced(b, x, source, along(dim, begin(b, start, x.shape[dim]), step))
 
 
 def _select_scatter(b: ProgramBuilder, x: Tensor, source: Tensor, dim: int, at: Any) -> Tensor:
-    from dojoir.torch.importer.views import begin
-
     dim %= x.rank
-    spot = begin(b, at, x.shape[dim])
-    return _replaced(b, x, source, lambda i: (*i[:dim], spot, *i[dim:]))
+    return _replaced(b, x, source, at_place(dim, begin(b, at, x.shape[dim])))
 
 
 def _diagonal_scatter(
     b: ProgramBuilder, x: Tensor, source: Tensor, offset: int = 0, first: int = 0, second: int = 1
 ) -> Tensor:
-    first, second = first % x.rank, second % x.rank
-    moved = {first: max(-offset, 0), second: max(offset, 0)}
-    others = [d for d in range(x.rank) if d not in moved]
-
-    def to(index: Place) -> Place:
-        at = dict(zip(others, index, strict=False)) | {d: index[-1] + by for d, by in moved.items()}
-        return tuple(at[d] for d in range(x.rank))
-
-    return _replaced(b, x, source, to)
+    return _replaced(b, x, source, on_diagonal(x.rank, offset, first, second))
 
 
-def _replaced(b: ProgramBuilder, x: Tensor, source: Tensor, to: Callable[[Place], Place]) -> Tensor:
-    """The tensor with a part of it replaced: both are stored, one after the other."""
-    buffer = b.declare(x.shape, x.dtype)
-    copied, index = b.iterate(x.shape)
-    b.emit(copied, ProgramStatement(element(buffer, index), "=", x.at(index)))
-    variables, index = b.iterate(source.shape)
-    b.emit(variables, ProgramStatement(element(buffer, to(index)), "=", cast(source.at(index), x.dtype)))
-    return b.tensor(buffer, x.shape)
+def _replaced(b: ProgramBuilder, x: Tensor, source: Tensor, to: Map, op: str = "=") -> Tensor:
+    """The tensor with the elements of another put at places of it, or added to those there."""
+    return _scattered(b, x, source.shape, lambda index: (to(index), source.at(index)), op)
 
 
 def _slice_backward(
@@ -325,14 +289,7 @@ def _edged_backward(b: ProgramBuilder, grad: Tensor, x: Tensor, pad: Sequence[in
 
 def _unfold_backward(b: ProgramBuilder, grad: Tensor, sizes: Any, dim: int, size: int, step: int) -> Tensor:
     shape = b.shape()
-    dim %= len(shape)
-    zero = b.full(shape, 0, grad.dtype)
-    source = b.stored(grad)
-
-    def what(index: Place) -> tuple[Place, Value]:
-        return (*index[:dim], index[dim] * step + index[-1], *index[dim + 1 : -1]), source.at(index)
-
-    return _scattered(b, zero, grad.shape, what, "+=")
+    return _replaced(b, b.full(shape, 0, grad.dtype), b.stored(grad), in_windows(dim % len(shape), step), "+=")
 
 
 _EDGES = {getattr(aten, f"replication_pad{n}d_backward").default: _edged_backward for n in (1, 2, 3)}
@@ -340,7 +297,7 @@ _EDGES = {getattr(aten, f"replication_pad{n}d_backward").default: _edged_backwar
 TABLE: dict[Any, Callable[..., Any]] = {
     aten.embedding.default: _embedding, aten.embedding_dense_backward.default: _embedding_backward,
     aten.gather.default: _gather, aten.index_select.default: _index_select,
-    aten.index.Tensor: _index, aten._unsafe_index.Tensor: _unsafe_index,
+    aten.index.Tensor: _index, aten._unsafe_index.Tensor: partial(_index, wraps=False),
     aten.index_put.default: _index_put, aten._unsafe_index_put.default: _index_put,
     aten.scatter.src: _scatter("="), aten.scatter.value: _scatter("="), aten.scatter_add.default: _scatter("+="),
     aten.scatter_reduce.two: _scatter_reduce, aten.index_add.default: _index_add,

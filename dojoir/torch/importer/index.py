@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias
@@ -401,6 +401,14 @@ def product(sizes: tuple[IndexSum, ...]) -> IndexSum:
     made = as_index(1)
     for size in sizes:
         made = made * size
+    return made
+
+
+def row_major(index: Sequence[IndexSum], extents: Sequence[IndexSum]) -> IndexSum:
+    """The place of an element among all, the last dimension innermost."""
+    made = as_index(0)
+    for one, extent in zip(index, extents, strict=True):
+        made = made * extent + one
     return made
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor
-from dojoir.torch.importer.element_values import FLOATS, ElementValue, Value, apply, cast, number
+from dojoir.torch.importer.element_values import FLOATS, NARROW, ElementValue, Value, apply, carrier, cast, number
 from dojoir.torch.importer.index import IndexSum, as_index
-from dojoir.torch.importer.narrow import NARROW
 
 aten: Any = torch.ops.aten
 
@@ -20,7 +19,7 @@ def contract(b: ProgramBuilder, x: Tensor, y: Tensor) -> Tensor:
     x, y = _factor(b, x, y.shape[-1]), _factor(b, y, x.shape[-2])
     shape = (*x.shape[:-1], y.shape[-1])
     dtype = x.dtype
-    wide = "f32" if dtype in NARROW else dtype
+    wide = carrier(dtype)
 
     def value(index: Place, below: Place) -> Value:
         left, right = x.at((*index[:-1], below[0])), y.at((*index[:-2], below[0], index[-1]))
@@ -45,10 +44,6 @@ def _factor(b: ProgramBuilder, x: Tensor, times: IndexSum) -> Tensor:
     return x
 
 
-def _mm(b: ProgramBuilder, x: Tensor, y: Tensor) -> Tensor:
-    return contract(b, x, y)
-
-
 def _mv(b: ProgramBuilder, x: Tensor, y: Tensor) -> Tensor:
     x, y = b.stored(x), b.stored(y)
 
@@ -64,8 +59,7 @@ def _dot(b: ProgramBuilder, x: Tensor, y: Tensor) -> Tensor:
 
 def _added(b: ProgramBuilder, c: Tensor, x: Tensor, y: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """`beta c + alpha x y`."""
-    made = contract(b, x, y)
-    return added(b, c, made, beta, alpha)
+    return added(b, c, contract(b, x, y), beta, alpha)
 
 
 def added(b: ProgramBuilder, c: Tensor, made: Tensor, beta: Any, alpha: Any) -> Tensor:
@@ -112,7 +106,7 @@ def _trilinear(
 
 
 TABLE: dict[Any, Callable[..., Any]] = {
-    aten.mm.default: _mm, aten.bmm.default: _mm, aten.mv.default: _mv, aten.dot.default: _dot,
+    aten.mm.default: contract, aten.bmm.default: contract, aten.mv.default: _mv, aten.dot.default: _dot,
     aten.addmm.default: _added, aten.baddbmm.default: _added, aten.addmv.default: _addmv,
     aten._trilinear.default: _trilinear,
 }  # fmt: skip

@@ -15,6 +15,7 @@ from dataclasses import replace
 import torch
 
 from dojoir.torch.importer.element_values import (
+    NARROW,
     AppliedValue,
     CastValue,
     ElementValue,
@@ -26,7 +27,6 @@ from dojoir.torch.importer.element_values import (
 )
 from dojoir.torch.importer.nests import ImportedProgram, Node, ProgramStatement, stores, with_body
 
-NARROW = frozenset({"bf16", "f16"})
 _TYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 

@@ -9,9 +9,9 @@ import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, element
 from dojoir.torch.importer.convolution import WindowGeometry, _under_guards, guarded, inside
-from dojoir.torch.importer.element_values import IndexAsValue, Value, apply, cast, number
+from dojoir.torch.importer.element_values import IndexAsValue, Value, apply, carrier, cast, number
 from dojoir.torch.importer.gathers import place as placed
-from dojoir.torch.importer.index import IndexSum, as_index, least, most, product
+from dojoir.torch.importer.index import IndexSum, as_index, least, most, product, row_major
 from dojoir.torch.importer.nests import ProgramStatement, loops
 from dojoir.torch.importer.reductions import is_better, lowest
 
@@ -52,9 +52,7 @@ def _largest(is_flat: int) -> Callable[..., Any]:
             b.emit(outer, ProgramStatement(target, "=", start), *body)
             return b.tensor(buffer, shape), None
         place = b.declare(shape, "i64", f"{b.node.name}_at")
-        spot, flat = element(place, index), as_index(0)
-        for i, extent in zip(at, x.shape[lead:], strict=True):
-            flat = flat * extent + i
+        spot, flat = element(place, index), row_major(at, x.shape[lead:])
         # the first place of the window that is in the plane, where no element is larger; that of the last NaN
         better = is_better(value, target, ">")
         found = (
@@ -62,9 +60,8 @@ def _largest(is_flat: int) -> Callable[..., Any]:
             ProgramStatement(target, "max=", value),
         )
         body = _under_guards(taps, k, at, x.shape[lead:], found)
-        first = as_index(0)
-        for i, p, extent in zip(index[lead:], range(rank), x.shape[lead:], strict=True):
-            first = first * extent + most(i * window.stride[p] - window.pad[p], as_index(0))
+        corner = window.place(index[lead:], [as_index(0)] * rank)
+        first = row_major([most(i, as_index(0)) for i in corner], x.shape[lead:])
         b.emit(
             outer,
             ProgramStatement(target, "=", start),
@@ -91,9 +88,7 @@ def largest_backward(b: ProgramBuilder, grad: Tensor, x: Tensor, at: Tensor, ran
     lead = x.rank - rank
     plane = (*x.shape[:lead], product(x.shape[lead:]))
     grad, at = b.stored(grad), b.stored(at)
-    buffer = b.declare(plane, grad.dtype)
-    zeros, index = b.iterate(plane)
-    b.emit(zeros, ProgramStatement(element(buffer, index), "=", number(0, grad.dtype)))
+    buffer = b.zeros(plane, grad.dtype)
     variables, index = b.iterate(grad.shape)
     to = element(buffer, (*index[:lead], placed(at.at(index), plane[-1], False)))
     b.emit(variables, ProgramStatement(to, "+=", grad.at(index)))
@@ -140,7 +135,7 @@ def average(
 ) -> Tensor:
     """The mean of each window."""
     lead = x.rank - len(sizes)
-    carried = "f32" if x.dtype in ("bf16", "f16") else x.dtype
+    carried = carrier(x.dtype)
     buffer = b.declare(shape, carried)
     outer, index = b.iterate(shape)
     taps, k = b.iterate([as_index(s) for s in sizes])
@@ -187,10 +182,8 @@ def _average_backward(rank: int) -> Callable[..., Tensor]:
 def spread_back(b: ProgramBuilder, grad: Tensor, x: Tensor, sizes: Sequence[int], window: WindowGeometry) -> Tensor:
     """The adjoint of windows: each element is the sum of the gradients of the windows that contain it."""
     lead = x.rank - len(sizes)
-    carried = "f32" if x.dtype in ("bf16", "f16") else x.dtype
-    buffer = b.declare(x.shape, carried)
-    zeros, index = b.iterate(x.shape)
-    b.emit(zeros, ProgramStatement(element(buffer, index), "=", number(0, carried)))
+    carried = carrier(x.dtype)
+    buffer = b.zeros(x.shape, carried)
     variables, index = b.iterate(grad.shape)
     taps, k = b.iterate([as_index(s) for s in sizes])
     at = window.place(index[lead:], k)

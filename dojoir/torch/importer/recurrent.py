@@ -17,7 +17,7 @@ import torch
 
 import dojoir
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
-from dojoir.torch.importer.element_values import Value, apply, cast, number
+from dojoir.torch.importer.element_values import Value, apply, carrier, cast, number
 from dojoir.torch.importer.index import IndexSum, as_index, degree
 from dojoir.torch.importer.nests import Node, ProgramBuffer, ProgramStatement, loops
 from dojoir.torch.importer.views import reshape, transpose
@@ -81,10 +81,6 @@ class _LayerKind:
     cell: Callable[[_Step], Value] | None = None
 
 
-def _wide(dtype: str) -> str:
-    return "f32" if dtype in ("bf16", "f16") else dtype
-
-
 def _layer(
     b: ProgramBuilder, kind: _LayerKind, x: Tensor, first: Tensor, cell: Tensor | None, w: _Weights,
     backwards: bool, batch_first: bool,
@@ -93,7 +89,7 @@ def _layer(
     `[T, B, I]`, or `[B, T, I]` if `batch_first`."""
     steps, batch = (x.shape[1], x.shape[0]) if batch_first else x.shape[:2]
     width = w.projection.shape[1] if w.projection else w.of_state.shape[1]
-    dtype, wide, rows = x.dtype, _wide(x.dtype), w.of_input.shape[0]
+    dtype, wide, rows = x.dtype, carrier(x.dtype), w.of_input.shape[0]
     inputs = _of_inputs(b, x, w.of_input, wide)
     states = b.declare((steps + 1, batch, w.of_state.shape[1]), dtype, f"{b.node.name}_states")
     _copy(b, states, first, as_index(0))
@@ -186,18 +182,6 @@ def _sums_over(
     )
 
 
-def _together(b: ProgramBuilder, shape: Place, parts: Sequence[Tensor], dim: int, name: str) -> Tensor:
-    """Tensors behind each other along a dimension, in one buffer."""
-    buffer = b.declare(shape, parts[0].dtype, name)
-    start = as_index(0)
-    for part in parts:
-        variables, index = b.iterate(part.shape)
-        place = (*index[:dim], index[dim] + start, *index[dim + 1 :])
-        b.emit(variables, ProgramStatement(element(buffer, place), "=", part.at(index)))
-        start = start + part.shape[dim]
-    return b.tensor(buffer, shape)
-
-
 def _one_row(tensor: Tensor) -> Tensor:
     """With a dimension of 1 before the others."""
     return Tensor((as_index(1), *tensor.shape), tensor.dtype, lambda index: tensor.at(index[1:]))
@@ -237,7 +221,7 @@ def _recurrent(kind: _LayerKind) -> Callable[..., Any]:
             if ways == 2:
                 shape = (*shape[:2], shape[2] + outputs[1].shape[2])
             is_last = layer + 1 == layers and ways == 1
-            x = outputs[0] if is_last else _together(b, shape, outputs, 2, f"{name}_outputs")
+            x = outputs[0] if is_last else b.joined(outputs, 2, shape, x.dtype, f"{name}_outputs")
         out = transpose(b, x, 0, 1) if batch_first else x
         found = [out, _stacked(b, ends, f"{name}_last")]
         if cells is not None:
@@ -250,7 +234,7 @@ def _recurrent(kind: _LayerKind) -> Callable[..., Any]:
 def _stacked(b: ProgramBuilder, rows: Sequence[Tensor], name: str) -> Tensor:
     if len(rows) == 1:
         return rows[0]
-    return _together(b, (as_index(len(rows)), *rows[0].shape[1:]), rows, 0, name)
+    return b.joined(rows, 0, (as_index(len(rows)), *rows[0].shape[1:]), rows[0].dtype, name)
 
 
 TABLE: dict[Any, Callable[..., Any]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from dojoir.torch.importer.element_values import (
     IndexAsValue,
     Value,
     apply,
+    carrier,
     cast,
     compare,
     number,
@@ -63,22 +65,16 @@ def kept(made: Tensor, x: Tensor, over: Sequence[int]) -> Tensor:
     return Tensor(shape, made.dtype, at)
 
 
-def _sum(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    return fold(b, x, dims, "+=", 0, b.dtype(), keepdim)
+def _folded(op: str, start: float | bool, dtype: str | None = None) -> Callable[..., Tensor]:
+    """A reduction that is one accumulation, in the type of the result or another."""
 
-
-def _prod(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    return fold(b, x, dims, "*=", 1, b.dtype(), keepdim)
-
-
-def _extreme(op: str) -> Callable[..., Tensor]:
-    def lower(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
-        return extreme(b, x, dims, op, keepdim)
+    def lower(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
+        return fold(b, x, dims, op, start, dtype or b.dtype(), keepdim)
 
     return lower
 
 
-def extreme(b: ProgramBuilder, x: Tensor, dims: Any, op: str, keepdim: bool = False) -> Tensor:
+def _extreme(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False, *, op: str) -> Tensor:
     """The largest or smallest along dimensions."""
     if x.dtype == "bool":
         return fold(b, x, dims, "|=" if op == "max=" else "&=", op != "max=", "bool", keepdim)
@@ -90,14 +86,6 @@ def lowest(dtype: str, op: str) -> float | int:
     if dtype in FLOATS:
         return -math.inf if op == "max=" else math.inf
     return EXTREMES[dtype][op != "max="]
-
-
-def _any(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
-    return fold(b, x, dims, "|=", False, "bool", keepdim)
-
-
-def _all(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
-    return fold(b, x, dims, "&=", True, "bool", keepdim)
 
 
 def count(b: ProgramBuilder, x: Tensor, dims: Any) -> Value:
@@ -157,11 +145,6 @@ def _var_mean(
 
 
 # -- softmax -------------------------------------------------------------------------------------------------
-def _carrier(kind: str) -> str:
-    """The type in which a softmax of a type is computed."""
-    return "f32" if kind in ("bf16", "f16") else kind
-
-
 def _once(b: ProgramBuilder, x: Tensor, carried: str) -> Tensor:
     """A tensor in the type of the computation, stored first where it is dear: it is read several times."""
     x = b.as_tensor(x, carried)
@@ -180,7 +163,7 @@ def _softmax(is_safe: bool) -> Callable[..., Tensor]:
 
     def lower(b: ProgramBuilder, x: Tensor, dim: int, is_half: Any = None) -> Tensor:
         kind, name = b.dtype(), b.node.name
-        carried = _carrier(kind)
+        carried = carrier(kind)
         x = _once(b, x, carried)
         if not x.rank:
             return b.full((), 1, kind)
@@ -202,7 +185,7 @@ def _softmax(is_safe: bool) -> Callable[..., Tensor]:
 def _log_softmax(b: ProgramBuilder, x: Tensor, dim: int, is_half: Any = None) -> Tensor:
     """`x - max - log(sum(exp(x - max)))`."""
     kind, name = b.dtype(), b.node.name
-    carried = _carrier(kind)
+    carried = carrier(kind)
     x = _once(b, x, carried)
     if not x.rank:
         return b.full((), 0, kind)
@@ -214,18 +197,8 @@ def _log_softmax(b: ProgramBuilder, x: Tensor, dim: int, is_half: Any = None) ->
 
 
 # -- places of extremes ---------------------------------------------------------------------------------------
-def _place(op: str) -> Callable[..., Tensor]:
-    def lower(b: ProgramBuilder, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-        return placed(b, x, dim, op, keepdim)[1]
-
-    return lower
-
-
-def _value_and_place(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    def lower(b: ProgramBuilder, x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-        return placed(b, x, dim, op, keepdim)
-
-    return lower
+def _place(b: ProgramBuilder, x: Tensor, dim: int | None = None, keepdim: bool = False, *, op: str) -> Tensor:
+    return _placed(b, x, dim, keepdim, op=op)[1]
 
 
 def is_better(found: Value, top: Value, sign: str, *, last_nan: bool = True) -> Value:
@@ -238,16 +211,18 @@ def is_better(found: Value, top: Value, sign: str, *, last_nan: bool = True) -> 
     return apply("or", better, is_nan if last_nan else apply("and", is_nan, compare("==", top, top)))
 
 
-def placed(b: ProgramBuilder, x: Tensor, dim: int | None, op: str, keepdim: bool) -> tuple[Tensor, Tensor]:
+def _placed(
+    b: ProgramBuilder, x: Tensor, dim: int | None, keepdim: bool = False, *, op: str
+) -> tuple[Tensor, Tensor]:
     """The extreme along a dimension (None: of all elements) and the first position that has it (argmax, argmin)."""
     from dojoir.torch.importer.views import reshape
 
     if dim is None:
-        found = placed(b, reshape(x, (product(x.shape),)), 0, op, False)
+        found = _placed(b, reshape(x, (product(x.shape),)), 0, op=op)
         whole = list(range(x.rank))
         return (kept(found[0], x, whole), kept(found[1], x, whole)) if keepdim else found
     if x.dtype == "bool":
-        numbers, spots = placed(b, b.as_tensor(x, "i32"), dim, op, keepdim)
+        numbers, spots = _placed(b, b.as_tensor(x, "i32"), dim, keepdim, op=op)
         return b.as_tensor(numbers, "bool"), spots
     over = [dim % x.rank]
     rest = [d for d in range(x.rank) if d not in over]
@@ -291,9 +266,7 @@ def _top(
     wide = (*shape[:dim], as_index(k), *shape[dim:])
     name = b.node.name
     value, place = b.declare(wide, x.dtype, f"{name}_value"), b.declare(wide, "i64", f"{name}_at")
-    taken = b.declare(x.shape, "bool", f"{name}_taken")
-    all_of, index = b.iterate(x.shape)
-    b.emit(all_of, ProgramStatement(element(taken, index), "=", number(False, "bool")))
+    taken = b.filled(b.full(x.shape, False, "bool"), name=f"{name}_taken")
     outer, index = b.iterate(shape)
     rounds, (r,) = b.iterate([as_index(k)])
     inner, (j,) = b.iterate([x.shape[dim]])
@@ -336,7 +309,7 @@ def running(b: ProgramBuilder, x: Tensor, dim: int, op: str, start: float, dtype
     if not x.rank:
         return b.as_tensor(x, dtype)
     dim %= x.rank
-    carried = "f32" if dtype in ("bf16", "f16") else dtype
+    carried = carrier(dtype)
     shape = tuple(s for d, s in enumerate(x.shape) if d != dim)
     state, buffer = b.declare(shape, carried, f"{b.node.name}_state"), b.declare(x.shape, dtype)
     outer, index = b.iterate(shape)
@@ -387,17 +360,17 @@ def _running_extreme(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
 
 
 TABLE: dict[Any, Callable[..., Any]] = {
-    aten.sum.dim_IntList: _sum, aten.sum.default: _sum,
-    aten.prod.dim_int: _prod, aten.prod.default: _prod,
-    aten.amax.default: _extreme("max="), aten.amin.default: _extreme("min="),
-    aten.max.default: _extreme("max="), aten.min.default: _extreme("min="),
-    aten.any.dim: _any, aten.any.dims: _any, aten.any.default: _any,
-    aten.all.dim: _all, aten.all.default: _all,
+    aten.sum.dim_IntList: _folded("+=", 0), aten.sum.default: _folded("+=", 0),
+    aten.prod.dim_int: _folded("*=", 1), aten.prod.default: _folded("*=", 1),
+    aten.amax.default: partial(_extreme, op="max="), aten.amin.default: partial(_extreme, op="min="),
+    aten.max.default: partial(_extreme, op="max="), aten.min.default: partial(_extreme, op="min="),
+    **dict.fromkeys((aten.any.dim, aten.any.dims, aten.any.default), _folded("|=", False, "bool")),
+    **dict.fromkeys((aten.all.dim, aten.all.default), _folded("&=", True, "bool")),
     aten.mean.dim: _mean, aten.mean.default: _mean,
     aten.var.correction: _var, aten.var_mean.correction: _var_mean, prims.var.default: _var,
     aten.topk.default: _top,
-    aten.argmax.default: _place("max="), aten.argmin.default: _place("min="),
-    aten.max.dim: _value_and_place("max="), aten.min.dim: _value_and_place("min="),
+    aten.argmax.default: partial(_place, op="max="), aten.argmin.default: partial(_place, op="min="),
+    aten.max.dim: partial(_placed, op="max="), aten.min.dim: partial(_placed, op="min="),
     aten._softmax.default: _softmax(False), aten._safe_softmax.default: _softmax(True),
     aten._log_softmax.default: _log_softmax,
     aten.cumsum.default: _running("+=", 0), aten.cumprod.default: _running("*=", 1),

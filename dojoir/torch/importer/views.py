@@ -121,13 +121,7 @@ def _expand(b: ProgramBuilder, x: Tensor, *_: Any, **__: Any) -> Tensor:
 
 def _slice(b: ProgramBuilder, x: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
     dim %= x.rank
-    first = begin(b, start, x.shape[dim])
-    shape = b.shape()
-
-    def change(index: Place) -> Place:
-        return (*index[:dim], index[dim] * step + first, *index[dim + 1 :])
-
-    return viewed(x, shape, change)
+    return viewed(x, b.shape(), along(dim, begin(b, start, x.shape[dim]), step))
 
 
 def begin(b: ProgramBuilder, start: Any, extent: IndexSum) -> IndexSum:
@@ -142,10 +136,36 @@ def begin(b: ProgramBuilder, start: Any, extent: IndexSum) -> IndexSum:
     return value
 
 
+def along(dim: int, first: IndexSum | int, step: IndexSum | int = 1) -> Map:
+    """The elements along a dimension from the first one on, in steps."""
+    return lambda index: (*index[:dim], index[dim] * step + first, *index[dim + 1 :])
+
+
+def at_place(dim: int, place: IndexSum) -> Map:
+    """Those at one place of a dimension."""
+    return lambda index: (*index[:dim], place, *index[dim:])
+
+
+def on_diagonal(rank: int, offset: int, first: int, second: int) -> Map:
+    """Those of a diagonal of two dimensions, along which the last index goes."""
+    moved = {first % rank: max(-offset, 0), second % rank: max(offset, 0)}
+    others = [d for d in range(rank) if d not in moved]
+
+    def change(index: Place) -> Place:
+        made = dict(zip(others, index, strict=False)) | {d: index[-1] + by for d, by in moved.items()}
+        return tuple(made[d] for d in range(rank))
+
+    return change
+
+
+def in_windows(dim: int, step: int) -> Map:
+    """Those of windows along a dimension, in which the last index goes."""
+    return lambda index: (*index[:dim], index[dim] * step + index[-1], *index[dim + 1 : -1])
+
+
 def _select(b: ProgramBuilder, x: Tensor, dim: int, at: Any) -> Tensor:
     dim %= x.rank
-    place = begin(b, at, x.shape[dim])
-    return viewed(x, b.shape(), lambda index: (*index[:dim], place, *index[dim:]))
+    return viewed(x, b.shape(), at_place(dim, begin(b, at, x.shape[dim])))
 
 
 def _split(b: ProgramBuilder, x: Tensor, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -154,24 +174,16 @@ def _split(b: ProgramBuilder, x: Tensor, sizes: Any, dim: int = 0) -> tuple[Tens
     first = as_index(0)
     for part in b.node.meta["val"]:
         shape = b.shape(part)
-        made.append(_part(x, shape, dim, first))
+        made.append(viewed(x, shape, along(dim, first)))
         first = first + shape[dim]
     return tuple(made)
-
-
-def _part(x: Tensor, shape: Place, dim: int, first: IndexSum) -> Tensor:
-    return viewed(x, shape, lambda index: (*index[:dim], index[dim] + first, *index[dim + 1 :]))
 
 
 def _unbind(b: ProgramBuilder, x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     dim %= x.rank
     count = len(b.node.meta["val"])
     shape = (*x.shape[:dim], *x.shape[dim + 1 :])
-    return tuple(viewed(x, shape, _at_place(dim, n)) for n in range(count))
-
-
-def _at_place(dim: int, place: int) -> Map:
-    return lambda index: (*index[:dim], as_index(place), *index[dim:])
+    return tuple(viewed(x, shape, at_place(dim, as_index(n))) for n in range(count))
 
 
 def _flip(b: ProgramBuilder, x: Tensor, dims: Sequence[int]) -> Tensor:
@@ -218,20 +230,11 @@ def _repeat(b: ProgramBuilder, x: Tensor, repeats: Sequence[Any]) -> Tensor:
 
 
 def _diagonal(b: ProgramBuilder, x: Tensor, offset: int = 0, first: int = 0, second: int = 1) -> Tensor:
-    first, second = first % x.rank, second % x.rank
-    moved = {first: max(-offset, 0), second: max(offset, 0)}
-    others = [d for d in range(x.rank) if d not in moved]
-
-    def change(index: Place) -> Place:
-        made = dict(zip(others, index, strict=False)) | {d: index[-1] + by for d, by in moved.items()}
-        return tuple(made[d] for d in range(x.rank))
-
-    return viewed(x, b.shape(), change)
+    return viewed(x, b.shape(), on_diagonal(x.rank, offset, first, second))
 
 
 def _unfold(b: ProgramBuilder, x: Tensor, dim: int, size: int, step: int) -> Tensor:
-    dim %= x.rank
-    return viewed(x, b.shape(), lambda i: (*i[:dim], i[dim] * step + i[-1], *i[dim + 1 : -1]))
+    return viewed(x, b.shape(), in_windows(dim % x.rank, step))
 
 
 def _as_strided(b: ProgramBuilder, x: Tensor, size: Any, stride: Any, offset: Any = None) -> Tensor:
