@@ -72,6 +72,7 @@ def test_each_nest_is_a_kernel_of_its_own() -> None:
         ("tmp t: f32", "t = x[{0}]", "y[{0}] = t"),  # a scalar
         ("tmp t: f32[8] shared", "t[{0}] = x[{0}]", "y[{0}] = t[{0}]"),  # no array that an argument can be
         ("tmp t: f32[8] pad(8)", "t[{0}] = x[{0}]", "y[{0}] = t[{0}]"),
+        ("tmp t: f32[8]", "t[{0}] = x[{0}]", "y[{0}] = 2 * t[{0}]"),  # a copy, which a tile may read past
     ],
 )
 def test_what_is_no_argument_is_not_parted(declared: str, first: str, second: str) -> None:

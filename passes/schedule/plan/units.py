@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
 from dojoir.errors import KernelError
-from dojoir.ir.nodes import Buffer, Kernel, format_path, parse_path
+from dojoir.ir.nodes import Access, Buffer, Kernel, format_path, parse_path
 from dojoir.ir.rewriting.rename import renamed
 from dojoir.passes.base.move import BufferName, Formula, Move, Place, Quoted
 from dojoir.passes.engine.engine import prove_unless_known
@@ -104,14 +104,19 @@ def _together(kernel: Kernel) -> list[tuple[int, int]]:
     """The first nest of each unit, and the one behind its last."""
     users: dict[str, list[int]] = {}
     writers: dict[str, list[int]] = {}
+    copies = set[str]()
     for n, node in enumerate(kernel.body):
         for name in node.buffers:
             users.setdefault(name, []).append(n)
     for site in kernel.sites:
-        writers.setdefault(site.statement.target.buffer, []).append(site.path[0])
+        statement = site.statement
+        writers.setdefault(statement.target.buffer, []).append(site.path[0])
+        if isinstance(statement.value, Access) and statement.accumulation is None:
+            copies.add(statement.target.buffer)
     ends = list(range(len(kernel.body)))
     for buffer in kernel.buffers:
-        shared = users if buffer.role == "tmp" and not _is_plain(buffer) else writers
+        together = buffer.role == "tmp" and (buffer.name in copies or not _is_plain(buffer))
+        shared = users if together else writers
         among = shared.get(buffer.name, [])
         for n in range(min(among, default=0), max(among, default=-1)):
             ends[n] = n + 1
