@@ -59,9 +59,11 @@ def blocks_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
 
 
 def _is_shared(kernel: Kernel, site: Site) -> bool:
-    """Whether a statement makes what several elements of a block use, or writes a byte that several share."""
+    """Whether a statement makes what several elements of a block use, or reads or writes a byte that several
+    share."""
     made = kernel.buffer(site.statement.target.buffer)
-    return site.statement.accumulation is not None or made.role == "tmp" or made.packed
+    packed = any(kernel.buffer(access.buffer).packed for access in site.statement.accesses)
+    return site.statement.accumulation is not None or made.role == "tmp" or packed
 
 
 def _chain(trace: Trace, path: Path) -> list[Spot]:
