@@ -282,14 +282,18 @@ def _pieces(cuts: _Cuts, start: int, period: int, times: int) -> list[int]:
 
 
 def _longest(cuts: _Cuts, start: int, stop: int) -> Iterator[NestGroup]:
-    """Runs of nests, each at least half as long as it may be, that end where least passes to the next one."""
+    """Runs of nests that end where least passes to the next one, each at least half as long as it may be, where
+    the program may be cut there."""
     while start < stop:
         most = start + MOST_NESTS
-        ends = [n for n in range(start + MOST_NESTS // 2, most + 1) if n < stop and cuts.may[n]]
+        ends = [n for n in range(start + 1, most + 1) if n < stop and cuts.may[n]]
+        late = [n for n in ends if n >= start + MOST_NESTS // 2]
         if stop <= most:
             end = stop
+        elif late:
+            end = min(late, key=lambda place: (cuts.crossing[place], -place))
         elif ends:
-            end = min(ends, key=lambda place: (cuts.crossing[place], -place))
+            end = ends[-1]
         else:
             end = next(n for n in range(most, stop + 1) if n == stop or cuts.may[n])
         yield NestGroup(start, end)

@@ -98,3 +98,14 @@ def test_all_nests_are_in_one_kernel_each(seed: int) -> None:
         any(kinds[n : n + 2 * len(layer)] == layer * 2 for n in range(len(kinds)))
     ):  # fmt: skip
         assert any(group.repeats for group in groups)
+
+
+def test_a_run_ends_where_least_passes_to_the_next_kernel() -> None:
+    """Not at the last place that is allowed, which may be within an attention; and early rather than too long."""
+    crossing = [9] * 31
+    crossing[3], crossing[17], crossing[20] = 0, 2, 4
+    runs = sharing._longest(sharing._Cuts(tuple(range(30)), tuple(crossing), (True,) * 31), 0, 30)
+    assert [(run.start, run.stop) for run in runs] == [(0, 17), (17, 30)]
+    may = tuple(n in (0, 5, 30) for n in range(31))
+    runs = sharing._longest(sharing._Cuts(tuple(range(30)), tuple(crossing), may), 0, 30)
+    assert [(run.start, run.stop) for run in runs] == [(0, 5), (5, 30)]
