@@ -124,3 +124,31 @@ def test_a_name_that_is_there_gets_a_number() -> None:
     (name, *_) = (buffer.name for buffer in made.buffers if buffer.name not in trace.kernel.declared)
     taken = planner.scheduled(dojoir.Trace(dojoir.parse(LARGE.replace("layers()", f"layers({name} = 4)"))), joined)
     assert f"{name}2" in taken.trace.kernel.declared and dojoir.certify(taken.proved())
+
+
+DEAD = """kernel dead()
+in  x: f32[128, 64]
+in  a: f32[64, 64]
+out y: f32[128, 64]
+tmp t: f32[128, 64]
+tmp u: f32[64, 128]
+
+128 @i
+| 64 @j
+| | t[{i}, {j}] = 0
+| | 64 @k
+| | | t[{i}, {j}] += x[{i}, {k}] * a[{k}, {j}]
+64 @m
+| 128 @n
+| | u[{m}, {n}] = 2 * t[{n}, {m}]
+128 @p
+| 64 @q
+| | y[{p}, {q}] = 3 * x[{p}, {q}]
+"""
+
+
+def test_what_nothing_reads_is_gone_before_units_are_made() -> None:
+    trace = dojoir.Trace(dojoir.parse(DEAD))
+    made = Planner(machine_named("cuda"), {}).scheduled(trace, joined).proved()
+    assert [buffer.name for buffer in made.kernel.arguments] == ["x", "a", "y"]
+    assert not {"t", "u"} & made.kernel.declared and len(made.kernel.body) == 1

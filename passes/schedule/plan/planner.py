@@ -49,6 +49,7 @@ from dojoir.passes.schedule.plan.units import Unit, UnitMoves, units_of
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.simplify import delete_dead
 from dojoir.passes.schedule.steps.spots import Spot, spot
+from dojoir.proof.verdict import IllegalMove
 from dojoir.support.frozen import dataclass
 from dojoir.support.memo import Memo, Tables
 
@@ -328,13 +329,16 @@ class Planner:
     def scheduled(self, trace: Trace, form: Form) -> ScheduledForm:
         """A kernel in a form, with all its nests scheduled: unit after unit, the last first, so that those before
         are where they were. What cannot be made of a unit by itself is made on the whole kernel."""
-        other, units, name = trace.copy(), units_of(trace.kernel), form.__name__
+        other, name = trace.copy(), form.__name__
+        delete_dead(other)
+        units = units_of(other.kernel)
         alone = replace(self, typical=self.typical or known_sizes(trace.kernel, self.sizes))
         made = [alone._of_unit(unit, name) for unit in units] if len(units) > 1 else [None]
-        with self._supposing(trace.kernel):
+        with self._supposing(other.kernel):
             for unit, moves in zip(reversed(units), reversed(made), strict=True):
                 if moves is None or not tried(other, partial(moves.make, unit=unit)):
                     self._nests(other, name, unit.first, len(unit.kernel.body))
+            delete_dead(other)  # as a sum that a tile keeps in registers, and nothing else reads
             seconds = self.cost(other)
         return ScheduledForm(name, other, seconds, None if self.supposed is None else len(trace.steps))
 
@@ -347,7 +351,6 @@ class Planner:
         for nest in [spot(trace, (n,)) for n in order]:
             if (path := _where(nest)) is not None:
                 self.nest(trace, path, form)
-        delete_dead(trace)  # as a sum that a tile keeps in registers, and nothing else reads
 
     def _of_unit(self, unit: Unit, form: str) -> UnitMoves:
         """The moves that schedule a unit, found once for all that are alike. Where each is to be proved at once,
@@ -361,8 +364,11 @@ class Planner:
             trace, planner = Trace(unit.kernel), replace(self, tried=[], wanted=set())
             with self._supposing(trace.kernel):
                 planner._nests(trace, form, 0, len(unit.kernel.body))
+                delete_dead(trace)
             noted = tuple(planner.tried), frozenset(planner.wanted)
-            found = _of_units.put((*key, self.supposed is not None), OfUnit(UnitMoves.of(trace), *noted))
+            found = _of_units.put((*key, True), OfUnit(UnitMoves.of(trace), *noted))
+            if self.supposed is None:
+                _of_units.put((*key, False), found)
         for one in found.tried:
             (nest,) = parse_path(one.nest)
             place, refusal = format_path((nest + unit.first,)), unit.in_whole(one.refusal)
@@ -454,5 +460,8 @@ def floor(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
 
 
 def plan(trace: Trace, machine: Machine, sizes: Mapping[str, int]) -> None:
-    """Schedules a kernel by the best plan."""
-    take_over(trace, Planner(machine, sizes).plans(trace)[0].trace)
+    """Schedules a kernel by the best plan that can be proved."""
+    for one in Planner(machine, sizes).plans(trace):
+        with suppress(IllegalMove):
+            take_over(trace, one.proved())
+            return

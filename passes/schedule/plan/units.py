@@ -28,7 +28,7 @@ OWN_NAME = "array"
 
 NO_NUMBERS: Mapping[str, int] = MappingProxyType({})
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
 _OWN = re.compile(rf"({OWN_NAME}\d+)(\D.*)")
 
 
@@ -142,7 +142,7 @@ def _unit(kernel: Kernel, first: int, last: int) -> Unit:
 
     def role(buffer: Buffer) -> str:
         if buffer.role == "tmp" and buffer.name in outside:
-            return "inout"  # not all of it may be there, and others use it: moves do with it as with a temporary
+            return "inout"  # some of it may not be written yet, and others read it: no move may delete or shrink it
         return buffer.role if buffer.name in written else "in"
 
     used = [buffer for buffer in kernel.buffers if buffer.name in inside]
