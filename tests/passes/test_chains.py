@@ -136,3 +136,50 @@ def test_others_stay_apart() -> None:
         with pytest.raises(dojoir.ArgumentError, match="no two products"):
             chained(trace)
         chained(dojoir.Trace(dojoir.parse(text or text_of(random.Random(3), terms=256)[0])))
+
+
+SELF = """kernel self_attention()                # values are a product over as many rows as the scores have
+fp fast
+in  x: f16[32, 32]
+in  w: f16[32, 32]
+out y: f32[32, 32]
+tmp v: f32[32, 32]
+tmp u: f16[32, 32]
+tmp s: f32[32, 32]
+tmp m: f32[32]
+tmp p: f16[32, 32]
+
+32 @i
+| 32 @d
+| | v[{i}, {d}] = 0
+| | 32 @k
+| | | v[{i}, {d}] += f32(x[{i}, {k}]) * f32(w[{k}, {d}])
+32 @i2
+| 32 @d2
+| | u[{i2}, {d2}] = f16(v[{i2}, {d2}])
+32 @i3
+| 32 @j3
+| | s[{i3}, {j3}] = 0
+| | 32 @k3
+| | | s[{i3}, {j3}] += f32(x[{i3}, {k3}]) * f32(x[{j3}, {k3}])
+32 @i4
+| m[{i4}] = -inf
+| 32 @j4
+| | m[{i4}] max= s[{i4}, {j4}]
+32 @i5
+| 32 @j5
+| | p[{i5}, {j5}] = f16(exp(s[{i5}, {j5}] - m[{i5}]))
+32 @i6
+| 32 @d6
+| | y[{i6}, {d6}] = 0
+| | 32 @j6
+| | | y[{i6}, {d6}] += f32(p[{i6}, {j6}]) * f32(u[{j6}, {d6}])
+"""
+
+
+def test_values_that_are_a_product_are_no_part_of_a_chain() -> None:
+    trace = dojoir.Trace(dojoir.parse(SELF))
+    chained(trace)
+    of = {site.statement.target.buffer: site.path[0] for site in trace.kernel.sites}
+    assert of["s"] == of["m"] == of["p"] == of["y"] != of["v"]
+    assert dojoir.certify(trace)

@@ -12,7 +12,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.siblings import SwapSiblings
 from dojoir.passes.loops.splitting import Split
-from dojoir.passes.schedule.facts.strides import kept_by
+from dojoir.passes.schedule.facts.strides import depends, kept_by
 from dojoir.passes.schedule.forms.parting import is_contraction
 from dojoir.passes.schedule.steps.combinators import make, tried
 from dojoir.passes.storage.dims import SplitDim
@@ -33,22 +33,22 @@ def chain_products(trace: Trace, most: int) -> set[str]:
 
 @dataclass(frozen=True)
 class _Chain:
-    """The nests of a chain, in their order, and the extents of the scopes around a row, as most of them have them:
-    the product that is the first or the last may have one scope for all but the innermost."""
+    """The nests of a chain, in their order. `around` are the extents of the scopes over batches and rows that the
+    nests between the products have; a product may have one scope for all batches."""
 
     nests: tuple[int, ...]
     around: tuple[Extent, ...]
 
 
 def _chain(kernel: Kernel, last: int, most: int) -> _Chain | None:
-    """The chain that ends with the product at `last`. It begins with the one product that a factor of the last
-    follows from, and has all nests between them that follow from that one. All go over the same rows."""
+    """The chain that ends with the product at `last`. It begins with the one product that the rows of the last
+    follow from, and has all nests between them that follow from that one. All go over the same rows."""
     product = _product(kernel, last)
     if product is None or _columns(product) > most or not _row_extents(product):
         return None
     seen, left, products = {last}, [last], list[int]()
     while left:
-        for before in _writers(kernel, left.pop()) - seen:
+        for before in _writers(kernel, left.pop(), product) - seen:
             seen.add(before)
             if _scopes(kernel.body[before], product):
                 (left if _product(kernel, before) is None else products).append(before)
@@ -57,7 +57,7 @@ def _chain(kernel: Kernel, last: int, most: int) -> _Chain | None:
         return None
     found = [products[0]]
     for n in range(products[0] + 1, last + 1):
-        if not _writers(kernel, n).isdisjoint(found) and _scopes(kernel.body[n], product):
+        if not _writers(kernel, n, product).isdisjoint(found):
             found.append(n)
     between = [_scopes(kernel.body[n], product) for n in found[1:-1]]
     return _Chain((*found,), max(between, key=len)) if between and found[-1] == last else None
@@ -87,8 +87,8 @@ def _terms(product: Site) -> float:
 
 
 def _scopes(nest: Node, product: Site) -> tuple[Extent, ...]:
-    """The extents of the scopes of a nest that go over the rows of a product: they are the same, or several stand
-    for all but the innermost. Empty where it has no such scopes."""
+    """The extents of the scopes of a nest over the batches and rows of a product: those of the product, or several
+    in place of its one scope over batches. Empty where the nest has no such scopes."""
     rows = _row_extents(product)
     extents, nodes = list[Extent](), [nest]
     while len(nodes) == 1 and isinstance(nodes[0], Scope) and not nodes[0].marks:
@@ -105,9 +105,12 @@ def _makes(extents: list[Extent], one: Extent) -> bool:
     return one.constant is not None and None not in numbers and prod(n or 0 for n in numbers) == one.constant
 
 
-def _writers(kernel: Kernel, nest: int) -> set[int]:
-    """The nests before one that write a temporary that it reads, and that no other nest writes."""
-    read = {access.buffer for site in kernel.sites if site.path[0] == nest for access in site.statement.reads}
+def _writers(kernel: Kernel, nest: int, product: Site) -> set[int]:
+    """The nests before one that write a temporary of which it reads another element for each row of a product, and
+    that no other nest writes. So the values of an attention, of which each row reads all, are none of its chain."""
+    row = len(_scopes(kernel.body[nest], product)) - 1
+    reads = [access for site in kernel.sites if site.path[0] == nest for access in site.statement.reads]
+    read = {access.buffer for access in reads if row >= 0 and depends(access, row)}
     written: dict[str, set[int]] = {}
     for site in kernel.sites:
         written.setdefault(site.statement.target.buffer, set()).add(site.path[0])
@@ -133,7 +136,7 @@ def _join(trace: Trace, chain: _Chain) -> None:
 
 
 def _split_rows(trace: Trace, nest: int, around: tuple[Extent, ...]) -> None:
-    """Splits the outer scope of a product as those of the others are, and what goes along it of its temporaries."""
+    """Splits the scope of a product over batches as `around` has it, and the dimensions of temporaries along it."""
     outer = trace.kernel.body[nest]
     if not isinstance(outer, Scope) or outer.extent == around[0]:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from dojoir.errors import ArgumentError
 from dojoir.passes.engine.trace import Trace
@@ -37,9 +37,7 @@ def products(trace: Trace) -> None:
     """Fuses all that can be, but what would take a product its tile."""
     sink_sums(trace)
     part_products(trace)
-    join_around_products(trace)
-    rows_outside(trace)
-    hoist_factors(trace)
+    _fuse_others(trace)
 
 
 def chained(trace: Trace) -> None:
@@ -50,6 +48,10 @@ def chained(trace: Trace) -> None:
     alone = chain_products(trace, CHAINED)
     if not alone:
         raise ArgumentError("no two products with rows between them", "bad-arguments")
+    _fuse_others(trace, alone)
+
+
+def _fuse_others(trace: Trace, alone: Collection[str] = ()) -> None:
     join_around_products(trace, alone)
     rows_outside(trace)
     hoist_factors(trace)
