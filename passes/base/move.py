@@ -408,9 +408,9 @@ def fresh_label(kernel: Kernel, wanted: str) -> str:
     return wanted if wanted not in used else next(label for label in numbered if label not in used)
 
 
-def fresh_name(kernel: Kernel, wanted: str) -> str:
-    """The name, with a number after it if a buffer or size of the kernel has it already."""
-    used = {buffer.name for buffer in kernel.buffers} | {size.name for size in kernel.sizes}
+def fresh_name(kernel: Kernel, wanted: str, others: Iterable[str] = ()) -> str:
+    """The name, with a number after it if a buffer or size of the kernel has it, or it is among `others`."""
+    used = {buffer.name for buffer in kernel.buffers} | {size.name for size in kernel.sizes} | {*others}
     numbered = (f"{wanted}{n}" for n in count(2))
     return wanted if wanted not in used else next(name for name in numbered if name not in used)
 

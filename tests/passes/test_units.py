@@ -152,3 +152,8 @@ def test_what_nothing_reads_is_gone_before_units_are_made() -> None:
     made = Planner(machine_named("cuda"), {}).scheduled(trace, joined).proved()
     assert [buffer.name for buffer in made.kernel.arguments] == ["x", "a", "y"]
     assert not {"t", "u"} & made.kernel.declared and len(made.kernel.body) == 1
+
+
+def test_a_size_that_is_called_as_an_array_of_a_unit_is_not_one() -> None:
+    units = units_of(dojoir.parse(LAYERS.replace("layers()", "layers(array0 = 4)")))
+    assert all("array0" not in unit.names and "array1" in unit.names for unit in units)

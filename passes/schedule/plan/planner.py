@@ -120,7 +120,7 @@ class ScheduledForm:
 
 
 @dataclass(frozen=True)
-class OfUnit:
+class UnitPlan:
     """The plan of a unit: its moves, the structures that were tried, and the open sizes wanted as numbers."""
 
     moves: UnitMoves
@@ -128,8 +128,9 @@ class OfUnit:
     wanted: frozenset[str]
 
 
-_of_units: Memo[tuple[object, ...], OfUnit] = Memo(256, of_key=True)
-"""By a unit and all that its moves follow from; at the end of a key, whether they are supposed to be legal."""
+_unit_plans: Memo[tuple[object, ...], UnitPlan] = Memo(256, of_key=True)
+"""A key is the kernel of a unit with all else that its plan depends on, and whether its moves are only supposed to
+be legal."""
 
 
 @dataclass(frozen=True)
@@ -356,19 +357,19 @@ class Planner:
         """The moves that schedule a unit, found once for all that are alike. Where each is to be proved at once,
         what was supposed before is taken if it can be proved, and else others are looked for."""
         key = unit.kernel, self.machine, self.structures, *map(_items, (self.sizes, self.typical or {}))
-        supposed = _of_units.get((*key, True))
-        found = supposed if self.supposed is not None else _of_units.get((*key, False))
+        supposed = _unit_plans.get((*key, True))
+        found = supposed if self.supposed is not None else _unit_plans.get((*key, False))
         if found is None and supposed is not None and tried(Trace(unit.kernel), supposed.moves.make_all):
-            found = _of_units.put((*key, False), supposed)
+            found = _unit_plans.put((*key, False), supposed)
         if found is None:
             trace, planner = Trace(unit.kernel), replace(self, tried=[], wanted=set())
             with self._supposing(trace.kernel):
                 planner._nests(trace, form, 0, len(unit.kernel.body))
                 delete_dead(trace)
             noted = tuple(planner.tried), frozenset(planner.wanted)
-            found = _of_units.put((*key, True), OfUnit(UnitMoves.of(trace), *noted))
+            found = _unit_plans.put((*key, True), UnitPlan(UnitMoves.of(trace), *noted))
             if self.supposed is None:
-                _of_units.put((*key, False), found)
+                _unit_plans.put((*key, False), found)
         for one in found.tried:
             (nest,) = parse_path(one.nest)
             place, refusal = format_path((nest + unit.first,)), unit.in_whole(one.refusal)

@@ -7,15 +7,13 @@ sees constants. The moves of both schedules are then replayed inside of the guar
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import Any, get_type_hints
 
-from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path, parse_path
+from dojoir.ir.nodes import Kernel, Path, Scope, Statement
 from dojoir.ir.rewriting.substitution import fixed_sizes, substitute_extent
-from dojoir.passes.base.move import BufferName, Formula, Move, Place, Quoted, fresh_name
+from dojoir.passes.base.move import Formula, fresh_name
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.schedule.plan.translation import translated
 from dojoir.passes.schedule.steps.combinators import make
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, spot
 from dojoir.passes.schedule.steps.versions import Exactly, split_in_place
@@ -38,7 +36,7 @@ def version_for(trace: Trace, sizes: Mapping[str, int], here: Trace) -> None:
     for name in names.values():
         _sized(trace, name, sizes)
     for move in here.moves:
-        make(trace, _moved(move, (0,), names))
+        make(trace, translated(move, lambda path: (0, *path), names))
         _with_numbers(trace, (0,), sizes)  # of an array whose dimensions are open, a move makes open extents
 
 
@@ -49,7 +47,7 @@ def version_for_others(trace: Trace, start: Trace, others: Trace) -> None:
     made = [b.name for b in others.kernel.buffers if b.name in taken - {b.name for b in start.kernel.buffers}]
     names = {name: fresh_name(trace.kernel, f"{name}_any") for name in made}
     for move in others.moves[len(start.moves) :]:
-        make(trace, _moved(move, (1,), names))
+        make(trace, translated(move, lambda path: (1, *path), names))
 
 
 def _sized(trace: Trace, name: str, sizes: Mapping[str, int]) -> None:
@@ -82,34 +80,6 @@ def _with_numbers(trace: Trace, path: Path, sizes: Mapping[str, int]) -> None:
         extent = substitute_extent(place.scope.extent, at)
         if extent != place.scope.extent:
             place.bound(extent)
-
-
-def _moved(move: Move, around: Path, names: Mapping[str, str]) -> Move:
-    """A move that was made on a whole kernel, for what is inside of the node at `around`."""
-
-    def placed(place: str) -> Place:
-        return Place(format_path((*around, *parse_path(place))))
-
-    def named(text: str) -> str:
-        return re.sub(r"\b[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), text)
-
-    kinds = get_type_hints(type(move))
-    changed: dict[str, Any] = {}
-    for field in fields(move):
-        value, kind = getattr(move, field.name), kinds[field.name]
-        if kind == Place:
-            changed[field.name] = placed(value)
-        elif kind == tuple[Place, ...]:
-            changed[field.name] = tuple(map(placed, value))
-        elif kind == BufferName:
-            changed[field.name] = names.get(value, value)
-        elif kind == tuple[BufferName, ...]:
-            changed[field.name] = tuple(names.get(one, one) for one in value)
-        elif kind == tuple[Formula, ...]:
-            changed[field.name] = tuple(Formula(named(one.text)) for one in value)
-        elif kind == Quoted:
-            changed[field.name] = Quoted(named(value.text))
-    return replace(move, **changed)
 
 
 def _scopes(trace: Trace, path: Path) -> list[Spot]:

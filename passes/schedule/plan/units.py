@@ -10,25 +10,23 @@ something of its surroundings costs a refusal, never a wrong kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, ClassVar, get_args
+from itertools import count
+from typing import ClassVar
 
 from dojoir.errors import KernelError
-from dojoir.ir.nodes import Access, Buffer, Kernel, format_path, parse_path
+from dojoir.ir.nodes import Access, Buffer, Kernel
 from dojoir.ir.rewriting.rename import renamed
-from dojoir.passes.base.move import BufferName, Formula, Move, Place, Quoted
+from dojoir.passes.base.move import Move, fresh_name
 from dojoir.passes.engine.engine import prove_unless_known
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.schedule.plan.translation import translated, with_names
 from dojoir.support.frozen import dataclass
 
 OWN_NAME = "array"
 """What the arrays of a unit are called, with their number after it."""
 
-NO_NUMBERS: Mapping[str, int] = MappingProxyType({})
-
-_WORD = re.compile(r"\b[A-Za-z_]\w*")
 _OWN = re.compile(rf"({OWN_NAME}\d+)(\D.*)")
 
 
@@ -43,7 +41,7 @@ class Unit:
 
     def in_whole(self, text: str) -> str:
         """A text about this kernel, as one about the whole."""
-        return _exchanged(text, self.names)
+        return with_names(text, self.names)
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,8 @@ class UnitMoves:
     @classmethod
     def of(cls, trace: Trace) -> UnitMoves:
         """Those of a trace of the kernel of a unit."""
-        kernels = [trace.start, *(step.kernel for step in trace.steps)]
-        named = dict.fromkeys(buffer.name for kernel in kernels for buffer in kernel.buffers)
-        moves = (_without_labels(move, kernel) for move, kernel in zip(trace.moves, kernels, strict=False))
-        return cls(tuple(moves), tuple(name for name in named if name not in trace.start.declared))
+        named = dict.fromkeys(buffer.name for step in trace.steps for buffer in step.kernel.buffers)
+        return cls(trace.moves, tuple(name for name in named if name not in trace.start.declared))
 
     def make_all(self, trace: Trace) -> None:
         """Makes them on the kernel of a unit. Raises IllegalMove for one that is not legal."""
@@ -73,19 +69,13 @@ class UnitMoves:
         """Makes them on the kernel that the unit is of, whose nests before the unit are as they were. Raises
         IllegalMove for one that is not legal there."""
         names = dict(unit.names)
-        kernel = trace.kernel
-        taken = {*kernel.declared, *(size.name for size in kernel.sizes)}
         for name in self.declared:
             own = _OWN.fullmatch(name)
             wanted = unit.names[own[1]] + own[2] if own and own[1] in unit.names else name
-            number = 2
-            names[name] = wanted
-            while names[name] in taken:
-                names[name] = f"{wanted}{number}"
-                number += 1
-            taken.add(names[name])
+            names[name] = fresh_name(trace.kernel, wanted, names.values())
         for move in self.moves:
-            trace.apply(_in_whole(move, unit.first, names, len(trace.kernel.buffers)))
+            last = len(trace.kernel.buffers)
+            trace.apply(translated(move, lambda path: (path[0] + unit.first, *path[1:]), names, last))
 
 
 def units_of(kernel: Kernel) -> list[Unit]:
@@ -113,19 +103,13 @@ def _together(kernel: Kernel) -> list[tuple[int, int]]:
         writers.setdefault(statement.target.buffer, []).append(site.path[0])
         if isinstance(statement.value, Access) and statement.accumulation is None:
             copies.add(statement.target.buffer)
-    ends = list(range(len(kernel.body)))
+    joined = set[int]()  # the nests that are in one unit with the next one
     for buffer in kernel.buffers:
         together = buffer.role == "tmp" and (buffer.name in copies or not _is_plain(buffer))
-        shared = users if together else writers
-        among = shared.get(buffer.name, [])
-        for n in range(min(among, default=0), max(among, default=-1)):
-            ends[n] = n + 1
-    bounds, first = [], 0
-    for n, end in enumerate(ends):
-        if end == n:
-            bounds.append((first, n + 1))
-            first = n + 1
-    return bounds
+        among = (users if together else writers).get(buffer.name, [0])
+        joined.update(range(min(among), max(among)))
+    last = [n + 1 for n in range(len(kernel.body)) if n not in joined]
+    return [*zip([0, *last], last, strict=False)]
 
 
 def _is_plain(buffer: Buffer) -> bool:
@@ -146,7 +130,9 @@ def _unit(kernel: Kernel, first: int, last: int) -> Unit:
         return buffer.role if buffer.name in written else "in"
 
     used = [buffer for buffer in kernel.buffers if buffer.name in inside]
-    names = {f"{OWN_NAME}{n}": buffer.name for n, buffer in enumerate(used)}
+    sizes = {size.name for size in kernel.sizes}
+    free = (name for n in count() if (name := f"{OWN_NAME}{n}") not in sizes)
+    names = {name: buffer.name for name, buffer in zip(free, used, strict=False)}
     own = kernel.evolve(name="unit", buffers=tuple(replace(b, role=role(b)) for b in used), body=body)
     return Unit(first, renamed(own, {name: own for own, name in names.items()}), names)
 
@@ -158,40 +144,3 @@ def _is_well_formed(unit: Unit) -> bool:
     except KernelError:
         return False
     return True
-
-
-def _exchanged(text: str, names: Mapping[str, str]) -> str:
-    return _WORD.sub(lambda word: names.get(word[0], word[0]), text)
-
-
-def _without_labels(move: Move, kernel: Kernel) -> Move:
-    """The move with its places as numbers: a label may stand elsewhere in the whole kernel as well."""
-
-    def argument(value: Any, kind: Any) -> Any:
-        return Place(format_path(kernel.path(value))) if kind is Place and value.startswith("@") else value
-
-    return _mapped(move, argument)
-
-
-def _in_whole(move: Move, first: int, names: Mapping[str, str], buffers: int) -> Move:
-    """The move on a kernel of so many buffers, which has `first` nests before the unit, and other names. What it
-    declares comes last."""
-
-    def argument(value: Any, kind: Any) -> Any:
-        if kind is Place:
-            top, *rest = parse_path(value)
-            return Place(format_path((top + first, *rest)))
-        if kind is BufferName:
-            return BufferName(names.get(value, value))
-        return kind(_exchanged(value.text, names)) if kind in (Quoted, Formula) else value
-
-    return _mapped(move, argument, {"position": buffers})
-
-
-def _mapped(move: Move, argument: Callable[[Any, Any], Any], known: Mapping[str, int] = NO_NUMBERS) -> Move:
-    """The move with other arguments: `argument` gives each from its value and its kind, `known` some by name."""
-    changed: dict[str, Any] = {}
-    for name, kind in move.parameters().items():
-        value, each = getattr(move, name), get_args(kind)
-        changed[name] = tuple(argument(one, each[0]) for one in value) if each else argument(value, kind)
-    return replace(move, **changed | {name: n for name, n in known.items() if name in changed})
