@@ -324,3 +324,11 @@ def _reached(index: Affine | Access, extents: Mapping[int, int | None]) -> int |
     running = {depth: extents[depth] for depth in index.iterators if depth in extents}
     known = {depth: extent for depth, extent in running.items() if extent is not None}
     return reach(index, known) if len(known) == len(running) else None
+
+
+def is_nest_of_one(kernel: Kernel, site: Site) -> bool:
+    """Whether a statement stands in scopes inside of each other, and nothing else does."""
+    node, count = kernel.at(site.path[:1]), 0
+    while isinstance(node, Scope) and len(node.body) == 1:
+        node, count = node.body[0], count + 1
+    return node is site.statement and count == len(site.scopes)

@@ -6,8 +6,9 @@ along a result and one along the sum.
 A factor that is read at sums of iterators, or computed from narrower values, is written into an array of its own
 before the nest. The scopes of the sum become one, and so do those of a result along which the same factors go; the
 dimensions follow. A convolution is a product then. Where chunks of memory divide the channels, these are laid
-out side by side, and its tiles are copied from the image itself (`gpu/tiles/operands.py`). Else the array has an
-element as often as windows have it.
+out side by side, and its tiles are copied from the image itself (`gpu/tiles/operands.py`). Few channels, as the
+three of a picture, are filled up to a chunk with zeros, in both factors: products of zeros change no sum. Else the
+array has an element as often as windows have it.
 
 Source: K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neural networks for document processing"
 (2006).
@@ -16,19 +17,31 @@ Source: K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neur
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.costs.launches import temporary_share
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Cast, Expr, Kernel, Op, Site
+from dojoir.ir.nodes import Access, Cast, Condition, Const, Expr, Kernel, Op, Site
+from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import Formula, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.facts.product_facts import BYTES, FP8, HALVES
-from dojoir.passes.schedule.facts.strides import depends, dims_along, kept_by, require, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import (
+    depends,
+    dims_along,
+    given,
+    is_nest_of_one,
+    kept_by,
+    require,
+    sites_in,
+    step_of,
+)
 from dojoir.passes.schedule.forms.parting import is_contraction, take_units_away
 from dojoir.passes.schedule.forms.temporaries import MOST_MEMORY
 from dojoir.passes.schedule.steps.combinators import each_once
+from dojoir.passes.schedule.steps.padding import computed_whole, zeros_beside
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, nested, spot
 from dojoir.passes.storage.dims import AddDim, JoinDims
 from dojoir.passes.values.hoisting import Hoist
@@ -36,6 +49,9 @@ from dojoir.passes.values.hoisting import Hoist
 WIDE = ("f32", "f64")
 """The types of contractions without matrix units, of which a block multiplies tiles as well. Its matrices are all
 stored, and may take MOST_MEMORY times what the arguments do."""
+
+MOST_ZEROS = 4
+"""How many times the channels there may be of them once they are whole chunks."""
 
 
 def pack_factors(trace: Trace) -> bool:
@@ -164,43 +180,113 @@ def _packed(trace: Trace, site: Site) -> None:
 
 def _channels_last(trace: Trace, nest: Spot, statement: Spot, site: Site) -> None:
     """Lays out an array of windows with its channels side by side, which are summed up as well, and sums along them
-    innermost. Windows can be copied from there then."""
+    innermost. Windows can be copied from there then. Channels that are no whole chunks are filled up with zeros, in
+    both factors."""
     kernel = trace.kernel
     for _, factor in _to_pack(kernel, site):
         dim = _channels(kernel, site, factor)
         if dim is None or not isinstance(factor, Access):
             continue
-        buffer = kernel.buffer(factor.buffer)
-        order = list(buffer.order or range(len(buffer.dims)))
-        if order[-1] != dim:
-            own = nest.stage(factor.buffer, "", "in", name=fresh_name(kernel, factor.buffer))
-            order.remove(dim)
-            Array(trace, own).order((*order, dim))
-            filled = nested(nest.beside(-1))  # what lies side by side on one side is next to that on the other
-            if dim < len(filled) - 2:
-                filled[dim].sink(len(filled) - 2 - dim)
+        buffer, chunk = kernel.buffer(factor.buffer), _chunk(kernel, factor)
+        short, last = buffer.dims[dim].extent.offset % chunk > 0, len(buffer.dims) - 1
         (depth,) = (d for d in range(len(site.scopes)) if factor.indices[dim] == Affine.iterator(d))
-        scope = spot(trace, next(s for s in trace.kernel.sites if s.path == statement.path).scope_paths[depth])
+        scope = spot(trace, site.scope_paths[depth])
+        if (buffer.order or (last,))[-1] != dim or short:
+            _filled_channels(trace, nest, factor.buffer, dim, chunk)
         if depth < len(site.scopes) - 1:
             scope.sink(len(site.scopes) - 1 - depth)
+        if short:
+            others = (a for a in site.statement.reads if depends(a, depth) and a.buffer != factor.buffer)
+            other = given(next(others, None), "a product of two arrays")
+            _filled_channels(trace, nest, other.buffer, dims_along(other, depth)[0], chunk)
+            computed_whole(_filled_up(scope, chunk))
         return
 
 
+def _filled_channels(trace: Trace, nest: Spot, buffer: str, dim: int, chunk: int) -> None:
+    """Lays out an array that a nest reads with a dimension side by side, in whole chunks, zeros behind what it has:
+    itself, where it is for this nest alone and filled with zeros if it needs them, or a copy."""
+    kernel, own = trace.kernel, trace.kernel.buffer(buffer)
+    extent, last = own.dims[dim].extent, len(own.dims) - 1
+    short = extent.offset % chunk > 0
+    users = [
+        kernel.sites[k] for k in kernel.users.get(buffer, ()) if not is_inside(kernel.sites[k].path, nest.path)
+    ]
+    zeros = [site for site in users if site.statement.value == Const(0)]
+    in_place = own.role == "tmp" and not own.order and bool(users) and (bool(zeros) or not short)
+    in_place &= all(_fills(kernel, site, buffer, dim) for site in users)
+    if in_place:
+        filled = [(spot(trace, site.path[:1]), site in zeros) for site in users]
+    else:
+        buffer = nest.stage(buffer, "", "in", name=fresh_name(kernel, buffer))
+        filled = [(nest.beside(-1), False)]
+    _moved_dim(trace, buffer, dim, last, Affine.constant(-(-extent.offset // chunk) * chunk))
+    for first, is_zero in filled:
+        scopes = nested(first)
+        (depth,) = _depths_of(sites_in(trace.kernel, first.path)[0], last)
+        scope, inside = scopes[depth], len(scopes) - 1 - depth
+        if inside > 1 or (inside and is_zero):  # what lies side by side on one side is next to that on the other
+            scope.sink(inside - 1 + is_zero)
+        if short and (is_zero or not in_place):
+            guard = _filled_up(scope, chunk)
+            (computed_whole if is_zero else zeros_beside)(guard)
+
+
+def _fills(kernel: Kernel, site: Site, buffer: str, dim: int) -> bool:
+    """Whether a nest only fills an array, a dimension of it along a scope."""
+    written = site.statement.target.buffer == buffer and buffer not in site.statement.buffers_read
+    return written and is_nest_of_one(kernel, site) and len(_depths_of(site, dim)) == 1
+
+
+def _depths_of(site: Site, dim: int) -> list[int]:
+    """The depth of the scope that a dimension of what is written goes along by itself, if there is one."""
+    index = site.statement.target.indices[dim]
+    return [d for d in range(len(site.scopes)) if index == Affine.iterator(d)]
+
+
+def _filled_up(scope: Spot, chunk: int) -> Spot:
+    """Lets a scope run to the end of a chunk, under a guard beyond its own, which is returned."""
+    count = scope.count
+    inner = nested(scope)[-1]
+    guard = inner.guard([Condition(scope.iterator, "<", Affine.constant(count))])
+    scope.constant(-(-count // chunk) * chunk)
+    return guard
+
+
+def _chunk(kernel: Kernel, access: Access) -> int:
+    return ACCESS_BYTES // kernel.buffer(access.buffer).dtype.itemsize
+
+
 def _channels(kernel: Kernel, site: Site, factor: Expr) -> int | None:
-    """The dimension of a factor that a sum goes along by itself, in whole chunks, where others have windows."""
+    """The dimension of a factor that a sum goes along by itself, in whole chunks, where others have windows. If
+    there is none, one that matrix units may have filled up with zeros."""
     if not isinstance(factor, Access):
         return None
-    buffer, alone, windows = kernel.buffer(factor.buffer), None, None
+    buffer, windows, whole, short = kernel.buffer(factor.buffer), False, list[int](), list[int]()
     for dim, index in enumerate(factor.indices):
         depths = index.iterators if isinstance(index, Affine) else frozenset()
         summed = [d for d in depths if not depends(site.statement.target, d)]
         if len(summed) == 1 and index == Affine.iterator(summed[0]):
-            extents = buffer.dims[dim].extent, *site.scopes[summed[0]].extent.bounds
-            if all(e.is_constant and e.offset % (ACCESS_BYTES // buffer.dtype.itemsize) == 0 for e in extents):
-                alone = dim
+            extents = {buffer.dims[dim].extent, *site.scopes[summed[0]].extent.bounds}
+            if all(e.is_constant and e.offset % _chunk(kernel, factor) == 0 for e in extents):
+                whole.append(dim)
+            elif len(extents) == 1 and _may_be_filled_up(kernel, site, factor, dim):
+                short.append(dim)
         elif summed:
-            windows = dim
-    return alone if windows is not None else None
+            windows = True
+    found = whole or sorted(short, key=lambda dim: buffer.dims[dim].extent.offset)
+    return found[-1] if windows and found else None
+
+
+def _may_be_filled_up(kernel: Kernel, site: Site, factor: Access, dim: int) -> bool:
+    """Whether an array with whole chunks along a dimension is not larger than the matrix of all windows."""
+    extents = [dim.extent for dim in kernel.buffer(factor.buffer).dims]
+    if _type_of(kernel, factor) in WIDE or kernel.fp == "strict" or not extents[dim].is_constant:
+        return False
+    count, chunk = extents[dim].offset, _chunk(kernel, factor)
+    matrix = prod(scope.extent.constant or 1 for d, scope in enumerate(site.scopes) if depends(factor, d))
+    array = prod(extent.offset if extent.is_constant else 1 for extent in extents) // count
+    return count * MOST_ZEROS >= chunk and array * -(-count // chunk) * chunk <= matrix
 
 
 def _along(factor: Expr, depth: int) -> bool:
@@ -227,13 +313,18 @@ def _summed_first(trace: Trace, buffer: str, filled: Spot, first: int, kept: int
     `first`; they stand behind the `kept` ones of the result. It is then filled as its source lies in memory."""
     outermost = filled.path
     for n in range(kept, len(trace.kernel.buffer(buffer).dims)):
-        to, old = first + n - kept, n + 1
-        uses = [access for site in trace.kernel.sites for each in site.statement.accesses
-                for access in each.accesses() if access.buffer == buffer]  # fmt: skip
-        indices = tuple(Formula(str(access.indices[n])) for access in uses)
-        act(trace, AddDim, buffer, to, trace.kernel.buffer(buffer).dims[n].extent, indices)
-        Array(trace, buffer).store(to).reuse(old).drop(old)
+        to = first + n - kept
+        _moved_dim(trace, buffer, n, to, trace.kernel.buffer(buffer).dims[n].extent)
         nested(spot(trace, outermost))[n].lift(n - to)
+
+
+def _moved_dim(trace: Trace, buffer: str, dim: int, to: int, extent: Affine) -> None:
+    """Moves a dimension of an array to another place, where it has an `extent`."""
+    uses = [access for site in trace.kernel.sites for each in site.statement.accesses
+            for access in each.accesses() if access.buffer == buffer]  # fmt: skip
+    at, old = (to, dim + 1) if to < dim else (to + 1, dim)
+    act(trace, AddDim, buffer, at, extent, tuple(Formula(str(access.indices[dim])) for access in uses))
+    Array(trace, buffer).store(at).reuse(old).drop(old)
 
 
 def _in_one(trace: Trace, statement: Spot, depth: int, buffers: Sequence[str]) -> None:

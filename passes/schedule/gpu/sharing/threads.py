@@ -4,8 +4,6 @@ Scopes over what lies side by side in memory, as one: so that it is moved 16 byt
 
 The cooperative copies of a block's threads to shared memory, whatever the shape.
 
-Tiles that reach past the end of an array: whole, with guards around what is of the array and zeros beside it.
-
 Temporaries of a nest on a GPU, out of memory: in registers, or computed again where they are read.
 
 Temporaries in registers of a GPU, once it is known which thread does what: each where its threads find it.
@@ -13,23 +11,21 @@ Temporaries in registers of a GPU, once it is known which thread does what: each
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from math import prod
 
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.format import format_access, format_condition
+from dojoir.ir.format import format_condition
 from dojoir.ir.nodes import (
     Access,
     Buffer,
     Condition,
-    Guard,
     Kernel,
     Path,
     Site,
     Statement,
-    format_path,
     substitute_condition,
     substitute_iterators,
 )
@@ -37,10 +33,10 @@ from dojoir.ir.paths import is_inside
 from dojoir.ir.words import BLOCK, GRID
 from dojoir.passes.base.move import Quoted
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.deletion import RestoreNode
-from dojoir.passes.loops.guards import AddGuard, ComputePadding
+from dojoir.passes.loops.guards import AddGuard
 from dojoir.passes.schedule.facts.strides import depends, given, require, scope_at, sites_in
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.padding import conditions_of
 from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, mark_all, move, nested, spot
 from dojoir.passes.storage.dead import DeleteTemporary
 from dojoir.passes.storage.layout import PlaceBuffer, ReuseDims
@@ -232,40 +228,6 @@ def whole_extent(scope: Spot) -> int:
     if len(scope.scope.extent.bounds) > 1:
         scope.bound(Affine.constant(most))
     return most
-
-
-def conditions_of(node: Spot) -> tuple[Condition, ...]:
-    """The conditions of a guard; none of another node."""
-    guard = node.node
-    return guard.conditions if isinstance(guard, Guard) else ()
-
-
-def whole_nest(scopes: Sequence[Spot], sizes: Sequence[int]) -> Spot | None:
-    """Makes the extents of scopes inside each other so many, what is past their ends under a guard. Returns the
-    guard, if there is one."""
-    ends = [end for scope in scopes for end in scope.ends]
-    guard = scopes[-1].guard(ends) if ends else None
-    for scope, size in zip(scopes, sizes, strict=True):
-        scope.constant(size)
-    return guard
-
-
-def zeros_beside(guard: Spot | None) -> None:
-    """Assigns 0 to what a guard leaves out of the target of its one statement."""
-    if guard is None:
-        return
-    (site,) = sites_in(guard.trace.kernel, guard.path)
-    *around, own = guard.path
-    for number, condition in enumerate(conditions_of(guard), own + 1):
-        text = f"if {format_condition(Condition(condition.left, '>=', condition.right))}"
-        zero = Quoted(f"{text}; | {format_access(site.statement.target)} = 0")
-        act(guard.trace, RestoreNode, format_path((*around, number)), zero)
-
-
-def computed_whole(guard: Spot | None) -> None:
-    """Takes away a guard of which the padding has no effect."""
-    if guard is not None:
-        act(guard.trace, ComputePadding, guard)
 
 
 def lanes_at_most(lanes: Spot, widest: int) -> int:

@@ -30,14 +30,7 @@ from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.facts.product_facts import BYTES, FP8, HALVES, is_of_two
 from dojoir.passes.schedule.facts.strides import depends, given, require
 from dojoir.passes.schedule.forms.parting import Sum, sum_at
-from dojoir.passes.schedule.gpu.sharing.threads import (
-    computed_whole,
-    guards_outside,
-    lanes_at_most,
-    whole_nest,
-    without_ones,
-    zeros_beside,
-)
+from dojoir.passes.schedule.gpu.sharing.threads import guards_outside, lanes_at_most, without_ones
 from dojoir.passes.schedule.gpu.tiles.contractions import dim_along, grid_of, roles
 from dojoir.passes.schedule.gpu.tiles.double_buffers import run_ahead
 from dojoir.passes.schedule.gpu.tiles.operands import (
@@ -51,6 +44,7 @@ from dojoir.passes.schedule.gpu.tiles.operands import (
     copied,
     in_words,
 )
+from dojoir.passes.schedule.steps.padding import computed_whole, whole_nest, zeros_beside
 from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, mark_all, nested, spot
 from dojoir.passes.schedule.steps.versions import Multiple, split_versions
 from dojoir.passes.storage.dead import DeleteTemporary

@@ -18,13 +18,14 @@ from typing import NamedTuple
 
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Kernel, Scope, Site
+from dojoir.ir.nodes import Access, Kernel, Site
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.facts.strides import given, require, sites_in, step_of
-from dojoir.passes.schedule.gpu.sharing.threads import whole_nest, without_ones, zeros_beside
+from dojoir.passes.schedule.facts.strides import given, is_nest_of_one, require, sites_in, step_of
+from dojoir.passes.schedule.gpu.sharing.threads import without_ones
 from dojoir.passes.schedule.gpu.tiles.product_tiles import spread_copy
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.padding import whole_nest, zeros_beside
 from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, nested, spot
 from dojoir.passes.storage.dead import DeleteTemporary
 from dojoir.passes.storage.layout import Swizzle
@@ -232,7 +233,7 @@ def _copied_in_chunks(kernel: Kernel, array: str) -> Site | None:
         return None
     (site,) = writers
     target, value = site.statement.target, site.statement.value
-    if not isinstance(value, Access) or site.statement.accumulation or not _is_nest_of_one(kernel, site):
+    if not isinstance(value, Access) or site.statement.accumulation or not is_nest_of_one(kernel, site):
         return None
     source, chunk = kernel.buffer(value.buffer), ACCESS_BYTES // kernel.buffer(array).dtype.itemsize
     last = (source.order or range(len(source.dims)))[-1]
@@ -241,14 +242,6 @@ def _copied_in_chunks(kernel: Kernel, array: str) -> Site | None:
     row = source.dims[last].extent
     fits = row.is_constant and row.offset % chunk == 0 and source.dtype == kernel.buffer(array).dtype
     return site if fits and any((site.scopes[d].extent.constant or 1) % chunk == 0 for d in whole) else None
-
-
-def _is_nest_of_one(kernel: Kernel, site: Site) -> bool:
-    """Whether a statement stands in scopes inside of each other, and nothing else does."""
-    node, count = kernel.at(site.path[:1]), 0
-    while isinstance(node, Scope) and len(node.body) == 1:
-        node, count = node.body[0], count + 1
-    return node is site.statement and count == len(site.scopes)
 
 
 def _joined(site: Site) -> list[int]:

@@ -25,11 +25,11 @@ from dojoir.passes.schedule.gpu.sharing.threads import (
     guards_outside,
     lanes_at_most,
     shared_among,
-    whole_nest,
     without_ones,
 )
 from dojoir.passes.schedule.gpu.tiles.double_buffers import StagedOperand, through_two_buffers
 from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.padding import whole_nest
 from dojoir.passes.schedule.steps.spots import Array, Marked, Spot, act, first_nest, fuse, mark_all, nested, spot
 from dojoir.passes.schedule.steps.versions import AtMost, Multiple, split_versions
 from dojoir.sets.kernel_sets import sets_of

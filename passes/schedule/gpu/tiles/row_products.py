@@ -25,7 +25,7 @@ from dojoir.passes.schedule.facts.product_facts import is_of_two
 from dojoir.passes.schedule.facts.strides import constant_extent, given, require, sites_in
 from dojoir.passes.schedule.forms.parting import trips
 from dojoir.passes.schedule.forms.temporaries import own_arrays
-from dojoir.passes.schedule.gpu.sharing.threads import computed_whole, grid, whole_nest, without_ones, zeros_beside
+from dojoir.passes.schedule.gpu.sharing.threads import grid, without_ones
 from dojoir.passes.schedule.gpu.tiles.contractions import dim_along
 from dojoir.passes.schedule.gpu.tiles.matrix_units import UNITS, arranged, fragments, lay_out, only_here, pairs
 from dojoir.passes.schedule.gpu.tiles.operands import (
@@ -53,6 +53,7 @@ from dojoir.passes.schedule.gpu.tiles.row_passes import (
     store_narrowed,
     tiled,
 )
+from dojoir.passes.schedule.steps.padding import computed_whole, whole_nest, zeros_beside
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, mark_all, nested, spot
 from dojoir.support.frozen import dataclass
 
