@@ -22,13 +22,14 @@ RESULTS = (
     "upsampled", "embedding", "index_select", "matmul", "rolled", "kl_divergence", "logsumexp", "pixel_shuffle",
     "variance", "addmm", "batch_norm_inference", "nll_weighted", "triangle", "huber", "index_put", "linear",
     "cumulative_sum", "batch_norm_training", "group_norm", "scatter_add", "max_pool", "average_pool",
-    "conv2d_depthwise", "einsum_attention", "experts",
+    "conv2d_depthwise", "einsum_attention", "experts", "conv2d_stem", "conv_transpose2d_apart",
 )  # fmt: skip
 
 GRADIENTS = (
     "mlp", "layer_norm", "softmax", "sum_columns", "transposed", "sigmoid", "heads", "gelu", "glu", "log_softmax",
     "outer", "concatenated", "logsumexp", "matrix_vector", "variance", "padded", "embedding", "rms_norm", "matmul",
     "index_put", "linear", "batch_norm_training", "max_pool", "cumulative_sum",
+    "conv2d_stem", "conv_transpose2d_apart",
 )  # fmt: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -13,14 +13,16 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
-from dojoir.torch.importer.element_values import NARROW, apply, carrier, cast, number
-from dojoir.torch.importer.index import IndexSum, as_index, divide, is_within
+from dojoir.torch.importer.element_values import NARROW, Value, apply, carrier, cast, number
+from dojoir.torch.importer.index import IndexSum, as_index, divide, is_within, product
+from dojoir.torch.importer.matrix_products import contract
 from dojoir.torch.importer.nests import Node, ProgramStatement, When, loops
+from dojoir.torch.importer.views import reshape
 
 aten: Any = torch.ops.aten
 
-FEWEST = 16
-"""The channels of a group, at least, that matrix units are used for."""
+TERMS, OUTPUTS = 64, 16
+"""The terms of a sum and the channels of a group's result, at least, that matrix units are used for."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +109,12 @@ def convolve(
     """`y[n, o, i] = sum_(c, k) x[n, c, stride i + dilation k - pad] w[o, c, k]`."""
     dtype = x.dtype
     carried = carrier(dtype)
-    if dtype in NARROW and any(window.pad) and (w.shape[1].constant or 0) >= FEWEST:
+    each = divide(shape[1], as_index(groups))[0]
+    if _for_units(b, x, product(w.shape[1:]), each) and any(window.pad):
         x, window = _padded(b, x, window)
     buffer = b.declare(shape, carried, name)
     batch, (n,) = b.iterate(shape[:1])
-    outputs, group, _, o = _grouped(b, groups, divide(shape[1], as_index(groups))[0])
+    outputs, group, _, o = _grouped(b, groups, each)
     spatial, at = b.iterate(shape[2:])
     channels, (c,) = b.iterate(w.shape[1:2])
     taps, k = b.iterate(w.shape[2:])
@@ -124,6 +127,14 @@ def convolve(
     made = b.tensor(buffer, shape, dtype)
     _part_groups(b, groups, (x, 1), (w, 0), (made, 1))
     return made
+
+
+def _for_units(b: ProgramBuilder, x: Tensor, terms: IndexSum, outputs: IndexSum) -> bool:
+    """Whether matrix units are used for a convolution of `x`, which stays in its type then."""
+    narrow = x.dtype in NARROW and (terms.constant or 0) >= TERMS and (outputs.constant or 0) >= OUTPUTS
+    if narrow and x.buffer is not None:
+        b.program.factors.add(x.buffer)
+    return narrow
 
 
 def _padded(b: ProgramBuilder, x: Tensor, window: WindowGeometry) -> tuple[Tensor, WindowGeometry]:
@@ -167,6 +178,11 @@ def spread(
 ) -> Tensor:
     """The transposed convolution: `y[n, o, stride i + dilation k - pad] += x[n, c, i] w[c, o, k]`, as a sum for
     each element of the result."""
+    apart = groups == 1 and window == WindowGeometry(
+        tuple(k.constant or 0 for k in w.shape[2:]), (0,) * len(window.pad), (1,) * len(window.pad)
+    )
+    if apart and shape[2:] == tuple(i * k for i, k in zip(x.shape[2:], w.shape[2:], strict=True)):
+        return _spread_apart(b, x, w, shape)
     dtype = x.dtype
     carried = carrier(dtype)
     buffer = b.declare(shape, carried, name)
@@ -175,6 +191,7 @@ def spread(
     outputs, group, own, o = _grouped(b, groups, each)
     spatial, at = b.iterate(shape[2:])
     per_group = divide(w.shape[0], as_index(groups))[0]
+    _for_units(b, x, per_group, each)
     channels, (c,) = b.iterate([per_group])
     taps, k = b.iterate(w.shape[2:])
     place: list[IndexSum] = []
@@ -193,6 +210,21 @@ def spread(
     body = _each_guarded(taps, k, conditions, (ProgramStatement(target, "+=", value),))
     b.emit([*batch, *outputs, *spatial], ProgramStatement(target, "=", number(0, carried)), *loops(channels, body))
     return b.tensor(buffer, shape, dtype)
+
+
+def _spread_apart(b: ProgramBuilder, x: Tensor, w: Tensor, shape: Place) -> Tensor:
+    """A transposed convolution whose windows lie side by side: a product of matrices, and its results laid out."""
+    taps, places = w.shape[2:], x.shape[2:]
+    rows = reshape(w, (w.shape[0], product(w.shape[1:])))
+    left = Tensor((x.shape[0], *reversed(rows.shape)), w.dtype, lambda index: rows.at((index[2], index[1])))
+    made = contract(b, left, reshape(x, (*x.shape[:2], product(places))))
+    parted = reshape(made, (x.shape[0], *w.shape[1:], *places))
+
+    def at(index: Place) -> Value:
+        found = [divide(i, k) for i, k in zip(index[2:], taps, strict=True)]
+        return parted.at((*index[:2], *(tap for _, tap in found), *(place for place, _ in found)))
+
+    return Tensor(shape, made.dtype, at)
 
 
 def _of_weights(

@@ -271,6 +271,8 @@ def _parts_a_sum(program: ImportedProgram, uses: _Uses, nest: int, name: str, d:
             for load in other.loads:
                 if load.buffer not in uses.together[name]:
                     continue
+                if sums and any(map(_is_window, load.index[d : d + 2])):
+                    return True
                 outer, inner = load.index[d].only, load.index[d + 1].only
                 if not (isinstance(outer, IteratorAtom) and isinstance(inner, IteratorAtom)):
                     continue
@@ -283,6 +285,15 @@ def _parts_a_sum(program: ImportedProgram, uses: _Uses, nest: int, name: str, d:
                 seen |= ways
                 pending += sorted(ways)
     return False
+
+
+def _is_window(index: IndexSum) -> bool:
+    """Whether an index may be the same at several values of two iterators."""
+    steps = {
+        m[0]: abs(factor) for m, factor in index.terms.items() if len(m) == 1 and isinstance(m[0], IteratorAtom)
+    }
+    pairs = ((one, steps[one], steps[other]) for one in steps for other in steps if one != other)
+    return any(least <= step < least * (one.extent.constant or step + 1) for one, least, step in pairs)
 
 
 def _pairs_in(load: ElementValue, outer: IteratorAtom, inner: IteratorAtom) -> Iterator[int]:

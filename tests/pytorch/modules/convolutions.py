@@ -35,6 +35,18 @@ BY_FORMULA: dict[str, Make] = {
         nn.ConvTranspose2d(s.c, s.c // 2, 3, stride=2, padding=1, output_padding=1),
         (image(s),),
     ),
+    "conv_transpose2d_apart": lambda s: (
+        nn.Sequential(nn.SiLU(), nn.ConvTranspose2d(s.c, 6, 2, stride=2), nn.Conv2d(6, s.c, 3, padding=1)),
+        (image(s),),
+    ),
+    "conv_transpose1d_apart": lambda s: (
+        nn.ConvTranspose1d(s.c, s.c // 2, 3, stride=3, bias=False),
+        (torch.randn(s.b, s.c, s.h),),
+    ),
+    "conv2d_stem": lambda s: (
+        nn.Sequential(nn.Conv2d(3, 16, 7, stride=2, padding=3), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1)),
+        (torch.randn(s.b, 3, s.h, s.h),),
+    ),
     "max_pool": lambda s: (nn.MaxPool2d(2), (image(s),)),
     "max_pool_padded": lambda s: (nn.MaxPool2d(3, stride=2, padding=1), (image(s),)),
     "max_pool1d": lambda s: (nn.MaxPool1d(3, stride=2), (torch.randn(s.b, s.c, 3 * s.h),)),
