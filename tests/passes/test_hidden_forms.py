@@ -3,6 +3,8 @@ are computed in place, a running value that is rounded."""
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from narrow_products import drawn, numbers
@@ -11,9 +13,10 @@ from on_harness import run
 import dojoir
 from dojoir.backends.machine import MACHINES
 from dojoir.passes.schedule.forms.running_values import store_running
-from dojoir.passes.schedule.gpu.rows.reductions import partial_products
+from dojoir.passes.schedule.gpu.rows.reductions import partial_products, sum_across
 from dojoir.passes.schedule.gpu.tiles.matrix_units import small_matrix_tiles
-from dojoir.passes.schedule.plan.structures import open_matrix_tiles
+from dojoir.passes.schedule.plan.planner import Planner
+from dojoir.passes.schedule.plan.structures import Structure, open_matrix_tiles
 
 CUDA = MACHINES["cuda"]
 
@@ -95,6 +98,34 @@ def test_a_product_in_parts_whose_result_is_converted(terms: int, even: bool) ->
         found.append(np.zeros((24, 40), np.float16))
         dojoir.compile(kernel, "llvm")(**given, c=found[-1])
     assert np.allclose(*(numbers(one, "f16") for one in found), rtol=2**-9, atol=2**-7)
+
+
+def few_rows_of(draw: random.Random) -> str:
+    """Weights times values of a few queries that share a head: a dimension of the result goes along two scopes."""
+    heads, rows, columns, terms = draw.randint(1, 3), draw.choice((2, 4, 5)), draw.choice((32, 40)), 512
+    parted = "p[{h}, {i}, {k}]" if draw.random() < 0.5 else f"p[{rows}*{{h}} + {{i}}, {{k}}]"
+    shape = f"{heads}, {rows}, {terms}" if parted.startswith("p[{h}") else f"{heads * rows}, {terms}"
+    result = f"y[{rows}*{{h}} + {{i}}, {{j}}]"
+    return (
+        f"kernel few()\nin  p: bf16[{shape}]\nin  v: bf16[{heads}, {terms}, {columns}]\n"
+        f"out y: f32[{heads * rows}, {columns}]\n\n{heads} @h\n| {rows} @i\n| | {columns} @j\n| | | {result} = 0\n"
+        f"| | | {terms} @k\n| | | | {result} += f32({parted}) * f32(v[{{h}}, {{k}}, {{j}}])\n"
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("structure", [partial_products, sum_across])
+def test_few_rows_times_columns_that_lie_side_by_side(structure: Structure, seed: int) -> None:
+    before = dojoir.parse(few_rows_of(random.Random(seed)))
+    trace = dojoir.Trace(before)
+    parts = structure(trace, (0,), CUDA) or ()
+    for part in sorted(parts, key=lambda part: part.path, reverse=True):
+        Planner(CUDA, {}).nest(trace, part.path)
+    assert trace.is_safe and dojoir.certify(trace)
+    given = drawn(before, seed)
+    wanted = np.zeros([dim.extent.offset for dim in before.buffer("y").dims], np.float32)
+    dojoir.compile(before, "llvm")(**given, y=wanted)
+    assert np.allclose(run(trace.kernel, given, {})["y"].reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-4)
 
 
 RUNNING = """kernel running(N = 5, M = 33)

@@ -32,14 +32,13 @@ def _factor(b: ProgramBuilder, x: Tensor, times: IndexSum) -> Tensor:
     """A factor of a product, each element of which is read several times: it is stored first, unless it is read
     once and costs an operation or two. A narrow float is stored in its own type."""
     found = b.cost(x)
-    if times.constant == 1 and found.operations <= 2 and not found.costly and found.reads <= 1:
-        return x
-    if x.dtype not in NARROW:
+    once = times.constant == 1 and found.operations <= 2 and not found.costly and found.reads <= 1
+    if not once and x.dtype not in NARROW:
         return b.stored(x)
-    if not isinstance(x.at(b.iterate(x.shape)[1]), ElementValue):
+    if not once and not isinstance(x.at(b.iterate(x.shape)[1]), ElementValue):
         x = b.realize(x, x.label or f"{b.node.name}_of")
     match x.at(b.iterate(x.shape)[1]):
-        case ElementValue(buffer):
+        case ElementValue(buffer, dtype=dtype) if dtype in NARROW:
             b.program.factors.add(buffer)
     return x
 

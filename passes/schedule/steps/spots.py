@@ -230,7 +230,10 @@ class Spot:
         together, inner = self.beside(1), self
         self.beside(-1).join(self)
         for _ in range(levels):
-            inner.child(0).join(inner.child(1))
+            first, sums = inner.child(0), inner.child(1)
+            if sums.count and first.count > sums.count and first.count % sums.count == 0:
+                first.split(first.count // sums.count)  # of an element at two iterators, as `t[4*i + j]`
+            first.join(sums)
             inner = inner.child(0)
         return part, together
 

@@ -25,7 +25,7 @@ from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.siblings import SwapSiblings
 from dojoir.passes.schedule.facts.strides import depends, given, is_plain, require, sites_in, step_of
-from dojoir.passes.schedule.forms.parting import Sum, distribute, is_contraction, runs_along, sum_at, trips
+from dojoir.passes.schedule.forms.parting import Sum, distribute, is_contraction, runs_along, sum_at, trips, widest
 from dojoir.passes.schedule.gpu.sharing.threads import along, flattened, grid, in_columns, in_vectors
 from dojoir.passes.schedule.steps.combinators import tried
 from dojoir.passes.schedule.steps.spots import Spot, move, nested, spot
@@ -93,7 +93,7 @@ def _threads(count: int, machine: Machine) -> int:
 def sum_across(trace: Trace, path: Path, machine: Machine) -> None:
     """Neighbours of what is kept on the threads of a row, of which a block has several that share the sum."""
     found = sum_at(trace, path)
-    column = next((s for s in reversed(found.kept) if runs_along(trace.kernel, found.site, s)), None)
+    column = next((s for s in reversed(found.kept) if _beside(trace, found, s)), None)
     column = given(column, "a sum across memory")
     require(found.kept[-1].path == column.path, "a sum across memory")
     nest = [*found.summed]
@@ -101,6 +101,12 @@ def sum_across(trace: Trace, path: Path, machine: Machine) -> None:
         nest.pop()
     in_columns(column, nest[0], nest[-1], len(nest))
     grid(reversed(found.kept))
+
+
+def _beside(trace: Trace, found: Sum, scope: Spot) -> bool:
+    """Whether what is summed lies side by side along a scope, but for what is the same all along it."""
+    steps = {step_of(trace.kernel, a, scope.depth) for a in widest(trace.kernel, found.site)}
+    return 1 in steps <= {0, 1}
 
 
 def partial_sums(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
