@@ -13,7 +13,7 @@ from on_harness import run
 import dojoir
 from dojoir.backends.machine import MACHINES
 from dojoir.passes.schedule.forms.running_values import store_running
-from dojoir.passes.schedule.gpu.rows.reductions import partial_products, sum_across
+from dojoir.passes.schedule.gpu.rows.reductions import partial_products, rows_of_warps, sum_across
 from dojoir.passes.schedule.gpu.tiles.matrix_units import small_matrix_tiles
 from dojoir.passes.schedule.plan.planner import Planner
 from dojoir.passes.schedule.plan.structures import Structure, open_matrix_tiles
@@ -126,6 +126,44 @@ def test_few_rows_times_columns_that_lie_side_by_side(structure: Structure, seed
     wanted = np.zeros([dim.extent.offset for dim in before.buffer("y").dims], np.float32)
     dojoir.compile(before, "llvm")(**given, y=wanted)
     assert np.allclose(run(trace.kernel, given, {})["y"].reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-4)
+
+
+def tokens_of(draw: random.Random) -> str:
+    """A few rows times weights whose terms lie side by side: alone or one of a batch, the result in either layout,
+    and something made of it or not."""
+    dtype = draw.choice(("bf16", "f16", "f32"))
+    rows, columns = draw.randint(2, 8), draw.choice((16, 24, 40))
+    batch, terms = draw.choice((0, 2)), draw.choice((1, 2)) * (128 if dtype == "f32" else 256)
+    turned, begins = draw.random() < 0.3, draw.choice(("0", "f32(x[AT{i}, 0])"))
+    after = draw.random() < 0.4
+    around, at, lead = ([f"{batch} @b"], "{b}, ", f"{batch}, ") if batch else ([], "", "")
+    result, shape = ("{j}, {i}", f"{columns}, {rows}") if turned else ("{i}, {j}", f"{rows}, {columns}")
+    kept = [f"{rows} @i", f"{columns} @j"][:: draw.choice((1, -1))]
+    value = f"f32(x[{at}{{i}}, {{k}}]) * f32(w[{at}{{j}}, {{k}}])"
+    target = f"{'t' if after else 'y'}[{at}{result}]"
+    scopes = [*around, *kept]
+    lines = [f"{'| ' * n}{scope}" for n, scope in enumerate(scopes)]
+    bars = "| " * len(scopes)
+    lines += [f"{bars}{target} = {begins.replace('AT', at)}", f"{bars}{terms} @k", f"{bars}| {target} += {value}"]
+    lines += [f"{bars}y[{at}{result}] = max({target}, 0)"] if after else []
+    return (
+        f"kernel tokens()\nin  x: {dtype}[{lead}{rows}, {terms}]\nin  w: {dtype}[{lead}{columns}, {terms}]\n"
+        f"out y: f32[{lead}{shape}]\n" + (f"tmp t: f32[{lead}{shape}]\n" if after else "") + "\n"
+        + "\n".join(lines) + "\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_warp_has_a_few_rows_at_once(seed: int) -> None:
+    before = dojoir.parse(tokens_of(random.Random(seed)))
+    trace = dojoir.Trace(before)
+    for part in sorted(rows_of_warps(trace, (0,), CUDA), key=lambda part: part.path, reverse=True):
+        Planner(CUDA, {}).nest(trace, part.path)
+    assert trace.is_safe and dojoir.certify(trace) and "lane" in str(trace.kernel)
+    given = drawn(before, seed)
+    wanted = np.zeros([dim.extent.offset for dim in before.buffer("y").dims], np.float32)
+    dojoir.compile(before, "llvm")(**given, y=wanted)
+    assert np.allclose(run(trace.kernel, given, {})["y"].reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-3)
 
 
 RUNNING = """kernel running(N = 5, M = 33)

@@ -49,9 +49,9 @@ def structure(
 ) -> None:
     """Schedules the outermost scope at `nest` by one structure. For a GPU that is one of the planner: `rules`,
     `elements_in_threads`, `blocks_in_threads`, `rows_in_warps`, `rows_in_blocks`, `rows_as_one`, `sum_along`,
-    `sum_across`, `partial_sums`, `partial_products`, `few_rows`, `large_tiles`, `small_tiles`, `quad_tiles`,
-    `scaled_tiles`, `adds_at_data`, `copies_in_blocks`, `assigns_at_data` or `columns_in_threads`. What becomes a
-    nest of its own thereby is left to `rules`.
+    `sum_across`, `partial_sums`, `partial_products`, `rows_of_warps`, `few_rows`, `large_tiles`, `small_tiles`,
+    `quad_tiles`, `scaled_tiles`, `adds_at_data`, `copies_in_blocks`, `assigns_at_data` or `columns_in_threads`.
+    What becomes a nest of its own thereby is left to `rules`.
 
     For a CPU it is `waves`, `turned_recurrences`, `triangles`, `columns_alone`, `long_sums`, `register_tiles`,
     `channel_tiles`, `window_tiles`, `gathered_rows`, `rows_in_lanes`, `sums_abreast`, `rows_abreast`,

@@ -14,6 +14,7 @@ from dojoir.passes.schedule.gpu.rows.reductions import (
     few_rows,
     partial_products,
     partial_sums,
+    rows_of_warps,
     sum_across,
     sum_along,
 )
@@ -65,6 +66,7 @@ STRUCTURES: tuple[Structure, ...] = (
     sum_across,
     partial_sums,
     partial_products,
+    rows_of_warps,
     few_rows,
     large_tiles,
     small_tiles,

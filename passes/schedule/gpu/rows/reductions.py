@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from math import prod
 
-from dojoir.backends.machine import Machine
+from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Path, Scope, Statement
 from dojoir.ir.words import GRID
@@ -24,11 +24,11 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.siblings import SwapSiblings
-from dojoir.passes.schedule.facts.strides import depends, given, is_plain, require, sites_in, step_of
+from dojoir.passes.schedule.facts.strides import depends, dims_along, given, is_plain, require, sites_in, step_of
 from dojoir.passes.schedule.forms.parting import Sum, distribute, is_contraction, runs_along, sum_at, trips, widest
-from dojoir.passes.schedule.gpu.sharing.threads import along, flattened, grid, in_columns, in_vectors
+from dojoir.passes.schedule.gpu.sharing.threads import along, flattened, grid, in_columns, in_vectors, without_ones
 from dojoir.passes.schedule.steps.combinators import tried
-from dojoir.passes.schedule.steps.spots import Spot, move, nested, spot
+from dojoir.passes.schedule.steps.spots import Array, Spot, add_dim, mark_all, move, nested, spot
 
 WARP_SUM = 1024
 """The longest sum that a warp takes by itself."""
@@ -49,6 +49,9 @@ SQUARE = 64 * 64
 LONG_PRODUCT, DEPTH, TURN = 256, 16, 64
 """How many terms a part of a contraction should have at least; of how many all parts should be multiples; and how
 many a tile on matrix units takes at a time."""
+
+MOST_ROWS, WARPS = 8, 8
+"""How many rows a warp has at once at most, and the warps of a block."""
 
 TILES = 2
 """How many tiles a multiprocessor should have at least."""
@@ -135,6 +138,53 @@ def partial_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     wanted = TILES * machine.multiprocessors
     parts = _in_parts(found, max(2, min(wanted // tiles, terms // LONG_PRODUCT)), DEPTH)
     return [*parts, *others]
+
+
+def rows_of_warps(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
+    """Gives a warp a few rows of a contraction along memory at once, as of a few tokens: what they share, the
+    weights, is read once. Each lane has sums of its own. Returns the nests of what is made of the result."""
+    others = _contraction_first(trace, path)
+    found = sum_at(trace, others.pop(0).path)
+    (terms, *more), target = found.summed, found.site.statement.target
+    reads = [a for a in found.site.statement.reads if depends(a, terms.depth)]
+    beside = all(step_of(trace.kernel, a, terms.depth) == 1 for a in reads)
+    require(found.begins and not more and len(reads) > 1 and beside, "sums along memory")
+    rows = [s for s in found.kept if 1 < s.count <= MOST_ROWS and not all(depends(a, s.depth) for a in reads)]
+    require(len(rows) == 1 and len(found.kept) > 1, "a few rows")
+    kept = [s for s in found.kept if s.path != rows[0].path]
+    row, column = rows[0], kept[-1]
+    dims = [dims_along(target, s.depth) for s in (column, row)]
+    widest = ACCESS_BYTES // max(trace.kernel.buffer(a.buffer).dtype.itemsize for a in reads)
+    whole = terms.count % (machine.warp * widest) == 0 < terms.count and column.count % WARPS == 0 < column.count
+    require(whole and all(len(one) == 1 for one in dims) and dims[0] != dims[1], "whole warps")
+    if inside := len(found.kept) - 1 - [s.path for s in found.kept].index(row.path):
+        row.sink(inside)
+    warp = column.split(WARPS)
+    terms.alone(1)
+    warp.child(1).swap()
+    vector = terms.split(widest)
+    vector.sink(1)
+    vector.mark("v")
+    lane = terms.split(machine.warp)
+    terms.swap()
+    own = warp.stage(target.buffer, "tile", "out", "shared")
+    part, together = warp.child(1).split_sum(own)
+    add_dim(trace, part, warp.depth, Affine.constant(WARPS))
+    together.swap()
+    begins, sums = warp.part(1)
+    sums, together = sums.part(1)
+    Array(trace, part).place("reg")
+    written = without_ones(together.beside(1))
+    if dims[0] > dims[1]:
+        written.swap()
+        written = written.around()
+    lane = sums.child(0)
+    for nest in (begins, together, written):
+        mark_all(((nest, "bx"), (nested(nest)[1], "u")))
+    mark_all(((together.child(0, 0), "lane"), (sums, "bx"), (lane, "lane")))
+    mark_all(((lane.child(0), "u"), (lane.child(1, 0), "u")))
+    grid(reversed(kept))
+    return others
 
 
 def few_rows(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
