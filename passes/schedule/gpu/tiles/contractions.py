@@ -307,9 +307,13 @@ def dim_along(access: Access, depth: int) -> int:
     return found[0]
 
 
+TOGETHER = 8
+"""The blocks of rows, at most, that run before the next blocks of columns: what these read is then near for all."""
+
+
 def grid_of(row: Spot, column: Spot, others: list[Spot]) -> None:
     """Blocks of columns and of rows, and all else; where that is more than a grid has dimensions, the outermost of
-    it as one."""
+    it as one. In a grid of rows and columns alone some blocks of rows are next to each other."""
     inner = [column, row]
     for single in [s for s in inner if s.scope.extent.constant == 1]:
         if len(others) + len(inner) > len(GRID):
@@ -318,6 +322,10 @@ def grid_of(row: Spot, column: Spot, others: list[Spot]) -> None:
     while len(others) + len(inner) > len(GRID):
         others[-2].collapse()
         others.pop()
+    count = row.scope.extent.constant or 1
+    together = max(n for n in range(1, TOGETHER + 1) if count % n == 0)
+    if not others and together > 1:
+        inner = [row, column] if together == count else [row.split(together), column, row]
     grid((*inner, *reversed(others)))
 
 
