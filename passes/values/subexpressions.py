@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.affine import Affine, FloorDiv, Iter
 from dojoir.ir.dtypes import DType
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import (
@@ -220,7 +220,14 @@ def held_extent(kernel: Kernel, site: Site, depth: int) -> Affine:
 
 
 def _most(affine: Affine, scopes: Sequence[Scope]) -> Affine | None:
-    """An upper bound of an affine value in some scopes, without their iterators; None where they are divided."""
+    """An upper bound of an affine value in some scopes, without their iterators; None where a quotient of them is
+    taken off, or they are in a `min` or `max`."""
+    for atom, factor in affine.terms:
+        if isinstance(atom, FloorDiv) and atom.numerator.iterators and factor > 0:  # it grows with what is divided
+            most = _most(atom.numerator, scopes)
+            if most is None:
+                return None
+            affine += (most // atom.divisor - Affine.atom(atom)) * factor
     while affine.iterators:
         depth = max((atom.depth for atom, _ in affine.terms if isinstance(atom, Iter)), default=None)
         if depth is None:

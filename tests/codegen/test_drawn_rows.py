@@ -14,12 +14,15 @@ from test_row_products import CUDA
 import dojoir
 from dojoir.passes.schedule.gpu.tiles.row_products import row_products
 
+BLOCKS = "128*({i} // 128) + 128"
+"""Where the rows of a block end, as PyTorch's causal attention is imported."""
+
 
 def text_of(draw: random.Random) -> str:
     """A kernel as a person, or an importer, may write it: nests joined along rows, or one for each statement."""
     apart, divided = draw.random() < 0.5, draw.random() < 0.4
-    end = draw.choice(("T", "T", "{i} + 1"))
-    mask = "{j} <= {i}" if end == "T" and draw.random() < 0.3 else ""
+    end = draw.choice(("T", "T", "{i} + 1", BLOCKS))
+    mask = "{j} <= {i}" if end == BLOCKS or (end == "T" and draw.random() < 0.3) else ""
     masked = f"select({mask}, VALUE, -inf)" if mask else "VALUE"
     score = draw.choice(("s[{h}, {i}, {j}]", "s[{h}, {i}, {j}] * 0.125", "0.3 * s[{h}, {i}, {j}]"))
     biased, in_place = draw.random() < 0.3, draw.random() < 0.4
@@ -62,7 +65,8 @@ def text_of(draw: random.Random) -> str:
         *scopes, body = statement.replace("END", columns).replace("HEAD", head).split("|")
         lines += ["| " * (2 + depth) + scope for depth, scope in enumerate((*scopes, body))]
     dtype, heads = draw.choice(("bf16", "f16")), share * draw.randint(1, 2)
-    length, depth = draw.choice((64, 128, draw.randint(5, 150))), draw.choice((16, 32, 64, 128))
+    length = 256 if end == BLOCKS else draw.choice((64, 128, draw.randint(5, 150)))
+    depth = draw.choice((16, 32, 64, 128))
     arrays = [f"in  {name}: TYPE[{heads if name == 'q' else heads // share}, T, D]" for name in "qkv"]
     arrays += [
         *(["in  b: TYPE[H, T, T]"] if biased else []),

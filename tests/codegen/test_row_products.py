@@ -72,6 +72,8 @@ CASES = {
     "full": (TEXT, "bf16", "T", "", (2, 128, 64), 3),
     "f16": (TEXT, "f16", "T", "", (1, 64, 32), 3),
     "ragged": (TEXT, "bf16", "T", "", (2, 100, 64), 3),
+    "ragged, several blocks": (TEXT, "f16", "T", "", (1, 150, 32), 6),
+    "causal, in blocks": (MASKED, "bf16", "128*({i} // 128) + 128", "", (1, 256, 32), 3),
     "short": (TEXT, "bf16", "T", "", (1, 7, 16), 3),
     "wide": (TEXT, "bf16", "T", "", (1, 64, 128), 3),
     "causal, algebra": (TEXT, "bf16", "{i} + 1", "fp fast", (2, 128, 64), 5),

@@ -65,6 +65,30 @@ def test_results_are_as_near_as_those_of_pytorch(case: str, dtype: str) -> None:
     assert f"tmp view_3: {short}" in made.text or ": " + short in made.text.split("tmp", 1)[1]
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_causal_row_reads_no_later_block(dtype: str) -> None:
+    given, tensors = drawn("causal", getattr(torch, dtype), 256)
+    right = wide(given, tensors)
+    eager = (F.scaled_dot_product_attention(*tensors, **given).double() - right).abs().max()
+    made = dojoir.torch.from_module(Attention(given), tensors, optimize=False)
+    assert made.text.count("128*({j} // 128) + 128 @") == 6
+    assert (made(*tensors).double() - right).abs().max() <= 1.5 * eager
+    for tensor in tensors:  # what stands in later blocks is nothing to the first
+        tensor[:, :, 128:] = torch.nan
+    found = made(*tensors)[:, :, :128].double()
+    assert (found - right[:, :, :128]).abs().max() <= 1.5 * eager
+
+
+def test_a_causal_row_under_other_conditions_chooses_among_all() -> None:
+    """Fewer rows than keys, and rows in no whole blocks."""
+    for rows, keys in ((128, 256), (200, 200)):
+        q, k, v = (torch.randn(1, 2, n, 16).bfloat16() for n in (rows, keys, keys))
+        made = dojoir.torch.from_module(Attention({"is_causal": True}), (q, k, v), optimize=False)
+        assert f"{keys} @k" in made.text and "//" not in made.text.split("tmp")[-1]
+        exact = F.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=True)
+        assert (made(q, k, v).double() - exact).abs().max() < 2e-2
+
+
 def test_other_types_are_as_they_were() -> None:
     given, tensors = drawn("causal", torch.float32)
     made = dojoir.torch.from_module(Attention(given), tensors, optimize=False)

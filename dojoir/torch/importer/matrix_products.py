@@ -1,15 +1,38 @@
-"""Products of matrices, one by one and in batches, with sums and factors around them."""
+"""Products of matrices, one by one and in batches, with sums and factors around them; and attention for inference.
+
+Of a causal attention, keys behind the block of a row are not read at all. Within its block the weights of the keys
+behind a row are zeros, which are multiplied by their values, as in kernels that are written by hand: a value that
+is no finite number there makes the row one of NaN.
+
+Source: Dao et al., "FlashAttention" (2022), arXiv:2205.14135.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
 
-from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor
-from dojoir.torch.importer.element_values import FLOATS, NARROW, ElementValue, Value, apply, carrier, cast, number
-from dojoir.torch.importer.index import IndexSum, as_index
+from dojoir.torch.attention import BLOCK, whole_attention
+from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, element
+from dojoir.torch.importer.element_values import (
+    FLOATS,
+    NARROW,
+    ElementValue,
+    IndexAsValue,
+    Value,
+    apply,
+    carrier,
+    cast,
+    compare,
+    number,
+    select,
+)
+from dojoir.torch.importer.index import IndexSum, IteratorAtom, as_index, divide
+from dojoir.torch.importer.nests import ProgramBuffer, ProgramStatement, loops
 
 aten: Any = torch.ops.aten
 
@@ -104,8 +127,100 @@ def _trilinear(
     return fold(b, made, over, "+=", 0, x.dtype) if over else made
 
 
+Along: TypeAlias = Callable[[Place], tuple[Sequence[IteratorAtom], Place]]
+"""The iterators over something of a row, and the index that they make."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of some tensors, the end of the keys that one reads, and nests over them."""
+
+    b: ProgramBuilder
+    shape: Place
+    end: Callable[[IndexSum], IndexSum]
+
+    def itself(self, row: Place) -> tuple[Sequence[IteratorAtom], Place]:
+        return (), ()
+
+    def keys(self, row: Place) -> tuple[Sequence[IteratorAtom], Place]:
+        return self.b.iterate((self.end(row[-1]),))
+
+    def columns(self, of: Tensor) -> Along:
+        return lambda row: self.b.iterate(of.shape[-1:])
+
+    def fill(self, to: ProgramBuffer, along: Along, value: Callable[[Place], Value]) -> None:
+        """Stores a value at each index."""
+        rows, row = self.b.iterate(self.shape)
+        inner, at = along(row)
+        index = *row, *at
+        self.b.emit((*rows, *inner), ProgramStatement(element(to, index), "=", value(index)))
+
+    def accumulate(
+        self,
+        to: ProgramBuffer,
+        along: Along,
+        over: Along,
+        start: float,
+        op: str,
+        value: Callable[[Place, Place], Value],
+    ) -> None:
+        """Accumulates `value(index, term)` at each index."""
+        rows, row = self.b.iterate(self.shape)
+        inner, at = along(row)
+        summed, term = over(row)
+        index = *row, *at
+        added = ProgramStatement(element(to, index), op, value(index, term))
+        first = ProgramStatement(element(to, index), "=", number(start, to.dtype))
+        self.b.emit((*rows, *inner), first, *loops(summed, (added,)))
+
+
+def _end_of_block(row: IndexSum) -> IndexSum:
+    return divide(row, as_index(BLOCK))[0] * BLOCK + BLOCK
+
+
+def _attention(
+    b: ProgramBuilder, query: Tensor, key: Tensor, value: Tensor, scale: float, is_causal: bool
+) -> Tensor:
+    """Of `[…, rows, terms]`, `[…, keys, terms]` and `[…, keys, columns]`."""
+    name, keys = b.node.name, key.shape[-2]
+    query = _factor(b, query, keys)
+    key, value = (_factor(b, one, query.shape[-2]) for one in (key, value))
+    rows = _Rows(b, query.shape[:-1], _end_of_block if is_causal else lambda row: keys)
+    square = *rows.shape, keys
+    scores, weights = (b.declare(square, "f32", f"{name}_{of}") for of in ("scores", "weights"))
+    most, total = (b.declare(rows.shape, "f32", f"{name}_{of}") for of in ("most", "total"))
+    factors = b.declare(square, value.dtype, f"{name}_factors")
+    made = b.declare((*rows.shape, value.shape[-1]), "f32", name)
+    b.program.factors.add(factors.name)
+
+    def product(left: Value, right: Value) -> Value:
+        return apply("*", cast(left, "f32"), cast(right, "f32"))
+
+    def score(index: Place) -> Value:
+        scaled = apply("*", element(scores, index), number(scale, "f32"))
+        before = compare("<=", IndexAsValue(index[-1], "i64"), IndexAsValue(index[-2], "i64"))
+        return select(before, scaled, number(-math.inf, "f32")) if is_causal else scaled
+
+    rows.accumulate(
+        scores, rows.keys, rows.columns(query), 0, "+=",
+        lambda at, k: product(query.at((*at[:-1], *k)), key.at((*at[:-2], at[-1], *k))),
+    )  # fmt: skip
+    rows.accumulate(most, rows.itself, rows.keys, -math.inf, "max=", lambda at, k: score((*at, *k)))
+    rows.fill(weights, rows.keys, lambda at: apply("exp", apply("-", score(at), element(most, at[:-1]))))
+    rows.accumulate(total, rows.itself, rows.keys, 0, "+=", lambda at, k: element(weights, (*at, *k)))
+    rows.fill(factors, rows.keys, lambda at: cast(element(weights, at), factors.dtype))
+    rows.accumulate(
+        made, rows.columns(value), rows.keys, 0, "+=",
+        lambda at, k: product(element(factors, (*at[:-1], *k)), value.at((*at[:-2], *k, at[-1]))),
+    )  # fmt: skip
+    return Tensor(
+        made.shape, value.dtype,
+        lambda at: cast(apply("/", element(made, at), element(total, at[:-1])), value.dtype),
+    )  # fmt: skip
+
+
 TABLE: dict[Any, Callable[..., Any]] = {
     aten.mm.default: contract, aten.bmm.default: contract, aten.mv.default: _mv, aten.dot.default: _dot,
     aten.addmm.default: _added, aten.baddbmm.default: _added, aten.addmv.default: _addmv,
-    aten._trilinear.default: _trilinear,
+    aten._trilinear.default: _trilinear, whole_attention._opoverload: _attention,
 }  # fmt: skip

@@ -23,7 +23,12 @@ def conditions_of(node: Spot) -> tuple[Condition, ...]:
 def whole_nest(scopes: Sequence[Spot], sizes: Sequence[int]) -> Spot | None:
     """Makes the extents of scopes inside each other so many, what is past their ends under a guard. Returns the
     guard, if there is one."""
-    ends = [end for scope in scopes for end in scope.ends]
+    ends = [
+        Condition(scope.iterator, "<", bound)
+        for scope, size in zip(scopes, sizes, strict=True)
+        for bound in scope.scope.extent.bounds
+        if not bound.is_constant or bound.offset < size
+    ]
     guard = scopes[-1].guard(ends) if ends else None
     for scope, size in zip(scopes, sizes, strict=True):
         scope.constant(size)

@@ -309,6 +309,7 @@ def tiled(trace: Trace, rows: Spot, names: RowTemporaries, height: int) -> list[
         if not is_pass:
             continue
         loop = own.child(0)
+        columns = loop.scope.extent.constant or 0
         loop.split(WIDTH)
         first = substitute_iterators({own.depth: Affine.constant(0)})
         bounds = tuple(bound.substitute(first) for bound in loop.scope.extent.bounds)
@@ -316,8 +317,10 @@ def tiled(trace: Trace, rows: Spot, names: RowTemporaries, height: int) -> list[
         if grows:
             loop.bound(Extent(bounds))
         own.swap()
-        if grows and inner[number]:
-            last = loop.cut(rows.iterator)[1]
+        if (grows and inner[number]) or (
+            columns > 2 * WIDTH and columns % WIDTH
+        ):  # the last block alone has guards
+            loop, last = loop.cut(rows.iterator if grows else Affine.constant(columns // WIDTH))
             separate(trace, last)
             last.remove()
             loop.child(0, 0).bound(Affine.constant(WIDTH))

@@ -53,7 +53,8 @@ from dojoir.passes.schedule.gpu.tiles.row_passes import (
     store_narrowed,
     tiled,
 )
-from dojoir.passes.schedule.steps.padding import computed_whole, whole_nest, zeros_beside
+from dojoir.passes.schedule.steps.combinators import tried
+from dojoir.passes.schedule.steps.padding import computed_whole, conditions_of, whole_nest, zeros_beside
 from dojoir.passes.schedule.steps.spots import Array, Spot, act, mark_all, nested, spot
 from dojoir.support.frozen import dataclass
 
@@ -99,11 +100,12 @@ def row_products(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
 
 
 def _rows_of(trace: Trace, rows: Spot, others: Sequence[Spot], machine: Machine) -> BlockRows:
-    """The rows of a block: many, where there are blocks enough, and each row has all columns."""
-    blocks = (rows.scope.constant_bound or 0) // MANY.height * prod(trips(scope) for scope in others)
+    """The rows of a block: many, where there are blocks enough, all of them whole, and each row has all columns."""
+    count, rest = divmod(rows.scope.constant_bound or 0, MANY.height)
+    blocks = count * prod(trips(scope) for scope in others)
     inside = (scope for site in sites_in(trace.kernel, rows.path) for scope in site.scopes[rows.depth + 1 :])
     grows = any(rows.depth in bound.iterators for scope in inside for bound in scope.extent.bounds)
-    return MANY if blocks >= machine.multiprocessors and not grows else FEW
+    return FEW if blocks < machine.multiprocessors or rest or grows else MANY
 
 
 @dataclass(frozen=True)
@@ -278,9 +280,15 @@ def _whole(
         is_along = columns_of(nest, names) is not None
         sizes = [rows.height, *(WIDTH if is_along else _extent(nest, depth) for depth in nest.loops)]
         guard = whole_nest([row, *others], sizes)
-        if guard is not None and trace.kernel.buffer(statement.target.buffer).role == "tmp" and statement.op == "=":
+        if guard is not None and trace.kernel.buffer(statement.target.buffer).role == "tmp":
             ends = any(trace.kernel.buffer(read.buffer).role != "tmp" for read in statement.term_reads)
-            (zeros_beside if ends or statement.target.buffer in names.factors else computed_whole)(guard)
+            in_rows = all(one.left.iterators <= {row.depth} for one in conditions_of(guard))
+            if statement.op != "=":
+                _ = tried(trace, lambda _: computed_whole(guard)) if in_rows else False
+            elif ends or (statement.target.buffer in names.factors and not in_rows):
+                zeros_beside(guard)
+            else:
+                computed_whole(guard)
         return [_Whole(row, others[0] if others else None)]
     kept, summed = sorted(others, key=lambda scope: scope.depth != product.kept)
     is_outer = product.left.buffer in lefts
