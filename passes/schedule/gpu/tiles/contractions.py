@@ -322,9 +322,9 @@ def grid_of(row: Spot, column: Spot, others: list[Spot]) -> None:
     while len(others) + len(inner) > len(GRID):
         others[-2].collapse()
         others.pop()
-    count = row.scope.extent.constant or 1
+    count = row.scope.extent.constant or 1  # an open number of columns stays along x, where any number has room
     together = max(n for n in range(1, TOGETHER + 1) if count % n == 0)
-    if not others and together > 1:
+    if not others and together > 1 and column.scope.extent.constant:
         inner = [row, column] if together == count else [row.split(together), column, row]
     grid((*inner, *reversed(others)))
 
