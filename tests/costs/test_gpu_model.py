@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 import dojoir
-from dojoir.costs.launches import launch_seconds
+from dojoir.backends.host import machine_named
+from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds
 from dojoir.costs.thread_work import CountedLoop, Work, warps_of
 from dojoir.ir.nodes import Condition
 
@@ -143,3 +144,33 @@ def test_no_condition_is_looked_at_for_each_of_many_lanes(monkeypatch: pytest.Mo
 )
 def test_warps_are_those_with_something_to_do(loops: list[CountedLoop], warps: int) -> None:
     assert warps_of(loops) == warps
+
+
+def test_the_model_knows_what_is_far_apart() -> None:
+    """Host code on one thread, threads that walk along rows, neighbours that read neighbours: each faster."""
+    machine = machine_named("cuda")
+    texts = [
+        "N\n| M\n| | y[{0}, {1}] = 2 * x[{0}, {1}]\n",
+        "N // 256 : gx\n| 256 : bx\n| | M\n| | | y[256*{0} + {1}, {2}] = 2 * x[256*{0} + {1}, {2}]\n",
+        "N : gx\n| 256 : bx\n| | M // 256\n| | | y[{0}, {1} + 256*{2}] = 2 * x[{0}, {1} + 256*{2}]\n",
+    ]
+    header = "kernel t(N = 8192, M = 4096)\nin x: f32[N, M]\nout y: f32[N, M]\n\n"
+    kernels = [dojoir.parse(header + text) for text in texts]
+    seconds = [launch_seconds(kernel, machine, {}) for kernel in kernels]
+    assert seconds == sorted(seconds, reverse=True)
+    assert seconds[-1] >= floor_seconds(kernels[0], machine, {})
+
+
+def test_a_register_connects_no_launches() -> None:
+    kernel = dojoir.parse("""kernel t(N)
+in  x: f32[N]
+out y: f32[N]
+tmp t: f32[N~] reg
+
+N : gx
+| t[{0}] = x[{0}]
+| y[{0}] = t[{0}]
+""")
+    assert not crosses_launches(kernel)
+    other = "kernel t(N)\nin x: f32[N]\nout y: f32[N]\ntmp t: f32 reg\n\nt = 1\nN : gx\n| y[{0}] = x[{0}] + t\n"
+    assert crosses_launches(dojoir.parse(other))

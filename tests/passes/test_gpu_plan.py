@@ -11,7 +11,6 @@ from texts_at_data import AT_DATA
 
 import dojoir
 from dojoir.backends.host import machine_named
-from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds
 from dojoir.ir.nodes import Scope
 from dojoir.passes.schedule.gpu import rows as gpu_rows
 from dojoir.passes.schedule.plan.kernel_forms import FORMS
@@ -479,33 +478,3 @@ def test_a_plan_costs_no_more_than_the_rules(form: Callable[[dojoir.Trace], None
             rules(by_rules, (n,), machine)
             planner.nest(planned, (n,))
         assert planner.cost(planned) <= planner.cost(by_rules)
-
-
-def test_the_model_knows_what_is_far_apart() -> None:
-    """Host code on one thread, threads that walk along rows, neighbours that read neighbours: each faster."""
-    machine = machine_named("cuda")
-    texts = [
-        "N\n| M\n| | y[{0}, {1}] = 2 * x[{0}, {1}]\n",
-        "N // 256 : gx\n| 256 : bx\n| | M\n| | | y[256*{0} + {1}, {2}] = 2 * x[256*{0} + {1}, {2}]\n",
-        "N : gx\n| 256 : bx\n| | M // 256\n| | | y[{0}, {1} + 256*{2}] = 2 * x[{0}, {1} + 256*{2}]\n",
-    ]
-    header = "kernel t(N = 8192, M = 4096)\nin x: f32[N, M]\nout y: f32[N, M]\n\n"
-    kernels = [dojoir.parse(header + text) for text in texts]
-    seconds = [launch_seconds(kernel, machine, NO_SIZES) for kernel in kernels]
-    assert seconds == sorted(seconds, reverse=True)
-    assert seconds[-1] >= floor_seconds(kernels[0], machine, NO_SIZES)
-
-
-def test_a_register_connects_no_launches() -> None:
-    kernel = dojoir.parse("""kernel t(N)
-in  x: f32[N]
-out y: f32[N]
-tmp t: f32[N~] reg
-
-N : gx
-| t[{0}] = x[{0}]
-| y[{0}] = t[{0}]
-""")
-    assert not crosses_launches(kernel)
-    other = "kernel t(N)\nin x: f32[N]\nout y: f32[N]\ntmp t: f32 reg\n\nt = 1\nN : gx\n| y[{0}] = x[{0}] + t\n"
-    assert crosses_launches(dojoir.parse(other))
