@@ -36,7 +36,7 @@ from dojoir.sets.kernel_sets import Read, sets_of
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
 from dojoir.types.elaborate import elaborate
-from dojoir.types.typed import Apply, Convert, Typed
+from dojoir.types.typed import Apply, Typed, typed_parts
 
 FLOPS = {"add": 1, "sub": 1, "mul": 1, "div": 1, "sqrt": 1, "fma": 2}
 """How many flops an operation on floats is; a math function is one."""
@@ -233,14 +233,11 @@ def _cost(kernel: Kernel) -> Cost:
 
 def _operations(value: Typed) -> Iterator[tuple[str, str]]:
     """The operations in a typed value: `float`, `integer` or `other`, and the name."""
-    match value:
-        case Convert(_, arg):
-            yield from _operations(arg)
-        case Apply(dtype, name, args):
-            counted = name in FLOPS or name in ELEMENTARY or OPERATIONS[name].kind in _OF_INTEGERS
-            yield ("other" if not counted else "float" if dtype.is_float else "integer"), name
-            for arg in args:
-                yield from _operations(arg)
+    for part in typed_parts(value):
+        match part:
+            case Apply(dtype, name):
+                counted = name in FLOPS or name in ELEMENTARY or OPERATIONS[name].kind in _OF_INTEGERS
+                yield ("other" if not counted else "float" if dtype.is_float else "integer"), name
 
 
 def _in_memory(buffer: Buffer) -> bool:

@@ -31,7 +31,7 @@ def is_place(dtype: DType) -> bool:
 def key_of(name: str, value: Typed, place: Typed) -> Typed:
     """`argmax_key(value, place)` or `argmin_key(value, place)`: an i64."""
     largest = name == "argmax_key"
-    upper = Apply(I64, "shl", (_code(value, largest), Number(I64, 32)))
+    upper: Typed = Apply(I64, "shl", (_code(value, largest), Number(I64, 32)))
     return Apply(I64, "add", (upper, _lower(convert(I64, place), largest)))
 
 
@@ -55,7 +55,7 @@ def _code(value: Typed, largest: bool) -> Typed:
     if not largest:
         number = Apply(F32, "neg", (number,))
     bits = convert(I32, Convert(U32, number, "bitcast"))  # those of a NaN are above all others
-    negative = Apply(BOOL, "lt", (bits, Number(I32, 0)))
+    negative: Typed = Apply(BOOL, "lt", (bits, Number(I32, 0)))
     if largest:
         turned: tuple[Typed, Typed] = (Apply(I32, "sub", (Number(I32, LEAST), bits)), bits)
     else:
@@ -65,16 +65,16 @@ def _code(value: Typed, largest: bool) -> Typed:
 
 def part_of(way: str, dtype: DType, key: Typed) -> Typed:
     """`value_of(dtype, key)`, `argmax_of(dtype, key)` or `argmin_of(dtype, key)`."""
-    lower = Apply(I64, "bitand", (key, Number(I64, (1 << 32) - 1)))
+    lower: Typed = Apply(I64, "bitand", (key, Number(I64, (1 << 32) - 1)))
     match way:
         case "argmax_of":
             return convert(dtype, Apply(I64, "sub", (Number(I64, -LEAST - 1), lower)))
         case "argmin_of":
             return convert(dtype, Apply(I64, "add", (lower, Number(I64, LEAST))))
-    upper = Apply(I64, "shr", (key, Number(I64, 32)))
+    upper: Typed = Apply(I64, "shr", (key, Number(I64, 32)))
     if not dtype.is_float:
         return convert(dtype, Apply(I64, "sub", (upper, Number(I64, LEAST))) if dtype == U32 else upper)
     code = convert(I32, upper)
-    negative = Apply(BOOL, "lt", (code, Number(I32, 0)))
-    bits = Apply(I32, "select", (negative, Apply(I32, "sub", (Number(I32, LEAST), code)), code))
+    negative: Typed = Apply(BOOL, "lt", (code, Number(I32, 0)))
+    bits: Typed = Apply(I32, "select", (negative, Apply(I32, "sub", (Number(I32, LEAST), code)), code))
     return convert(dtype, Convert(F32, convert(U32, bits), "bitcast"))

@@ -1,11 +1,21 @@
-"""The typed tree: what statements are once every value has a type and every conversion is explicit."""
+"""The typed tree: what statements are once every value has a type and every conversion is explicit.
+
+Numbers, operations and conversions are the same over any leaves. Those of a kernel are elements and affine values
+(`Typed`); those of an imported program have indices of their own (`dojoir.torch.importer.element_values`).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeAlias, TypeVar
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64, DType
 from dojoir.ir.nodes import Access
 from dojoir.support.frozen import dataclass
+
+Leaf = TypeVar("Leaf")
+LeafOf = TypeVar("LeafOf", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -36,18 +46,18 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Apply:
+class Apply(Generic[LeafOf]):
     """An operation of OPERATIONS. `args` are of one type, which for all but comparisons is `dtype` (the first
     argument of select is bool, and the count of a shift, shl or shr, any integer). No operation has a float type
     narrower than f32."""
 
     dtype: DType
     name: str
-    args: tuple[Typed, ...]
+    args: tuple[TypedOver[LeafOf], ...]
 
 
 @dataclass(frozen=True)
-class Convert:
+class Convert(Generic[LeafOf]):
     """`arg` converted to `dtype`, which is another type. Rounds to nearest even; float to integer truncates,
     saturates and sends NaN to 0; integer to integer wraps; to bool is `!= 0`. By another `way`:
 
@@ -58,11 +68,14 @@ class Convert:
       the quiet positive one"""
 
     dtype: DType
-    arg: Typed
+    arg: TypedOver[LeafOf]
     way: str = "cast"
 
 
-Typed = Number | IndexValue | Load | Apply | Convert
+TypedOver: TypeAlias = Number | Leaf | Apply[Leaf] | Convert[Leaf]
+"""A typed expression over leaves of a kind."""
+
+Typed: TypeAlias = TypedOver[IndexValue | Load]
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,24 @@ class TypedStatement:
         assert self.fused
         assert isinstance(self.value, Apply)
         return self.value.args
+
+
+def typed_operands(value: TypedOver[Leaf]) -> tuple[TypedOver[Leaf], ...]:
+    """The expressions that an operation or a conversion is of, in order of evaluation; a leaf has none."""
+    match value:
+        case Apply(_, _, args):
+            return args
+        case Convert(_, arg):
+            return (arg,)
+    return ()
+
+
+def typed_parts(value: TypedOver[Leaf]) -> Iterator[TypedOver[Leaf]]:
+    """An expression and all that it is made of, each before what it is applied to, in order of evaluation."""
+    left = [value]
+    while left:
+        yield (part := left.pop())
+        left += typed_operands(part)[::-1]
 
 
 def convert(dtype: DType, value: Typed) -> Typed:

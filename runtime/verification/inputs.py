@@ -18,7 +18,7 @@ from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.types.elaborate import check
 from dojoir.types.rounding import FORMATS
-from dojoir.types.typed import Apply, Convert, IndexValue, Load, Typed
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Typed, typed_parts
 
 NONFINITE = "nonfinite"
 
@@ -214,16 +214,10 @@ def _copied(statement: Statement) -> tuple[str, str] | None:
 def _operands(value: Typed, names: Container[str]) -> Iterator[tuple[str, DType]]:
     """The buffers whose elements are the second operand of one of these operations in `value`, each with the type
     of the first."""
-    match value:
-        case Convert(_, arg):
-            yield from _operands(arg, names)
-        case Apply(dtype, name, args):
-            if name in names:
-                second = args[1].arg if isinstance(args[1], Convert) else args[1]
-                if isinstance(second, Load):
-                    yield second.access.buffer, dtype
-            for arg in args:
-                yield from _operands(arg, names)
+    for part in typed_parts(value):
+        match part:
+            case Apply(dtype, name, (_, Load(_, access) | Convert(_, Load(_, access)), *_)) if name in names:
+                yield access.buffer, dtype
 
 
 def _indexed_accesses(kernel: Kernel) -> Iterator[Access]:

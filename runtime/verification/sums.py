@@ -23,7 +23,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Const, Expr, Index, Kernel, Statement
 from dojoir.runtime.verification.propagation import INFINITE, ONE, ZERO, magnitude, op
-from dojoir.types.typed import Apply, Convert, Load, Typed, TypedStatement
+from dojoir.types.typed import Apply, Load, Typed, TypedStatement, typed_parts
 
 
 def written_out(kernel: Kernel, typed: TypedStatement) -> tuple[Access, TypedStatement] | None:
@@ -43,15 +43,7 @@ def written_out(kernel: Kernel, typed: TypedStatement) -> tuple[Access, TypedSta
 
 def _buffers(value: Typed) -> set[str]:
     """The buffers that a value is made of."""
-    match value:
-        case Load(_, access):
-            return {one.buffer for one in access.accesses()}
-        case Convert(_, arg):
-            return _buffers(arg)
-        case Apply(_, _, args):
-            return {name for arg in args for name in _buffers(arg)}
-        case _:
-            return set()
+    return {one.buffer for part in typed_parts(value) if isinstance(part, Load) for one in part.access.accesses()}
 
 
 def is_in_parts(kernel: Kernel, buffer: str) -> bool:

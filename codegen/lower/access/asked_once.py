@@ -22,7 +22,7 @@ from dojoir.ir.paths import is_inside
 from dojoir.ir.places import scopes_around
 from dojoir.sets.failing import inside, may_fail
 from dojoir.support.frozen import dataclass
-from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, typed_parts
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,9 @@ def _is_idle(unit: LoweringUnit, own: Path, path: Path) -> bool:
 
 def _asks_inputs(unit: LoweringUnit, typed: Typed) -> bool:
     """Whether all that a value reads are inputs, which nobody writes."""
-    match typed:
-        case Load(_, access):
-            return unit.buffers[access.buffer].role == "in"
-        case Convert(_, arg):
-            return _asks_inputs(unit, arg)
-        case Apply(_, _, args):
-            return all(_asks_inputs(unit, arg) for arg in args)
-    return True
+    return all(
+        unit.buffers[part.access.buffer].role == "in" for part in typed_parts(typed) if isinstance(part, Load)
+    )
 
 
 def _stays(typed: Typed, depth: int, written: frozenset[str]) -> bool:

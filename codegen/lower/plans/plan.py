@@ -18,7 +18,7 @@ from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import is_uniform
 from dojoir.support.frozen import dataclass
-from dojoir.types.typed import Apply, Convert, Typed, TypedStatement
+from dojoir.types.typed import Apply, Convert, Typed, TypedStatement, typed_parts
 
 U8 = DTYPES["u8"]
 
@@ -294,13 +294,9 @@ def _bits(statement: TypedStatement) -> Iterator[int]:
 
 
 def _value_bits(value: Typed) -> Iterator[int]:
-    match value:
-        case Apply(dtype, _, args):
-            yield dtype.bits
-            for arg in args:
-                yield from _value_bits(arg)
-        case Convert(dtype, arg):
-            yield dtype.compute.bits
-            yield from _value_bits(arg)
-        case _:
-            return
+    for part in typed_parts(value):
+        match part:
+            case Apply(dtype):
+                yield dtype.bits
+            case Convert(dtype):
+                yield dtype.compute.bits
