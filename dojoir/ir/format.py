@@ -9,7 +9,7 @@ from dataclasses import replace
 from dojoir.ir.affine import Affine
 from dojoir.ir.buffer import Buffer
 from dojoir.ir.expressions import Access, Cast, Const, Expr, Index, Op
-from dojoir.ir.operations import ATOM, OPERATIONS, PRODUCT, SIGN, SUM
+from dojoir.ir.operations import ATOM, OPERATIONS, PRODUCT, SIGN, SUM, Class
 from dojoir.ir.paths import Path
 from dojoir.ir.tree import Condition, Extent, Guard, Node, Scope, Statement
 from dojoir.support.derived import once_for_each
@@ -129,21 +129,25 @@ def format_expr(expr: Expr, name: Name = str, tightest: int = 0) -> str:
             inner = format_expr(arg, name)
             return f"{dtype}({inner})" if way == "cast" else f"{way}({dtype}, {inner})"
         case Op(op, args):
-            operation = OPERATIONS[op]
             if op == "when":
                 condition, guarded = args
-                return f"{format_expr(guarded, name, 1)} {operation.symbol} {format_expr(condition, name, 1)}"
-            symbol, precedence = operation.symbol, operation.precedence
-            if symbol is None:
-                return f"{op}({', '.join(format_expr(arg, name) for arg in args)})"
-            if operation.arity == 1:
-                space = " " if symbol.isalpha() else ""
-                text = f"{symbol}{space}{format_expr(args[0], name, precedence)}"
-            else:
-                # Operators group to the left; comparisons do not chain, so both their sides bind tighter.
-                left = precedence + (symbol in {"<", "<=", ">", ">=", "==", "!="})
-                text = f"{format_expr(args[0], name, left)} {symbol} {format_expr(args[1], name, precedence + 1)}"
+                return f"{format_expr(guarded, name, 1)} if {format_expr(condition, name, 1)}"
+            text, precedence = operation_text(op, lambda n, least: format_expr(args[n], name, least))
     return f"({text})" if precedence < tightest else text
+
+
+def operation_text(name: str, operand: Callable[[int, int], str]) -> tuple[str, int]:
+    """The text of an operation, and how tightly it binds. `operand(n, tightest)` gives that of its nth operand, in
+    brackets if that binds less tightly than `tightest`."""
+    operation = OPERATIONS[name]
+    symbol, precedence = operation.symbol, operation.precedence
+    if symbol is None:
+        return f"{name}({', '.join(operand(n, 0) for n in range(operation.arity))})", ATOM
+    if operation.arity == 1:
+        return f"{symbol}{' ' if symbol.isalpha() else ''}{operand(0, precedence)}", precedence
+    # Operators group to the left; comparisons do not chain, so both their sides bind tighter.
+    left = precedence + (operation.kind is Class.COMPARISON)
+    return f"{operand(0, left)} {symbol} {operand(1, precedence + 1)}", precedence
 
 
 def _affine_precedence(affine: Affine) -> int:

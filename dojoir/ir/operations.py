@@ -94,6 +94,10 @@ OPERATIONS: dict[str, Operation] = {
     )
 }  # fmt: skip
 
+INFIX = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol is not None and op.arity == 2}
+PREFIX = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol is not None and op.arity == 1}
+"""The operation of each sign between two operands, and before one."""
+
 MAY_FAIL = frozenset(op.name for op in OPERATIONS.values() if op.kind in (Class.INTEGER, Class.SHIFT))
 """The operations that are an error of the run for some operands: a divisor of 0, a count out of range."""
 

@@ -1,7 +1,9 @@
 """The typed tree: what statements are once every value has a type and every conversion is explicit.
 
-Numbers, operations and conversions are the same over any leaves. Those of a kernel are elements and affine values
-(`Typed`); those of an imported program have indices of their own (`dojoir.torch.importer.element_values`).
+The IR's expressions are a tree beside it, as a kernel reads back as it was written: there a number adapts to its
+context, and conversions are implied. Numbers, operations and conversions are the same over any leaves.
+Those of a kernel are elements and affine values (`Typed`); those of an imported program have indices of their own
+(`dojoir.torch.importer.element_values`).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ PRINTERS = {
     "of_text.py": {"codes"},
     "builder.py": {"ir"},  # the words of the language: no buffer of an imported text is called so
     "elementwise.py": {"ir"},  # a function of the language stands for one of PyTorch of the same name
-    "element_values.py": {"ir"},
+    "element_values.py": {"ir", "types"},  # the values of an imported program are typed expressions
     "words.py": {"ir"},
     "player.py": {"runtime"},
     "isolated_agent.py": {"runtime"},

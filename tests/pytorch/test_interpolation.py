@@ -10,9 +10,11 @@ import dojoir
 
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 
-from dojoir.torch.importer.element_values import AppliedValue, IndexAsValue, NumberValue, Value, cast  # noqa: E402
+from dojoir.ir.dtypes import F32, I64  # noqa: E402
+from dojoir.torch.importer.element_values import IndexAsValue, Value, cast  # noqa: E402
 from dojoir.torch.importer.index import IndexSum, IteratorAtom, as_index, of_atom, render  # noqa: E402
 from dojoir.torch.importer.quotients import as_quotient  # noqa: E402
+from dojoir.types.typed import Apply, Number  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -56,12 +58,10 @@ def numbers(index: IndexSum, var: IteratorAtom, extent: int) -> list[int]:
 @pytest.mark.parametrize("scale", [0.5, 0.25, 1 / 3, 2 / 3, 0.7, 3.0, 0.4642857])
 def test_a_quotient_has_the_numbers_of_floats_or_there_is_none(scale: float, extent: int) -> None:
     var = IteratorAtom(0, as_index(extent))
-    at: Value = IndexAsValue(of_atom(var), "f32")
-    half = NumberValue(0.5, "f32")
-    scaled = AppliedValue("*", (AppliedValue("+", (at, half), "f32"), NumberValue(scale, "f32")), "f32")
-    value = cast(
-        AppliedValue("max", (AppliedValue("-", (scaled, half), "f32"), NumberValue(0.0, "f32")), "f32"), "i64"
-    )
+    at: Value = IndexAsValue(of_atom(var), F32)
+    half = Number(F32, 0.5)
+    scaled: Value = Apply(F32, "mul", (Apply(F32, "add", (at, half)), Number(F32, scale)))
+    value = cast(Apply(F32, "max", (Apply(F32, "sub", (scaled, half)), Number(F32, 0.0))), I64)
     made = as_quotient(value, of_atom(var), extent)
     right = torch.clamp((torch.arange(extent) + 0.5) * torch.tensor(scale) - 0.5, min=0).long().tolist()
     if made is not None:

@@ -9,11 +9,11 @@ import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
 from dojoir.torch.importer.convolution import WindowGeometry
-from dojoir.torch.importer.element_values import IndexAsValue, Value, apply, carrier, cast, number
+from dojoir.torch.importer.element_values import I64, DType, IndexAsValue, Value, apply, cast, lowest, number
 from dojoir.torch.importer.index import IndexSum, as_index, divide, row_major
 from dojoir.torch.importer.nests import Node, ProgramStatement, When, loops
 from dojoir.torch.importer.pooling import average, largest_backward
-from dojoir.torch.importer.reductions import is_better, lowest
+from dojoir.torch.importer.reductions import is_better
 
 aten: Any = torch.ops.aten
 
@@ -42,7 +42,7 @@ class _Windows:
         extent, count = self.extents[d], self.counts[d]
         return divide(i * extent, count)[0], divide((i + 1) * extent + count - 1, count)[0]
 
-    def count(self, index: Place, dtype: str) -> Value:
+    def count(self, index: Place, dtype: DType) -> Value:
         """How many elements a window has."""
         total = as_index(1)
         for d, i in enumerate(index):
@@ -72,7 +72,7 @@ def _mean(rank: int) -> Callable[..., Tensor]:
         if windows.are_equal:
             sizes = tuple(windows.sizes)
             return average(b, x, sizes, WindowGeometry(sizes, (0,) * rank, (1,) * rank), shape, True, None)
-        lead, carried = x.rank - rank, carrier(x.dtype)
+        lead, carried = x.rank - rank, x.dtype.compute
         buffer = b.declare(shape, carried)
         outer, index = b.iterate(shape)
         target = element(buffer, index)
@@ -107,7 +107,7 @@ def _mean_backward(rank: int) -> Callable[..., Tensor]:
 
 def _handed_back(b: ProgramBuilder, grad: Tensor, shape: Place, windows: _Windows, lead: int) -> Tensor:
     """For each element the sum of the shares of the windows that it is in."""
-    carried = carrier(grad.dtype)
+    carried = grad.dtype.compute
     buffer = b.declare(shape, carried)
     outer, index = b.iterate(shape)
     around, window = b.iterate(windows.counts)
@@ -129,7 +129,7 @@ def _largest(rank: int) -> Callable[..., Any]:
         shape = b.shape(b.node.meta["val"][0])
         windows, lead = _Windows(x, shape, rank), x.rank - rank
         x = b.stored(x)
-        buffer, place = b.declare(shape, x.dtype), b.declare(shape, "i64", f"{b.node.name}_at")
+        buffer, place = b.declare(shape, x.dtype), b.declare(shape, I64, f"{b.node.name}_at")
         outer, index = b.iterate(shape)
         target, spot = element(buffer, index), element(place, index)
 
@@ -137,14 +137,14 @@ def _largest(rank: int) -> Callable[..., Any]:
             value = x.at((*index[:lead], *at))
             return (
                 ProgramStatement(
-                    spot, "=", IndexAsValue(row_major(at, x.shape[lead:]), "i64"), is_better(value, target, ">")
+                    spot, "=", IndexAsValue(row_major(at, x.shape[lead:]), I64), is_better(value, target, ">")
                 ),
                 ProgramStatement(target, "max=", value),
             )
 
         first = row_major([windows.limits(d, i)[0] for d, i in enumerate(index[lead:])], x.shape[lead:])
         start = number(lowest(x.dtype, "max="), x.dtype)
-        begun = ProgramStatement(target, "=", start), ProgramStatement(spot, "=", IndexAsValue(first, "i64"))
+        begun = ProgramStatement(target, "=", start), ProgramStatement(spot, "=", IndexAsValue(first, I64))
         b.emit(outer, *begun, *windows.over(b, index[lead:], kept))
         return b.tensor(buffer, shape), b.tensor(place, shape)
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
+from dojoir.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
 from dojoir.ir.operations import CONVERSIONS
 from dojoir.ir.words import KEYWORDS, RESERVED
 from dojoir.torch.importer.element_values import (
-    FLOATS,
-    CastValue,
+    Convert,
     ElementValue,
-    NumberValue,
+    IndexAsValue,
+    Number,
     Value,
     ValueCost,
-    carrier,
     cast,
     cost,
     number,
@@ -39,8 +39,8 @@ from dojoir.torch.importer.index import (
 from dojoir.torch.importer.nests import ImportedProgram, Node, ProgramBuffer, ProgramStatement, loops
 
 DTYPES = {
-    torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16", torch.int64: "i64",
-    torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool",
+    torch.float64: F64, torch.float32: F32, torch.bfloat16: BF16, torch.float16: F16, torch.int64: I64,
+    torch.int32: I32, torch.int16: I16, torch.int8: I8, torch.uint8: U8, torch.bool: BOOL,
 }  # fmt: skip
 """The type of a buffer for each type of a tensor."""
 
@@ -62,7 +62,7 @@ class Tensor:
     """A tensor of some shape: the value at each index, and the buffer that it is, if it is one as it stands."""
 
     shape: Place
-    dtype: str
+    dtype: DType
     at: Callable[[Place], Value]
     buffer: str | None = None
     label: str | None = None
@@ -101,12 +101,12 @@ class ProgramBuilder:
         value = self.node.meta["val"] if of is None else of
         return tuple(self.size(s) for s in value.shape)
 
-    def dtype(self, of: Any = None) -> str:
+    def dtype(self, of: Any = None) -> DType:
         """The element type of the operator's result."""
         value = self.node.meta["val"] if of is None else of
         return self.named(value.dtype)
 
-    def named(self, dtype: Any) -> str:
+    def named(self, dtype: Any) -> DType:
         """The element type of a type of PyTorch. Raises Unsupported."""
         if dtype not in DTYPES:
             raise Unsupported(f"elements of {dtype} have no type in a kernel")
@@ -151,7 +151,7 @@ class ProgramBuilder:
                 index.append(of_atom(made[-1]))
         return made, tuple(index)
 
-    def declare(self, shape: Place, dtype: str, name: str | None = None, order: Any = None) -> ProgramBuffer:
+    def declare(self, shape: Place, dtype: DType, name: str | None = None, order: Any = None) -> ProgramBuffer:
         """A new buffer, called as the operator is; one without dimensions has a single element."""
         wanted = re.sub(r"\W", "_", name or self.node.name)
         wanted = f"{wanted}_" if wanted in _WORDS else f"p_{wanted}" if wanted[0].isdigit() else wanted
@@ -166,7 +166,7 @@ class ProgramBuilder:
         """Adds a nest."""
         self.program.nests += loops(variables, body)
 
-    def tensor(self, buffer: ProgramBuffer, shape: Place | None = None, dtype: str | None = None) -> Tensor:
+    def tensor(self, buffer: ProgramBuffer, shape: Place | None = None, dtype: DType | None = None) -> Tensor:
         """The tensor that a buffer is; `dtype` what it is read as."""
         own = buffer.shape if shape is None else shape
         kind = dtype or buffer.dtype
@@ -182,19 +182,19 @@ class ProgramBuilder:
             return tensor
         return self.tensor(self.filled(tensor, name=name or tensor.label), tensor.shape)
 
-    def filled(self, tensor: Tensor, dtype: str | None = None, name: str | None = None) -> ProgramBuffer:
+    def filled(self, tensor: Tensor, dtype: DType | None = None, name: str | None = None) -> ProgramBuffer:
         """A new buffer, of the tensor's type or another, that a nest fills with the tensor."""
         buffer = self.declare(tensor.shape, dtype or tensor.dtype, name)
         variables, index = self.iterate(tensor.shape)
         self.emit(variables, ProgramStatement(element(buffer, index), "=", cast(tensor.at(index), buffer.dtype)))
         return buffer
 
-    def zeros(self, shape: Place, dtype: str) -> ProgramBuffer:
+    def zeros(self, shape: Place, dtype: DType) -> ProgramBuffer:
         """A new buffer that a nest fills with 0."""
         return self.filled(self.full(shape, 0, dtype))
 
     def joined(
-        self, tensors: Sequence[Tensor], dim: int, shape: Place, dtype: str, name: str | None = None
+        self, tensors: Sequence[Tensor], dim: int, shape: Place, dtype: DType, name: str | None = None
     ) -> Tensor:
         """Tensors behind each other along a dimension, in one new buffer."""
         buffer = self.declare(shape, dtype, name)
@@ -214,9 +214,9 @@ class ProgramBuilder:
         """The tensor, computed once where its elements are more than plain elements: for what reads each of them
         often."""
         value = tensor.at(self.iterate(tensor.shape)[1])
-        while isinstance(value, CastValue):
-            value = value.of
-        if isinstance(value, NumberValue) or (isinstance(value, ElementValue) and self._is_simple(value)):
+        while isinstance(value, Convert):
+            value = value.arg
+        if isinstance(value, Number) or (isinstance(value, ElementValue) and self._is_simple(value)):
             return tensor
         return self.realize(tensor, tensor.label or f"{self.node.name}_of")
 
@@ -231,7 +231,7 @@ class ProgramBuilder:
         return all(isinstance(atom, SizeAtom | IteratorAtom) for one in index for atom in one.atoms)
 
     # -- tensors ----------------------------------------------------------------------------------------------
-    def full(self, shape: Place, value: float | int | bool, dtype: str) -> Tensor:
+    def full(self, shape: Place, value: float | int | bool, dtype: DType) -> Tensor:
         """A number everywhere."""
         return Tensor(shape, dtype, lambda index: number(value, dtype))
 
@@ -253,24 +253,22 @@ class ProgramBuilder:
 
         return Tensor(shape, tensor.dtype, inside)
 
-    def pointwise(self, shape: Place, dtype: str, make: Callable[..., Value], *args: Tensor) -> Tensor:
+    def pointwise(self, shape: Place, dtype: DType, make: Callable[..., Value], *args: Tensor) -> Tensor:
         """A tensor whose elements are made of those of others, broadcast."""
         wide = [self.broadcast(a, shape) for a in args]
         return Tensor(shape, dtype, lambda index: make(*(a.at(index) for a in wide)))
 
-    def as_tensor(self, operand: Operand, dtype: str | None = None) -> Tensor:
+    def as_tensor(self, operand: Operand, dtype: DType | None = None) -> Tensor:
         """An operand of elements as a tensor of a type."""
-        from dojoir.torch.importer.element_values import IndexAsValue
-
         if isinstance(operand, Tensor):
             if dtype is None or operand.dtype == dtype:
                 return operand
             at = operand.at
             return Tensor(operand.shape, dtype, lambda index: cast(at(index), dtype))
         if isinstance(operand, IndexSum):
-            value, kind = operand, dtype or "i64"
-            return Tensor((), kind, lambda index: cast(IndexAsValue(value, "i64"), kind))
-        kind = dtype or ("bool" if isinstance(operand, bool) else "i64" if isinstance(operand, int) else "f32")
+            value, kind = operand, dtype or I64
+            return Tensor((), kind, lambda index: cast(IndexAsValue(value, I64), kind))
+        kind = dtype or (BOOL if isinstance(operand, bool) else I64 if isinstance(operand, int) else F32)
         return self.full((), operand, kind)
 
     def reduce(
@@ -280,11 +278,11 @@ class ProgramBuilder:
         value: Callable[[Place, Place], Value],
         op: str,
         start: float | int | bool,
-        dtype: str,
+        dtype: DType,
         name: str | None = None,
     ) -> Tensor:
         """Accumulates `value(index, index over)` by `op`, from `start` on. Narrow floats are carried in f32."""
-        carried = carrier(dtype)
+        carried = dtype.compute
         buffer = self.declare(shape, carried, name)
         outer, index = self.iterate(shape)
         inner, below = self.iterate(over)
@@ -332,7 +330,3 @@ def of_sympy(expression: Any, name: Callable[[str], str]) -> IndexSum:
 def is_plain(index: IndexSum) -> bool:
     """Whether it has no quotient in it."""
     return not any(isinstance(atom, Divided) for atom in index.atoms)
-
-
-def is_float(dtype: str) -> bool:
-    return dtype in FLOATS

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
-from dojoir.torch.importer.element_values import NARROW, Value, apply, carrier, cast, number
+from dojoir.torch.importer.element_values import NARROW, Value, apply, cast, number
 from dojoir.torch.importer.index import IndexSum, as_index, divide, is_within, product
 from dojoir.torch.importer.matrix_products import contract
 from dojoir.torch.importer.nests import Node, ProgramStatement, When, loops
@@ -108,7 +108,7 @@ def convolve(
 ) -> Tensor:
     """`y[n, o, i] = sum_(c, k) x[n, c, stride i + dilation k - pad] w[o, c, k]`."""
     dtype = x.dtype
-    carried = carrier(dtype)
+    carried = dtype.compute
     each = divide(shape[1], as_index(groups))[0]
     if _for_units(b, x, product(w.shape[1:]), each) and any(window.pad):
         x, window = _padded(b, x, window)
@@ -184,7 +184,7 @@ def spread(
     if apart and shape[2:] == tuple(i * k for i, k in zip(x.shape[2:], w.shape[2:], strict=True)):
         return _spread_apart(b, x, w, shape)
     dtype = x.dtype
-    carried = carrier(dtype)
+    carried = dtype.compute
     buffer = b.declare(shape, carried, name)
     each = w.shape[1]
     batch, (n,) = b.iterate(shape[:1])
@@ -232,7 +232,7 @@ def _of_weights(
 ) -> Tensor:
     """`w[o, c, k] = sum_(n, i) grad[n, o, i] x[n, c, stride i + dilation k - pad]`."""
     dtype = x.dtype
-    carried = carrier(dtype)
+    carried = dtype.compute
     buffer = b.declare(shape, carried, name)
     outputs, group, _, o = _grouped(b, groups, divide(shape[0], as_index(groups))[0])
     channels, (c,) = b.iterate(shape[1:2])

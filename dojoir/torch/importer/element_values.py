@@ -1,40 +1,32 @@
-"""Values of a kernel's statements: numbers, elements, iterators, operations; their text, cost and rewriting."""
+"""Values of an imported program: typed expressions (`dojoir.types.typed`), with two leaves of their own.
+
+Both leaves have indices that are polynomials (`importer.index`). A view of a tensor multiplies sizes, and no affine
+value of the IR does before the grammar has taken such products apart.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
-from dojoir.ir.operations import ELEMENTARY
-from dojoir.torch.importer.index import Atom, Data, IndexSum, IteratorAtom, render, substitute
+from dojoir.ir.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, DType
+from dojoir.ir.format import operation_text
+from dojoir.ir.operations import ATOM, ELEMENTARY, INFIX, OPERATIONS, PREFIX, SIGN, Class
+from dojoir.torch.importer.index import Atom, Data, IndexSum, IteratorAtom, of_atom, render, substitute
+from dojoir.types.identities import neutral
+from dojoir.types.typed import Apply, Convert, Number, TypedOver, typed_operands, typed_parts
 
-FLOATS = ("f64", "f32", "bf16", "f16")
-NARROW = frozenset({"bf16", "f16"})
-INTEGERS = ("i64", "i32", "i16", "i8", "u8")
-EXTREMES: dict[str, tuple[int, int]] = {"i64": (-(2**63), 2**63 - 1), "i32": (-(2**31), 2**31 - 1)} | {
-    "i16": (-(2**15), 2**15 - 1), "i8": (-128, 127), "u8": (0, 255), "bool": (0, 1)
-}  # fmt: skip
-"""The least and the largest number of each type of integers."""
-COSTLY = frozenset({*ELEMENTARY, "sqrt", "fmod", "floor_mod", "/", "//", "%"})
-_STRENGTH = {
-    "or": 1, "and": 2, "not": 3, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "|": 5, "^": 6, "&": 7,
-    "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "//": 10, "%": 10, "neg": 11, "~": 11,
-}  # fmt: skip
+__all__ = (
+    "BF16", "BOOL", "COSTLY", "F16", "F32", "F64", "I32", "I64", "NARROW", "Apply", "Convert", "DType",
+    "ElementValue", "IndexAsValue", "Number", "Value", "ValueCost", "apply", "cast", "compare", "cost", "data",
+    "indices", "lowest", "number", "of_data", "parts", "rewrite", "select", "to_text",
+)  # fmt: skip
+"""The names that operators make values of; those of the IR are among them."""
 
-
-@dataclass(frozen=True)
-class NumberValue:
-    """A number of a type."""
-
-    value: float | int | bool
-    dtype: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.value!r}:{self.dtype}"
+NARROW = frozenset({BF16, F16})
+COSTLY = frozenset({*ELEMENTARY, "sqrt", "fmod", "floor_mod", "div", "floordiv", "mod"})
 
 
 @dataclass(frozen=True)
@@ -43,11 +35,7 @@ class ElementValue:
 
     buffer: str
     index: tuple[IndexSum, ...]
-    dtype: str
-
-    @cached_property
-    def key(self) -> str:
-        return f"{self.buffer}[{', '.join(i.key for i in self.index)}]"
+    dtype: DType
 
 
 @dataclass(frozen=True)
@@ -55,116 +43,107 @@ class IndexAsValue:
     """An index as a value."""
 
     index: IndexSum
-    dtype: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.dtype}({self.index.key})"
+    dtype: DType
 
 
-@dataclass(frozen=True)
-class AppliedValue:
-    """An operation of the language on values: an operator by its sign, or a function."""
-
-    name: str
-    args: tuple[Value, ...]
-    dtype: str
-
-    @cached_property
-    def key(self) -> str:
-        return f"{self.name}({', '.join(a.key for a in self.args)}):{self.dtype}"
+Value: TypeAlias = TypedOver[ElementValue | IndexAsValue]
 
 
-@dataclass(frozen=True)
-class CastValue:
-    """A value in another type."""
-
-    of: Value
-    dtype: str
-
-    @cached_property
-    def key(self) -> str:
-        return f"{self.dtype}({self.of.key})"
+def data(value: Value) -> IndexSum:
+    """The index that a value is."""
+    return value.index if isinstance(value, IndexAsValue) else of_atom(Data(value, _key(value)))
 
 
-Value: TypeAlias = NumberValue | ElementValue | IndexAsValue | AppliedValue | CastValue
+def _key(value: Value) -> str:
+    """A text that equal values have, and no others."""
+    match value:
+        case Number(dtype, known):
+            return f"{known!r}:{dtype}"
+        case ElementValue(buffer, index):
+            return f"{buffer}[{', '.join(i.key for i in index)}]"
+        case IndexAsValue(index, dtype):
+            return f"{dtype}({index.key})"
+        case Apply(dtype, name, args):
+            return f"{OPERATIONS[name].symbol or name}({', '.join(map(_key, args))}):{dtype}"
+        case Convert(dtype, arg):
+            return f"{dtype}({_key(arg)})"
 
 
 def of_data(atom: Data) -> Value:
     """The value that an index is read from."""
-    assert isinstance(atom.value, NumberValue | ElementValue | IndexAsValue | AppliedValue | CastValue)
+    assert isinstance(atom.value, Number | ElementValue | IndexAsValue | Apply | Convert)
     return atom.value
 
 
-def carrier(dtype: str) -> str:
-    """The type that sums of elements of a type are carried in: f32 for narrow floats."""
-    return "f32" if dtype in NARROW else dtype
+def lowest(dtype: DType, op: str) -> float | int:
+    """The initial value of an extreme: of `max=` the least number of a type."""
+    begin = int(op == "min=") if dtype == BOOL else neutral(op, dtype)
+    assert begin is not None
+    return begin
 
 
-def number(value: float | int | bool, dtype: str) -> NumberValue:
+def number(value: float | int | bool, dtype: DType) -> Number:
     """A number, as the type has it."""
-    if dtype == "bool":
-        return NumberValue(bool(value), dtype)
-    return NumberValue(float(value) if dtype in FLOATS else int(value), dtype)
+    if dtype == BOOL:
+        return Number(dtype, bool(value))
+    return Number(dtype, float(value) if dtype.is_float else int(value))
 
 
-def cast(value: Value, dtype: str) -> Value:
+def cast(value: Value, dtype: DType) -> Value:
     """A value in another type; numbers are converted at once."""
     if value.dtype == dtype:
         return value
-    if isinstance(value, NumberValue) and not (dtype in INTEGERS and not math.isfinite(value.value)):
+    if isinstance(value, Number) and not (dtype.is_integer and not math.isfinite(value.value)):
         return number(value.value, dtype)
+    if dtype == BOOL:
+        return Apply(BOOL, "ne", (value, number(0, value.dtype)))
     if isinstance(value, IndexAsValue):
-        return (
-            IndexAsValue(value.index, dtype)
-            if dtype != "bool"
-            else AppliedValue("!=", (value, number(0, value.dtype)), "bool")
-        )
-    if dtype == "bool":
-        return AppliedValue("!=", (value, number(0, value.dtype)), "bool")
-    if value.dtype == "bool":
-        return AppliedValue("select", (value, number(1, dtype), number(0, dtype)), dtype)
-    return CastValue(value, dtype)
+        return IndexAsValue(value.index, dtype)
+    if value.dtype == BOOL:
+        return Apply(dtype, "select", (value, number(1, dtype), number(0, dtype)))
+    return Convert(dtype, value)
 
 
-def apply(name: str, *args: Value, dtype: str | None = None) -> Value:
-    """An operation, with what is seen at once: sums with 0, products with 1, choices that are known."""
+def apply(sign: str, *args: Value, dtype: DType | None = None) -> Value:
+    """An operation by its name or its sign, with what is seen at once: sums with 0, products with 1, choices that
+    are known."""
     kind = args[-1].dtype if dtype is None else dtype
+    name = sign if sign in OPERATIONS else INFIX.get(sign) or PREFIX[sign]
     match name, args:
-        case "+", (NumberValue(0), other) | (other, NumberValue(0)):
+        case "add", (Number(_, 0), other) | (other, Number(_, 0)):
             return other
-        case "-", (other, NumberValue(0)):
+        case "sub", (other, Number(_, 0)):
             return other
-        case "*", (NumberValue(1), other) | (other, NumberValue(1)):
+        case "mul", (Number(_, 1), other) | (other, Number(_, 1)):
             return other
-        case "/", (other, NumberValue(1)):
+        case "div", (other, Number(_, 1)):
             return other
-        case "*", (NumberValue(a), NumberValue(b)):
+        case "mul", (Number(_, a), Number(_, b)):
             return number(a * b, kind)
-        case "+", (NumberValue(a), NumberValue(b)):
+        case "add", (Number(_, a), Number(_, b)):
             return number(a + b, kind)
-        case "-", (NumberValue(a), NumberValue(b)):
+        case "sub", (Number(_, a), Number(_, b)):
             return number(a - b, kind)
-        case "/", (other, NumberValue(a)) if kind in FLOATS and a and math.frexp(a)[0] in (0.5, -0.5):
-            return apply("*", other, number(1 / a, kind))
-        case "neg", (NumberValue(a),):
+        case "div", (other, Number(_, a)) if kind.is_float and a and math.frexp(a)[0] in (0.5, -0.5):
+            return apply("mul", other, number(1 / a, kind))
+        case "neg", (Number(_, a),):
             return number(-a, kind)
-        case "select", (NumberValue(condition), yes, no):
+        case "select", (Number(_, condition), yes, no):
             return yes if condition else no
         case "select", (_, yes, no) if yes == no:
             return yes
-        case "select", (condition, NumberValue(True), NumberValue(False)) if kind == "bool":
+        case "select", (condition, Number(_, True), Number(_, False)) if kind == BOOL:
             return condition
-        case "select", (AppliedValue("select", (condition, NumberValue(a), NumberValue(b)), "bool"), yes, no):
+        case "select", (Apply(_, "select", (condition, Number(_, a), Number(_, b))), yes, no):
             return no if not (a or b) else select(condition, yes if a else no, yes if b else no)
-        case "not", (NumberValue(a),):
-            return number(not a, "bool")
-        case "and", (NumberValue(a), other) | (other, NumberValue(a)):
-            return other if a else number(False, "bool")
-        case "or", (NumberValue(a), other) | (other, NumberValue(a)):
-            return number(True, "bool") if a else other
+        case "not", (Number(_, a),):
+            return number(not a, BOOL)
+        case "and", (Number(_, a), other) | (other, Number(_, a)):
+            return other if a else number(False, BOOL)
+        case "or", (Number(_, a), other) | (other, Number(_, a)):
+            return number(True, BOOL) if a else other
         case _:
-            return AppliedValue(name, args, kind)
+            return Apply(kind, name, args)
 
 
 def select(condition: Value, yes: Value, no: Value) -> Value:
@@ -172,30 +151,19 @@ def select(condition: Value, yes: Value, no: Value) -> Value:
     return apply("select", condition, yes, no, dtype=yes.dtype)
 
 
-def compare(name: str, left: Value, right: Value) -> Value:
-    """A comparison."""
-    if isinstance(left, NumberValue) and isinstance(right, NumberValue):
+def compare(sign: str, left: Value, right: Value) -> Value:
+    """A comparison by its sign."""
+    if isinstance(left, Number) and isinstance(right, Number):
         a, b = left.value, right.value
         known = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}
-        return number(known[name], "bool")
+        return number(known[sign], BOOL)
     if (
         isinstance(left, IndexAsValue)
         and isinstance(right, IndexAsValue)
         and (left.index - right.index).constant is not None
     ):
-        return compare(name, number((left.index - right.index).constant or 0, "i64"), number(0, "i64"))
-    return AppliedValue(name, (left, right), "bool")
-
-
-def operands(value: Value) -> tuple[Value, ...]:
-    """The values that an operation or a cast is of, those in indices not among them."""
-    match value:
-        case AppliedValue(_, args):
-            return args
-        case CastValue(of):
-            return (of,)
-        case ElementValue() | IndexAsValue() | NumberValue():
-            return ()
+        return compare(sign, number((left.index - right.index).constant or 0, I64), number(0, I64))
+    return Apply(BOOL, INFIX[sign], (left, right))
 
 
 def _own_indices(value: Value) -> tuple[IndexSum, ...]:
@@ -204,14 +172,15 @@ def _own_indices(value: Value) -> tuple[IndexSum, ...]:
             return index
         case IndexAsValue(index):
             return (index,)
-        case AppliedValue() | CastValue() | NumberValue():
+        case Apply() | Convert() | Number():
             return ()
 
 
 def parts(value: Value) -> Iterator[Value]:
     """The value and all in it, also what its indices read."""
     yield value
-    for operand in operands(value):
+    inside: tuple[Value, ...] = typed_operands(value)
+    for operand in inside:
         yield from parts(operand)
     for index in _own_indices(value):
         for atom in index.atoms:
@@ -230,21 +199,20 @@ def rewrite(value: Value, var: Callable[[IteratorAtom], IndexSum], load: Callabl
     def in_index(atom: IteratorAtom | Data) -> IndexSum:
         if isinstance(atom, IteratorAtom):
             return var(atom)
-        made = again(of_data(atom))
-        return made.index if isinstance(made, IndexAsValue) else IndexSum({(Data(made),): 1})
+        return data(again(of_data(atom)))
 
     def again(one: Value) -> Value:
         match one:
-            case NumberValue():
+            case Number():
                 return one
             case ElementValue(buffer, index, dtype):
                 return load(ElementValue(buffer, tuple(substitute(i, in_index) for i in index), dtype))
             case IndexAsValue(index, dtype):
                 return IndexAsValue(substitute(index, in_index), dtype)
-            case AppliedValue(name, args, dtype):
-                return AppliedValue(name, tuple(map(again, args)), dtype)
-            case CastValue(of, dtype):
-                return CastValue(again(of), dtype)
+            case Apply(dtype, name, args):
+                return Apply(dtype, name, tuple(map(again, args)))
+            case Convert(dtype, arg):
+                return Convert(dtype, again(arg))
 
     return again(value)
 
@@ -258,18 +226,12 @@ class ValueCost:
     reads: int
 
 
-def _outside_indices(value: Value) -> Iterator[Value]:
-    yield value
-    for operand in operands(value):
-        yield from _outside_indices(operand)
-
-
 def cost(value: Value) -> ValueCost:
     """Counted over the tree, but for what is in indices."""
     operations = costly = reads = 0
-    for part in _outside_indices(value):
+    for part in typed_parts(value):
         match part:
-            case AppliedValue(name):
+            case Apply(_, name):
                 operations += 1
                 costly += name in COSTLY
             case ElementValue():
@@ -279,66 +241,53 @@ def cost(value: Value) -> ValueCost:
     return ValueCost(operations, costly, reads)
 
 
-def to_text(value: Value, var: Callable[[IteratorAtom], str]) -> str:
-    """The value as the language writes it."""
+def to_text(value: Value, var: Callable[[IteratorAtom], str], is_bare: bool = False) -> str:
+    """The value as the language writes it; where `is_bare`, an index as it is, without its type."""
 
     def atom(one: Atom) -> str:
         if isinstance(one, IteratorAtom):
             return var(one)
         assert isinstance(one, Data)
-        return _text(of_data(one))[0]
+        return text(of_data(one))[0]
 
-    def wrapped(one: Value, least: int) -> str:
-        text, strength = _text(one)
-        return f"({text})" if strength < least else text
+    def applied(name: str, args: tuple[Value, ...]) -> tuple[str, int]:
+        # The checker reads a comparison of indices as one.
+        plain = all(isinstance(arg, IndexAsValue | Number) for arg in args)
+        bare = plain and OPERATIONS[name].kind is Class.COMPARISON
 
-    def bare(one: IndexAsValue | NumberValue) -> str:
-        """A comparison of indices, which the checker reads as one."""
-        return render(one.index, atom) if isinstance(one, IndexAsValue) else _number(one.value, one.dtype)[0]
+        def operand(n: int, tightest: int) -> str:
+            inner, precedence = text(args[n], bare)
+            return f"({inner})" if precedence < tightest and not bare else inner
 
-    def _text(one: Value) -> tuple[str, int]:
+        return operation_text(name, operand)
+
+    def text(one: Value, bare: bool = False) -> tuple[str, int]:
         match one:
-            case NumberValue(value, dtype):
+            case Number(dtype, value):
                 return _number(value, dtype)
             case ElementValue(buffer, index):
                 inside = ", ".join(render(i, atom) for i in index)
-                return (f"{buffer}[{inside}]" if index else buffer), 12
-            case IndexAsValue(index, "bare"):
-                return render(index, atom), 9
+                return (f"{buffer}[{inside}]" if index else buffer), ATOM
             case IndexAsValue(index, dtype):
-                return f"{dtype}({render(index, atom)})", 12
-            case CastValue(of, dtype):
-                return f"{dtype}({_text(of)[0]})", 12
-            case AppliedValue("neg", (of,)):
-                return f"-{wrapped(of, 11)}", 11
-            case AppliedValue("not", (of,)):
-                return f"not {wrapped(of, 3)}", 3
-            case AppliedValue("~", (of,)):
-                return f"~{wrapped(of, 11)}", 11
-            case AppliedValue(
-                name, (IndexAsValue() | NumberValue() as left, IndexAsValue() | NumberValue() as right)
-            ) if _STRENGTH.get(name) == 4:
-                return f"{bare(left)} {name} {bare(right)}", 4
-            case AppliedValue(name, (left, right)) if name in _STRENGTH:
-                strength = _STRENGTH[name]
-                first = wrapped(left, strength + (strength == 4))
-                return f"{first} {name} {wrapped(right, strength + 1)}", strength
-            case AppliedValue(name, args):
-                return f"{name}({', '.join(_text(a)[0] for a in args)})", 12
+                return render(index, atom) if bare else f"{dtype}({render(index, atom)})", ATOM
+            case Convert(dtype, arg):
+                return f"{dtype}({text(arg)[0]})", ATOM
+            case Apply(_, name, args):
+                return applied(name, args)
 
-    return _text(value)[0]
+    return text(value, is_bare)[0]
 
 
-def _number(value: float | int | bool, dtype: str) -> tuple[str, int]:
-    if dtype == "bool":
-        return f"bool({int(value)})", 12
+def _number(value: float | int | bool, dtype: DType) -> tuple[str, int]:
+    if dtype == BOOL:
+        return f"bool({int(value)})", ATOM
     if isinstance(value, float):
         if math.isnan(value):
-            return "nan", 12
+            return "nan", ATOM
         if math.isinf(value):
-            return ("inf", 12) if value > 0 else ("-inf", 11)
+            return ("inf", ATOM) if value > 0 else ("-inf", SIGN)
         text = repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
         if value == 0 and math.copysign(1, value) < 0:
             text = "0"
-        return text, 11 if value < 0 else 12
-    return str(value), 11 if value < 0 else 12
+        return text, SIGN if value < 0 else ATOM
+    return str(value), SIGN if value < 0 else ATOM

@@ -8,17 +8,17 @@ from typing import Any
 
 import torch
 
+from dojoir.ir.dtypes import BOOL, I8, I32, I64, U8, DType
 from dojoir.ir.operations import OPERATIONS, Class
 from dojoir.torch.importer.builder import Operand, ProgramBuilder, Tensor, Unsupported
 from dojoir.torch.importer.element_values import (
-    EXTREMES,
-    FLOATS,
     IndexAsValue,
-    NumberValue,
+    Number,
     Value,
     apply,
     cast,
     compare,
+    lowest,
     number,
     select,
 )
@@ -30,7 +30,7 @@ prims: Any = torch.ops.prims
 Make = Callable[..., Value]
 
 
-def _one(value: Value, factor: float = 1.0) -> NumberValue:
+def _one(value: Value, factor: float = 1.0) -> Number:
     return number(factor, value.dtype)
 
 
@@ -41,23 +41,23 @@ def _written_call(name: str) -> Make:
 
 def _sign(x: Value) -> Value:
     """-1, 0 or 1; 0 of a NaN, as PyTorch has it."""
-    if x.dtype == "bool":
+    if x.dtype == BOOL:
         return x
     zero = _one(x, 0)
     positive = select(compare(">", x, zero), _one(x), zero)
-    return positive if x.dtype == "u8" else select(compare("<", x, zero), _one(x, -1), positive)
+    return positive if x.dtype == U8 else select(compare("<", x, zero), _one(x, -1), positive)
 
 
 def _trunc(x: Value) -> Value:
-    return x if x.dtype not in FLOATS else select(compare("<", x, _one(x, 0)), apply("ceil", x), apply("floor", x))
+    return x if not x.dtype.is_float else select(compare("<", x, _one(x, 0)), apply("ceil", x), apply("floor", x))
 
 
 def _rounded(name: str) -> Make:
-    return lambda x: apply(name, x) if x.dtype in FLOATS else x
+    return lambda x: apply(name, x) if x.dtype.is_float else x
 
 
 def _is_infinite(x: Value) -> Value:
-    return compare("==", apply("abs", x), _one(x, math.inf)) if x.dtype in FLOATS else number(False, "bool")
+    return compare("==", apply("abs", x), _one(x, math.inf)) if x.dtype.is_float else number(False, BOOL)
 
 
 def relu(x: Value) -> Value:
@@ -82,7 +82,7 @@ _SAME: dict[str, Make] = {
 
 
 def _not(x: Value) -> Value:
-    return apply("not" if x.dtype == "bool" else "~", x)
+    return apply("not" if x.dtype == BOOL else "~", x)
 
 
 def _unary(make: Make) -> Callable[..., Tensor]:
@@ -94,7 +94,7 @@ def _unary(make: Make) -> Callable[..., Tensor]:
 
 
 def _question(make: Make) -> Callable[..., Tensor]:
-    return lambda b, x: b.pointwise(x.shape, "bool", make, x)
+    return lambda b, x: b.pointwise(x.shape, BOOL, make, x)
 
 
 # -- of two -------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def _scaled(sign: str, is_turned: bool = False) -> Callable[..., Tensor]:
 
         def make(p: Value, q: Value) -> Value:
             q = q if alpha == 1 else apply("*", q, number(alpha, kind))
-            if kind == "bool":
+            if kind == BOOL:
                 return apply("or", p, q)
             return apply(sign, q, p) if is_turned else apply(sign, p, q)
 
@@ -125,14 +125,14 @@ def _scaled(sign: str, is_turned: bool = False) -> Callable[..., Tensor]:
 
 
 def _times(p: Value, q: Value) -> Value:
-    return apply("and" if p.dtype == "bool" else "*", p, q)
+    return apply("and" if p.dtype == BOOL else "*", p, q)
 
 
 def _extreme(name: str) -> Make:
     """The larger or smaller of two; NaN wins."""
 
     def make(p: Value, q: Value) -> Value:
-        return apply({"max": "or", "min": "and"}[name] if p.dtype == "bool" else name, p, q)
+        return apply({"max": "or", "min": "and"}[name] if p.dtype == BOOL else name, p, q)
 
     return make
 
@@ -142,7 +142,7 @@ def _known_extreme(name: str) -> Make:
 
     def make(p: Value, q: Value) -> Value:
         found = _extreme(name)(p, q)
-        if p.dtype not in FLOATS:
+        if not p.dtype.is_float:
             return found
         return select(compare("!=", p, p), q, select(compare("!=", q, q), p, found))
 
@@ -150,9 +150,9 @@ def _known_extreme(name: str) -> Make:
 
 
 def _signbit(x: Value) -> Value:
-    if x.dtype in FLOATS:
+    if x.dtype.is_float:
         return compare("<", apply("copysign", _one(x), x), _one(x, 0))
-    return number(False, "bool") if x.dtype in ("u8", "bool") else compare("<", x, _one(x, 0))
+    return number(False, BOOL) if x.dtype in (U8, BOOL) else compare("<", x, _one(x, 0))
 
 
 def _is_uneven(p: Value, q: Value, rest: Value) -> Value:
@@ -171,12 +171,12 @@ def _div(b: ProgramBuilder, x: Operand, y: Operand, *, rounding_mode: str | None
             case None:
                 return apply("/", p, q)
             case "floor":
-                return apply("floor_div" if kind in FLOATS else "//", p, q)
-            case _ if kind in FLOATS:
+                return apply("floor_div" if kind.is_float else "//", p, q)
+            case _ if kind.is_float:
                 return _trunc(apply("/", p, q))
             case _:
                 down = apply("//", p, q)
-                if kind == "u8":
+                if kind == U8:
                     return down
                 return select(_is_uneven(p, q, apply("%", p, q)), apply("+", down, number(1, kind)), down)
 
@@ -184,19 +184,19 @@ def _div(b: ProgramBuilder, x: Operand, y: Operand, *, rounding_mode: str | None
 
 
 def _remainder(p: Value, q: Value) -> Value:
-    return apply("floor_mod" if p.dtype in FLOATS else "%", p, q)
+    return apply("floor_mod" if p.dtype.is_float else "%", p, q)
 
 
 def _fmod(p: Value, q: Value) -> Value:
-    if p.dtype in FLOATS:
+    if p.dtype.is_float:
         return apply("fmod", p, q)
     rest = apply("%", p, q)
-    return rest if p.dtype == "u8" else select(_is_uneven(p, q, rest), apply("-", rest, q), rest)
+    return rest if p.dtype == U8 else select(_is_uneven(p, q, rest), apply("-", rest, q), rest)
 
 
 def power(x: Value, exponent: Value) -> Value:
     """A power; of a number that is known by products and roots."""
-    if isinstance(exponent, NumberValue):
+    if isinstance(exponent, Number):
         match float(exponent.value):
             case 0.0:
                 return _one(x)
@@ -208,18 +208,18 @@ def power(x: Value, exponent: Value) -> Value:
                 return apply("*", apply("*", x, x), x)
             case 4.0:
                 return apply("*", apply("*", x, x), apply("*", x, x))
-            case 0.5 if x.dtype in FLOATS:
+            case 0.5 if x.dtype.is_float:
                 return apply("sqrt", x)
-            case -0.5 if x.dtype in FLOATS:
+            case -0.5 if x.dtype.is_float:
                 return apply("rsqrt", x)
-            case -1.0 if x.dtype in FLOATS:
+            case -1.0 if x.dtype.is_float:
                 return apply("/", _one(x), x)
-            case -2.0 if x.dtype in FLOATS:
+            case -2.0 if x.dtype.is_float:
                 inverse = apply("/", _one(x), x)
                 return apply("*", inverse, inverse)
             case _:
                 pass
-    if x.dtype not in FLOATS:
+    if not x.dtype.is_float:
         raise Unsupported("a power of integers whose exponent is not known")
     return apply("pow", x, exponent)
 
@@ -227,19 +227,19 @@ def power(x: Value, exponent: Value) -> Value:
 def _comparison(sign: str) -> Callable[..., Tensor]:
     def lower(b: ProgramBuilder, x: Operand, y: Operand) -> Tensor:
         kind = b.named(torch.result_type(*map(_raw, b.node.args[:2])))
-        kind = "i8" if kind == "bool" and sign not in ("==", "!=") else kind
+        kind = I8 if kind == BOOL and sign not in ("==", "!=") else kind
         left, right = b.as_tensor(x, kind), b.as_tensor(y, kind)
-        return b.pointwise(b.shape(), "bool", lambda p, q: _compared(sign, p, q), left, right)
+        return b.pointwise(b.shape(), BOOL, lambda p, q: _compared(sign, p, q), left, right)
 
     return lower
 
 
 def _compared(sign: str, p: Value, q: Value) -> Value:
-    if p.dtype == "bool" and not isinstance(p, NumberValue) and not isinstance(q, NumberValue):
-        p, q = cast(p, "i32"), cast(q, "i32")
-    elif p.dtype == "bool":
-        value, known = (p, q) if isinstance(q, NumberValue) else (q, p)
-        assert isinstance(known, NumberValue)
+    if p.dtype == BOOL and not isinstance(p, Number) and not isinstance(q, Number):
+        p, q = cast(p, I32), cast(q, I32)
+    elif p.dtype == BOOL:
+        value, known = (p, q) if isinstance(q, Number) else (q, p)
+        assert isinstance(known, Number)
         return value if bool(known.value) == (sign == "==") else apply("not", value)
     return compare(sign, p, q)
 
@@ -254,20 +254,20 @@ def _logical(name: str) -> Callable[..., Tensor]:
     def lower(b: ProgramBuilder, x: Operand, y: Operand) -> Tensor:
         def make(p: Value, q: Value) -> Value:
             if name == "!=":
-                return compare("!=", cast(p, "i32"), cast(q, "i32"))
-            return apply(name, p, q, dtype="bool")
+                return compare("!=", cast(p, I32), cast(q, I32))
+            return apply(name, p, q, dtype=BOOL)
 
-        return b.pointwise(b.shape(), "bool", make, b.as_tensor(x, "bool"), b.as_tensor(y, "bool"))
+        return b.pointwise(b.shape(), BOOL, make, b.as_tensor(x, BOOL), b.as_tensor(y, BOOL))
 
     return lower
 
 
 def _bits(sign: str, word: str) -> Callable[..., Tensor]:
     def make(p: Value, q: Value) -> Value:
-        if p.dtype != "bool":
+        if p.dtype != BOOL:
             return apply(sign, p, q)
         if sign == "^":
-            return compare("!=", cast(p, "i32"), cast(q, "i32"))
+            return compare("!=", cast(p, I32), cast(q, I32))
         return apply(word, p, q)
 
     return _binary(make)
@@ -276,7 +276,7 @@ def _bits(sign: str, word: str) -> Callable[..., Tensor]:
 # -- choices, limits, casts -----------------------------------------------------------------------------------
 def _where(b: ProgramBuilder, condition: Tensor, x: Operand, y: Operand) -> Tensor:
     kind = b.dtype()
-    asked = b.as_tensor(condition, "bool")
+    asked = b.as_tensor(condition, BOOL)
     return b.pointwise(b.shape(), kind, select, asked, b.as_tensor(x, kind), b.as_tensor(y, kind))
 
 
@@ -285,9 +285,8 @@ def _clamp(b: ProgramBuilder, x: Tensor, low: Operand | None = None, high: Opera
     made = b.as_tensor(x, kind)
     for name, limit in (("max", low), ("min", high)):
         if limit is not None:
-            if kind in EXTREMES and isinstance(limit, int | float):
-                least, largest = EXTREMES[kind]
-                limit = min(max(limit, least), largest)
+            if not kind.is_float and isinstance(limit, int | float):
+                limit = min(max(limit, lowest(kind, "max=")), lowest(kind, "min="))
             made = b.pointwise(b.shape(), kind, _extreme(name), made, b.as_tensor(limit, kind))
     return made
 
@@ -353,11 +352,11 @@ def _arange(b: ProgramBuilder, *args: Any, **_: Any) -> Tensor:
     return _iota(b, b.shape(), start, step, b.dtype())
 
 
-def _iota(b: ProgramBuilder, shape: tuple[IndexSum, ...], start: Any, step: Any, kind: str) -> Tensor:
-    if kind in FLOATS:
+def _iota(b: ProgramBuilder, shape: tuple[IndexSum, ...], start: Any, step: Any, kind: DType) -> Tensor:
+    if kind.is_float:
 
         def at(index: tuple[IndexSum, ...]) -> Value:
-            moved = apply("*", cast(IndexAsValue(index[0], "i64"), kind), number(step, kind))
+            moved = apply("*", cast(IndexAsValue(index[0], I64), kind), number(step, kind))
             return apply("+", moved, b.as_tensor(start, kind).at(()))
     else:
 
@@ -373,9 +372,9 @@ def _copy(b: ProgramBuilder, x: Tensor, source: Tensor, *_: Any) -> Tensor:
 
 TABLE: dict[Any, Callable[..., Any]] = {
     **{getattr(aten, n).default: _unary(f) for n, f in {**_FLOAT, **_SAME}.items() if hasattr(aten, n)},
-    aten.isnan.default: _question(lambda x: compare("!=", x, x) if x.dtype in FLOATS else number(False, "bool")),
+    aten.isnan.default: _question(lambda x: compare("!=", x, x) if x.dtype.is_float else number(False, BOOL)),
     aten.isinf.default: _question(_is_infinite),
-    aten.logical_not.default: _question(lambda x: apply("not", cast(x, "bool"))),
+    aten.logical_not.default: _question(lambda x: apply("not", cast(x, BOOL))),
     aten.add.Tensor: _scaled("+"), aten.add.Scalar: _scaled("+"),
     aten.sub.Tensor: _scaled("-"), aten.sub.Scalar: _scaled("-"),
     aten.rsub.Tensor: _scaled("-", True), aten.rsub.Scalar: _scaled("-", True),

@@ -10,17 +10,19 @@ import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
 from dojoir.torch.importer.element_values import (
+    BOOL,
+    I64,
     ElementValue,
     IndexAsValue,
-    NumberValue,
+    Number,
     Value,
     apply,
-    carrier,
     cast,
     compare,
+    data,
     select,
 )
-from dojoir.torch.importer.index import Data, IndexSum, as_index, clamp, of_atom
+from dojoir.torch.importer.index import IndexSum, as_index, clamp, of_atom
 from dojoir.torch.importer.nests import ProgramStatement
 from dojoir.torch.importer.quotients import as_quotient
 from dojoir.torch.importer.views import Map, along, at_place, begin, in_windows, on_diagonal
@@ -32,20 +34,20 @@ def place(value: Value, extent: IndexSum, wraps: bool = True) -> IndexSum:
     """An index from a value; one below zero counts from the end where `wraps`."""
     if isinstance(value, IndexAsValue):
         return value.index
-    if isinstance(value, NumberValue):
+    if isinstance(value, Number):
         return as_index(int(value.value)) + (extent if wraps and value.value < 0 else 0)
     if wraps:
-        end = IndexAsValue(extent, "i64")
-        wide = cast(value, "i64")
-        value = select(compare("<", wide, IndexAsValue(as_index(0), "i64")), apply("+", wide, end), wide)
-    return of_atom(Data(value))
+        end = IndexAsValue(extent, I64)
+        wide = cast(value, I64)
+        value = select(compare("<", wide, IndexAsValue(as_index(0), I64)), apply("+", wide, end), wide)
+    return data(value)
 
 
 def _plain(b: ProgramBuilder, index: Tensor) -> Tensor:
     """Indices as elements of memory or of iterators."""
     variables, place = b.iterate(index.shape)
     value = index.at(place)
-    if isinstance(value, ElementValue | IndexAsValue | NumberValue):
+    if isinstance(value, ElementValue | IndexAsValue | Number):
         return index
     if len(variables) == 1 and (extent := variables[0].extent.constant) is not None:
         made, own = as_quotient(value, of_atom(variables[0]), extent), place.index(of_atom(variables[0]))
@@ -99,7 +101,7 @@ def _where_to(
     """For indices of some dimensions, as PyTorch has them: the shape of what is indexed, and the place in the
     tensor for each index of it."""
     there = [(d, _plain(b, t)) for d, t in enumerate(given) if t is not None]
-    if any(t.dtype == "bool" for _, t in there):
+    if any(t.dtype == BOOL for _, t in there):
         raise Unsupported("an index by a mask: its shape is a matter of data (use where, or masked_fill)")
     wide: Place = ()
     for _, t in there:
@@ -153,7 +155,7 @@ def _scattered(
 ) -> Tensor:
     """The tensor with values put at places: a copy of it, and then each value in order."""
     kind = x.dtype
-    carried = carrier(kind) if op != "=" else kind
+    carried = kind.compute if op != "=" else kind
     buffer = b.filled(x, carried)
     variables, index = b.iterate(shape)
     to, value = what(index)
@@ -209,11 +211,11 @@ def _embedding_backward(
         raise Unsupported("gradients of an embedding scaled by frequency")
     ids, grad = _plain(b, ids), b.stored(grad)
     rank = ids.rank
-    shape, carried = b.shape(), carrier(grad.dtype)
+    shape, carried = b.shape(), grad.dtype.compute
     buffer = b.zeros(shape, carried)
     variables, index = b.iterate(grad.shape)
     id_ = ids.at(index[:rank])
-    asked = None if padding < 0 else compare("!=", id_, IndexAsValue(as_index(padding), "i64"))
+    asked = None if padding < 0 else compare("!=", id_, IndexAsValue(as_index(padding), I64))
     to = element(buffer, (place(id_, shape[0], False), *index[rank:]))
     b.emit(variables, ProgramStatement(to, "+=", cast(grad.at(index), carried), asked))
     return b.tensor(buffer, shape, grad.dtype)
@@ -276,9 +278,9 @@ def _edged_backward(b: ProgramBuilder, grad: Tensor, x: Tensor, pad: Sequence[in
         extent, before = x.shape[d], pad[2 * n]
 
         def at(index: Place, extent: IndexSum = extent, before: int = before) -> Value:
-            return IndexAsValue(clamp(index[0] - before, extent), "i64")
+            return IndexAsValue(clamp(index[0] - before, extent), I64)
 
-        spots[d] = b.realize(Tensor((grad.shape[d],), "i64", at), f"{b.node.name}_at")
+        spots[d] = b.realize(Tensor((grad.shape[d],), I64, at), f"{b.node.name}_at")
 
     def what(index: Place) -> tuple[Place, Value]:
         to = tuple(place(spots[d].at((i,)), x.shape[d], False) if d in spots else i for d, i in enumerate(index))

@@ -2,6 +2,9 @@
 
 One mechanism for every view: a reshape is a linear index divided by the new strides, and what was merged before is
 taken apart again exactly, because the bounds of iterators are known. Sizes are 1 or more.
+
+These are no affine values of the IR (`dojoir.ir.affine`): those multiply nothing by a size and divide by numbers
+only. The grammar takes the products apart later, when it has all indices of a buffer.
 """
 
 from __future__ import annotations
@@ -11,14 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias
-
-
-class PrintedAtom(Protocol):
-    """A value of the kernel that an index is read from."""
-
-    @property
-    def key(self) -> str: ...
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +83,14 @@ class MinMaxAtom(_Keyed):
 
 @dataclass(frozen=True, eq=False)
 class Data(_Keyed):
-    """An integer that is read from memory."""
+    """An integer that is read from memory: a value of the kernel, and its text."""
 
-    value: PrintedAtom
+    value: object
+    text: str
 
     @property
     def key(self) -> str:
-        return f"[{self.value.key}]"
+        return f"[{self.text}]"
 
 
 Atom: TypeAlias = SizeAtom | IteratorAtom | Divided | MinMaxAtom | Data

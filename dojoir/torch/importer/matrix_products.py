@@ -19,13 +19,13 @@ import torch
 from dojoir.torch.attention import BLOCK, whole_attention
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, element
 from dojoir.torch.importer.element_values import (
-    FLOATS,
+    F32,
+    I64,
     NARROW,
     ElementValue,
     IndexAsValue,
     Value,
     apply,
-    carrier,
     cast,
     compare,
     number,
@@ -42,7 +42,7 @@ def contract(b: ProgramBuilder, x: Tensor, y: Tensor) -> Tensor:
     x, y = _factor(b, x, y.shape[-1]), _factor(b, y, x.shape[-2])
     shape = (*x.shape[:-1], y.shape[-1])
     dtype = x.dtype
-    wide = carrier(dtype)
+    wide = dtype.compute
 
     def value(index: Place, below: Place) -> Value:
         left, right = x.at((*index[:-1], below[0])), y.at((*index[:-2], below[0], index[-1]))
@@ -91,7 +91,7 @@ def added(b: ProgramBuilder, c: Tensor, made: Tensor, beta: Any, alpha: Any) -> 
     def scaled(value: Value, factor: Any) -> Value:
         return value if factor == 1 else apply("*", value, number(factor, kind))
 
-    if kind in FLOATS and beta == 0:
+    if kind.is_float and beta == 0:
         return b.pointwise(made.shape, kind, lambda p: scaled(p, alpha), made)
     return b.pointwise(made.shape, kind, lambda p, q: apply("+", scaled(p, alpha), scaled(q, beta)), made, c)
 
@@ -187,19 +187,19 @@ def _attention(
     key, value = (_factor(b, one, query.shape[-2]) for one in (key, value))
     rows = _Rows(b, query.shape[:-1], _end_of_block if is_causal else lambda row: keys)
     square = *rows.shape, keys
-    scores, weights = (b.declare(square, "f32", f"{name}_{of}") for of in ("scores", "weights"))
-    most, total = (b.declare(rows.shape, "f32", f"{name}_{of}") for of in ("most", "total"))
+    scores, weights = (b.declare(square, F32, f"{name}_{of}") for of in ("scores", "weights"))
+    most, total = (b.declare(rows.shape, F32, f"{name}_{of}") for of in ("most", "total"))
     factors = b.declare(square, value.dtype, f"{name}_factors")
-    made = b.declare((*rows.shape, value.shape[-1]), "f32", name)
+    made = b.declare((*rows.shape, value.shape[-1]), F32, name)
     b.program.factors.add(factors.name)
 
     def product(left: Value, right: Value) -> Value:
-        return apply("*", cast(left, "f32"), cast(right, "f32"))
+        return apply("*", cast(left, F32), cast(right, F32))
 
     def score(index: Place) -> Value:
-        scaled = apply("*", element(scores, index), number(scale, "f32"))
-        before = compare("<=", IndexAsValue(index[-1], "i64"), IndexAsValue(index[-2], "i64"))
-        return select(before, scaled, number(-math.inf, "f32")) if is_causal else scaled
+        scaled = apply("*", element(scores, index), number(scale, F32))
+        before = compare("<=", IndexAsValue(index[-1], I64), IndexAsValue(index[-2], I64))
+        return select(before, scaled, number(-math.inf, F32)) if is_causal else scaled
 
     rows.accumulate(
         scores, rows.keys, rows.columns(query), 0, "+=",

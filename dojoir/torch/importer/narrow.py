@@ -15,19 +15,23 @@ from dataclasses import replace
 import torch
 
 from dojoir.torch.importer.element_values import (
+    BF16,
+    F16,
+    F32,
     NARROW,
-    AppliedValue,
-    CastValue,
+    Apply,
+    Convert,
+    DType,
     ElementValue,
     IndexAsValue,
-    NumberValue,
+    Number,
     Value,
     cast,
     number,
 )
 from dojoir.torch.importer.nests import ImportedProgram, Node, ProgramStatement, stores, with_body
 
-_TYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
+_TYPES = {BF16: torch.bfloat16, F16: torch.float16}
 
 
 def widen(program: ImportedProgram, outside: Collection[str]) -> None:
@@ -40,7 +44,7 @@ def widen(program: ImportedProgram, outside: Collection[str]) -> None:
     if not wide and not any(buffer.dtype in NARROW for buffer in program.buffers.values()):
         return
     for name in wide:
-        program.buffers[name] = replace(program.buffers[name], dtype="f32")
+        program.buffers[name] = replace(program.buffers[name], dtype=F32)
     widening = _Widening(wide)
     program.nests = [widening.node(nest) for nest in program.nests]
 
@@ -57,9 +61,9 @@ def _is_computed(program: ImportedProgram, buffer: str) -> bool:
 def _is_exact(value: Value) -> bool:
     """Whether a narrow value is one as it stands: an element, a number, a choice of those."""
     match value:
-        case ElementValue() | NumberValue():
+        case ElementValue() | Number():
             return True
-        case AppliedValue("select", (_, yes, no)):
+        case Apply(_, "select", (_, yes, no)):
             return _is_exact(yes) and _is_exact(no)
         case _:
             return False
@@ -81,64 +85,62 @@ class _Widening:
                 return with_body(node, self.node)
 
     def _load(self, load: ElementValue) -> ElementValue:
-        return replace(load, dtype="f32") if load.buffer in self._wide else load
+        return replace(load, dtype=F32) if load.buffer in self._wide else load
 
-    def _stored(self, value: Value, dtype: str) -> Value:
+    def _stored(self, value: Value, dtype: DType) -> Value:
         if value.dtype not in NARROW:
             return cast(self.value(value), dtype)
         made = self.value(value)
         if dtype not in NARROW:
             return cast(made, dtype)
         match made:
-            case CastValue(of, "f32") if of.dtype == dtype:
+            case Convert(to, of) if to == F32 and of.dtype == dtype:
                 return of
-            case AppliedValue("select", (condition, yes, no)):
-                return AppliedValue("select", (condition, _narrow(yes, dtype), _narrow(no, dtype)), dtype)
+            case Apply(_, "select", (condition, yes, no)):
+                return Apply(dtype, "select", (condition, _narrow(yes, dtype), _narrow(no, dtype)))
             case _:
                 return _narrow(made, dtype)
 
     def value(self, value: Value) -> Value:
         """The value; in f32 where it is narrow."""
         is_narrow = value.dtype in NARROW
-        dtype = "f32" if is_narrow else value.dtype
+        dtype = F32 if is_narrow else value.dtype
         match value:
-            case NumberValue(own):
+            case Number(_, own):
                 return number(own, dtype) if is_narrow else value
             case IndexAsValue(index):
                 return IndexAsValue(index, dtype)
             case ElementValue():
                 made = self._load(value)
-                return CastValue(made, "f32") if made.dtype in NARROW else made
-            case CastValue(of):
+                return Convert(F32, made) if made.dtype in NARROW else made
+            case Convert(_, of):
                 return cast(self.value(of), dtype)
-            case AppliedValue(("==" | "!=") as name, (left, right)) if (
-                left.dtype in NARROW and right.dtype in NARROW
-            ):
-                return AppliedValue(name, (self._rounded(left), self._rounded(right)), dtype)
-            case AppliedValue(("<" | "<=" | ">" | ">=" | "fmod" | "floor_mod") as name, args):
-                return AppliedValue(name, tuple(map(self._with_rounded_numbers, args)), dtype)
-            case AppliedValue(name, args):
-                return AppliedValue(name, tuple(map(self.value, args)), dtype)
+            case Apply(_, ("eq" | "ne") as name, (left, right)) if left.dtype in NARROW and right.dtype in NARROW:
+                return Apply(dtype, name, (self._rounded(left), self._rounded(right)))
+            case Apply(_, ("lt" | "le" | "gt" | "ge" | "fmod" | "floor_mod") as name, args):
+                return Apply(dtype, name, tuple(map(self._with_rounded_numbers, args)))
+            case Apply(_, name, args):
+                return Apply(dtype, name, tuple(map(self.value, args)))
 
     def _with_rounded_numbers(self, value: Value) -> Value:
-        if isinstance(value, NumberValue) and value.dtype in NARROW:
-            return number(torch.tensor(float(value.value), dtype=_TYPES[value.dtype]).item(), "f32")
+        if isinstance(value, Number) and value.dtype in NARROW:
+            return number(torch.tensor(float(value.value), dtype=_TYPES[value.dtype]).item(), F32)
         return self.value(value)
 
     def _rounded(self, value: Value) -> Value:
         made = self._with_rounded_numbers(value)
         match made:
-            case NumberValue() | CastValue(ElementValue(dtype="bf16" | "f16")):
+            case Number() | Convert(_, ElementValue(dtype=DType("bf16" | "f16"))):
                 return made
             case _:
-                return CastValue(CastValue(made, value.dtype), "f32")
+                return Convert(F32, Convert(value.dtype, made))
 
 
-def _narrow(value: Value, dtype: str) -> Value:
+def _narrow(value: Value, dtype: DType) -> Value:
     match value:
-        case NumberValue(own):
+        case Number(_, own):
             return number(own, dtype)
-        case CastValue(of, "f32") if of.dtype == dtype:
+        case Convert(to, of) if to == F32 and of.dtype == dtype:
             return of
         case _:
-            return CastValue(value, dtype)
+            return Convert(dtype, value)

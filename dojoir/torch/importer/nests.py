@@ -7,7 +7,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
-from dojoir.torch.importer.element_values import ElementValue, IndexAsValue, Value, indices, parts, rewrite, to_text
+from dojoir.torch.importer.element_values import (
+    DType,
+    ElementValue,
+    IndexAsValue,
+    Value,
+    indices,
+    parts,
+    rewrite,
+    to_text,
+)
 from dojoir.torch.importer.index import (
     Divided,
     IndexSum,
@@ -27,7 +36,7 @@ class ProgramBuffer:
 
     name: str
     shape: tuple[IndexSum, ...]
-    dtype: str
+    dtype: DType
     order: tuple[int, ...] | None = None
 
 
@@ -308,7 +317,7 @@ def _lines(node: Node, depth: int, labels: dict[int, str]) -> Iterator[str]:
             under = "" if condition is None else f" if {to_text(condition, var)}"
             left, right = to_text(target, var), to_text(value, var)
             if at is not None and place is not None:
-                left, right = f"({left}, {to_text(at, var)})", f"({right}, {to_text(place, var)})"
+                left, right = f"({left}, {to_text(at, var)})", f"({right}, {to_text(place, var, is_bare=True)})"
             yield f"{bars}{left} {op} {right}{under}"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from dojoir.torch.importer.element_values import DType
 from dojoir.torch.importer.index import Data, Divided, IndexSum, IteratorAtom, MinMaxAtom, SizeAtom
 from dojoir.torch.importer.results import GivenInput, KnownResult, Lowered, Result, Stored, Viewed, buffers_of
 
@@ -125,7 +126,10 @@ class CallPlan:
 
 
 def planned(
-    lowered: Lowered, arguments: Sequence[tuple[str, str]], dtypes: Mapping[str, torch.dtype], sizes: dict[str, int]
+    lowered: Lowered,
+    arguments: Sequence[tuple[str, str]],
+    dtypes: Mapping[DType, torch.dtype],
+    sizes: dict[str, int],
 ) -> CallPlan:
     """The plan for some sizes; `arguments` are the buffers of all kernels with their roles."""
     buffers = lowered.program.buffers

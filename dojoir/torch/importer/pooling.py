@@ -9,11 +9,11 @@ import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, element
 from dojoir.torch.importer.convolution import WindowGeometry, _under_guards, guarded, inside
-from dojoir.torch.importer.element_values import IndexAsValue, Value, apply, carrier, cast, number
+from dojoir.torch.importer.element_values import I64, IndexAsValue, Value, apply, cast, lowest, number
 from dojoir.torch.importer.gathers import place as placed
 from dojoir.torch.importer.index import IndexSum, as_index, least, most, product, row_major
 from dojoir.torch.importer.nests import ProgramStatement, loops
-from dojoir.torch.importer.reductions import is_better, lowest
+from dojoir.torch.importer.reductions import is_better
 
 aten: Any = torch.ops.aten
 
@@ -51,12 +51,12 @@ def _largest(is_flat: int) -> Callable[..., Any]:
             body = _under_guards(taps, k, at, x.shape[lead:], (ProgramStatement(target, "max=", value),))
             b.emit(outer, ProgramStatement(target, "=", start), *body)
             return b.tensor(buffer, shape), None
-        place = b.declare(shape, "i64", f"{b.node.name}_at")
+        place = b.declare(shape, I64, f"{b.node.name}_at")
         spot, flat = element(place, index), row_major(at, x.shape[lead:])
         # the first place of the window that is in the plane, where no element is larger; that of the last NaN
         better = is_better(value, target, ">")
         found = (
-            ProgramStatement(spot, "=", IndexAsValue(flat, "i64"), better),
+            ProgramStatement(spot, "=", IndexAsValue(flat, I64), better),
             ProgramStatement(target, "max=", value),
         )
         body = _under_guards(taps, k, at, x.shape[lead:], found)
@@ -65,7 +65,7 @@ def _largest(is_flat: int) -> Callable[..., Any]:
         b.emit(
             outer,
             ProgramStatement(target, "=", start),
-            ProgramStatement(spot, "=", IndexAsValue(first, "i64")),
+            ProgramStatement(spot, "=", IndexAsValue(first, I64)),
             *body,
         )
         return b.tensor(buffer, shape), b.tensor(place, shape)
@@ -135,7 +135,7 @@ def average(
 ) -> Tensor:
     """The mean of each window."""
     lead = x.rank - len(sizes)
-    carried = carrier(x.dtype)
+    carried = x.dtype.compute
     buffer = b.declare(shape, carried)
     outer, index = b.iterate(shape)
     taps, k = b.iterate([as_index(s) for s in sizes])
@@ -182,7 +182,7 @@ def _average_backward(rank: int) -> Callable[..., Tensor]:
 def spread_back(b: ProgramBuilder, grad: Tensor, x: Tensor, sizes: Sequence[int], window: WindowGeometry) -> Tensor:
     """The adjoint of windows: each element is the sum of the gradients of the windows that contain it."""
     lead = x.rank - len(sizes)
-    carried = carrier(x.dtype)
+    carried = x.dtype.compute
     buffer = b.zeros(x.shape, carried)
     variables, index = b.iterate(grad.shape)
     taps, k = b.iterate([as_index(s) for s in sizes])

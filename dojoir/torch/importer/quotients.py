@@ -12,11 +12,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dojoir.torch.importer.element_values import (
-    AppliedValue,
-    CastValue,
+    F32,
+    F64,
+    I32,
+    I64,
+    Apply,
+    Convert,
     ElementValue,
     IndexAsValue,
-    NumberValue,
+    Number,
     Value,
 )
 from dojoir.torch.importer.index import IndexSum, as_index, divide, least, most
@@ -29,16 +33,16 @@ MOST_STEPS = 16
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-_DTYPES = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32}
+_DTYPES = {F64: np.float64, F32: np.float32, I64: np.int64, I32: np.int32}
 _OPERATIONS: dict[str, Callable[..., Any]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "max": np.maximum, "min": np.minimum, "floor": np.floor,
-    "ceil": np.ceil, "neg": np.negative, "/": np.divide,
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "floor": np.floor,
+    "ceil": np.ceil, "neg": np.negative, "div": np.divide,
 }  # fmt: skip
 
 
 def as_quotient(value: Value, iterator: IndexSum, extent: int) -> Callable[[IndexSum], IndexSum] | None:
     """The index that an integer is, as a function of the one it is computed of; None where none is found."""
-    if extent > MOST_VALUES or value.dtype not in ("i64", "i32"):
+    if extent > MOST_VALUES or value.dtype not in (I64, I32):
         return None
     with np.errstate(all="ignore"):
         numbers = _numbers(value, iterator, np.arange(extent))
@@ -53,23 +57,23 @@ def _numbers(value: Value, iterator: IndexSum, at: Numbers) -> Numbers | None:
     if kind is None:
         return None
     match value:
-        case NumberValue(known):
+        case Number(_, known):
             return np.asarray(known, kind)
         case IndexAsValue(index):
             known_at = index - iterator
             return None if known_at.constant is None else (at + known_at.constant).astype(kind)
-        case CastValue(of):
+        case Convert(_, of):
             made = _numbers(of, iterator, at)
             if made is None or not np.isfinite(made).all() or np.abs(made).max() > 2**30:
                 return None
             return made.astype(kind)
-        case AppliedValue(name, args) if name in _OPERATIONS and (name != "/" or np.issubdtype(kind, np.floating)):
+        case Apply(_, name, args) if name in _OPERATIONS and (name != "div" or np.issubdtype(kind, np.floating)):
             parts = [_numbers(one, iterator, at) for one in args]
             if any(one is None or one.dtype != kind for one in parts):
                 return None
             found: Numbers = _OPERATIONS[name](*parts)
             return found.astype(kind)
-        case AppliedValue() | ElementValue():
+        case Apply() | ElementValue():
             return None
 
 

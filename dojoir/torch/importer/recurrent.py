@@ -17,7 +17,7 @@ import torch
 
 import dojoir
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported, element
-from dojoir.torch.importer.element_values import Value, apply, carrier, cast, number
+from dojoir.torch.importer.element_values import DType, Value, apply, cast, number
 from dojoir.torch.importer.index import IndexSum, as_index, degree
 from dojoir.torch.importer.nests import Node, ProgramBuffer, ProgramStatement, loops
 from dojoir.torch.importer.views import reshape, transpose
@@ -89,7 +89,7 @@ def _layer(
     `[T, B, I]`, or `[B, T, I]` if `batch_first`."""
     steps, batch = (x.shape[1], x.shape[0]) if batch_first else x.shape[:2]
     width = w.projection.shape[1] if w.projection else w.of_state.shape[1]
-    dtype, wide, rows = x.dtype, carrier(x.dtype), w.of_input.shape[0]
+    dtype, wide, rows = x.dtype, x.dtype.compute, w.of_input.shape[0]
     inputs = _of_inputs(b, x, w.of_input, wide)
     states = b.declare((steps + 1, batch, w.of_state.shape[1]), dtype, f"{b.node.name}_states")
     _copy(b, states, first, as_index(0))
@@ -142,7 +142,7 @@ def _layer(
     return Tensor(shape, dtype, at), end, None if cells is None else b.tensor(cells, (batch, width), dtype)
 
 
-def _of_inputs(b: ProgramBuilder, x: Tensor, weights: Tensor, dtype: str) -> Tensor:
+def _of_inputs(b: ProgramBuilder, x: Tensor, weights: Tensor, dtype: DType) -> Tensor:
     """The products of all inputs with the weights, `[…, gates * H]`: of one matrix, whose rows are those of all
     times and batches, unless both sizes are open."""
     x, outer = b.stored(x), x.shape[:2]

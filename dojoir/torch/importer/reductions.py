@@ -11,18 +11,23 @@ import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, element
 from dojoir.torch.importer.element_values import (
-    EXTREMES,
-    FLOATS,
+    BOOL,
+    F32,
+    F64,
+    I32,
+    I64,
+    DType,
     IndexAsValue,
     Value,
     apply,
-    carrier,
     cast,
     compare,
+    data,
+    lowest,
     number,
     select,
 )
-from dojoir.torch.importer.index import Data, as_index, of_atom, product
+from dojoir.torch.importer.index import as_index, product
 from dojoir.torch.importer.nests import Node, ProgramStatement, loops
 
 aten: Any = torch.ops.aten
@@ -37,8 +42,8 @@ def dims_of(dims: Any, rank: int) -> list[int]:
 
 
 def fold(
-    b: ProgramBuilder, x: Tensor, dims: Any, op: str, start: float | int | bool, dtype: str, keepdim: bool = False,
-    change: Callable[[Value, Place], Value] | None = None, name: str | None = None,
+    b: ProgramBuilder, x: Tensor, dims: Any, op: str, start: float | int | bool, dtype: DType,
+    keepdim: bool = False, change: Callable[[Value, Place], Value] | None = None, name: str | None = None,
 ) -> Tensor:  # fmt: skip
     """One number of all along some dimensions. `change` gives what is accumulated, of an element and the index in
     the result."""
@@ -65,7 +70,7 @@ def kept(made: Tensor, x: Tensor, over: Sequence[int]) -> Tensor:
     return Tensor(shape, made.dtype, at)
 
 
-def _folded(op: str, start: float | bool, dtype: str | None = None) -> Callable[..., Tensor]:
+def _folded(op: str, start: float | bool, dtype: DType | None = None) -> Callable[..., Tensor]:
     """A reduction that is one accumulation, in the type of the result or another."""
 
     def lower(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False, **_: Any) -> Tensor:
@@ -76,22 +81,15 @@ def _folded(op: str, start: float | bool, dtype: str | None = None) -> Callable[
 
 def _extreme(b: ProgramBuilder, x: Tensor, dims: Any = None, keepdim: bool = False, *, op: str) -> Tensor:
     """The largest or smallest along dimensions."""
-    if x.dtype == "bool":
-        return fold(b, x, dims, "|=" if op == "max=" else "&=", op != "max=", "bool", keepdim)
+    if x.dtype == BOOL:
+        return fold(b, x, dims, "|=" if op == "max=" else "&=", op != "max=", BOOL, keepdim)
     return fold(b, x, dims, op, lowest(x.dtype, op), x.dtype, keepdim)
-
-
-def lowest(dtype: str, op: str) -> float | int:
-    """The initial value of an extreme."""
-    if dtype in FLOATS:
-        return -math.inf if op == "max=" else math.inf
-    return EXTREMES[dtype][op != "max="]
 
 
 def count(b: ProgramBuilder, x: Tensor, dims: Any) -> Value:
     """How many elements a reduction sees, as a number of the type that is computed in."""
     total = product(tuple(x.shape[d] for d in dims_of(dims, x.rank)))
-    kind = "f64" if x.dtype == "f64" else "f32"
+    kind = F64 if x.dtype == F64 else F32
     return number(total.constant, kind) if total.constant is not None else IndexAsValue(total, kind)
 
 
@@ -145,13 +143,13 @@ def _var_mean(
 
 
 # -- softmax -------------------------------------------------------------------------------------------------
-def _once(b: ProgramBuilder, x: Tensor, carried: str) -> Tensor:
+def _once(b: ProgramBuilder, x: Tensor, carried: DType) -> Tensor:
     """A tensor in the type of the computation, stored first where it is dear: it is read several times."""
     x = b.as_tensor(x, carried)
     return b.realize(x, x.label or f"{b.node.name}_of") if b.cost(x).operations > 6 else x
 
 
-def _exponentials(b: ProgramBuilder, x: Tensor, dim: int, carried: str) -> tuple[Tensor, Tensor]:
+def _exponentials(b: ProgramBuilder, x: Tensor, dim: int, carried: DType) -> tuple[Tensor, Tensor]:
     """The largest of each row, and `exp(x - largest)`."""
     top = fold(b, x, [dim], "max=", -math.inf, carried, True, name=f"{b.node.name}_max")
     wide = b.broadcast(top, x.shape)
@@ -163,7 +161,7 @@ def _softmax(is_safe: bool) -> Callable[..., Tensor]:
 
     def lower(b: ProgramBuilder, x: Tensor, dim: int, is_half: Any = None) -> Tensor:
         kind, name = b.dtype(), b.node.name
-        carried = carrier(kind)
+        carried = kind.compute
         x = _once(b, x, carried)
         if not x.rank:
             return b.full((), 1, kind)
@@ -185,7 +183,7 @@ def _softmax(is_safe: bool) -> Callable[..., Tensor]:
 def _log_softmax(b: ProgramBuilder, x: Tensor, dim: int, is_half: Any = None) -> Tensor:
     """`x - max - log(sum(exp(x - max)))`."""
     kind, name = b.dtype(), b.node.name
-    carried = carrier(kind)
+    carried = kind.compute
     x = _once(b, x, carried)
     if not x.rank:
         return b.full((), 0, kind)
@@ -205,7 +203,7 @@ def is_better(found: Value, top: Value, sign: str, *, last_nan: bool = True) -> 
     """Whether an element takes the place of the best so far, `>` or `<` it, or `>=` or `<=`: NaN does of any
     number, and of another NaN where it is the last that counts."""
     better = compare(sign, found, top)
-    if found.dtype not in FLOATS:
+    if not found.dtype.is_float:
         return better
     is_nan = compare("!=", found, found)
     return apply("or", better, is_nan if last_nan else apply("and", is_nan, compare("==", top, top)))
@@ -221,32 +219,31 @@ def _placed(
         found = _placed(b, reshape(x, (product(x.shape),)), 0, op=op)
         whole = list(range(x.rank))
         return (kept(found[0], x, whole), kept(found[1], x, whole)) if keepdim else found
-    if x.dtype == "bool":
-        numbers, spots = _placed(b, b.as_tensor(x, "i32"), dim, keepdim, op=op)
-        return b.as_tensor(numbers, "bool"), spots
+    if x.dtype == BOOL:
+        numbers, spots = _placed(b, b.as_tensor(x, I32), dim, keepdim, op=op)
+        return b.as_tensor(numbers, BOOL), spots
     over = [dim % x.rank]
     rest = [d for d in range(x.rank) if d not in over]
     shape = tuple(x.shape[d] for d in rest)
-    wide = b.realize(x) if b.cost(x).operations > 2 and x.dtype in ("f64", "i64") else x
-    value, place = b.declare(shape, x.dtype, f"{b.node.name}_value"), b.declare(shape, "i64", f"{b.node.name}_at")
+    wide = b.realize(x) if b.cost(x).operations > 2 and x.dtype in (F64, I64) else x
+    value, place = b.declare(shape, x.dtype, f"{b.node.name}_value"), b.declare(shape, I64, f"{b.node.name}_at")
     outer, index = b.iterate(shape)
     inner, below = b.iterate([x.shape[d] for d in over])
     at = dict(zip(rest, index, strict=True)) | dict(zip(over, below, strict=True))
     found_value = wide.at(tuple(at[d] for d in range(x.rank)))
     top, spot = element(value, index), element(place, index)
-    step = IndexAsValue(below[0], "i64")
+    step = IndexAsValue(below[0], I64)
     start = number(lowest(x.dtype, op), x.dtype)
-    if x.dtype in ("f64", "i64"):
-        first: tuple[Node, ...] = (ProgramStatement(top, "=", start), ProgramStatement(spot, "=", number(0, "i64")))
+    if x.dtype in (F64, I64):
+        first: tuple[Node, ...] = (ProgramStatement(top, "=", start), ProgramStatement(spot, "=", number(0, I64)))
         sign = ">" if op == "max=" else "<"
         body: tuple[Node, ...] = (
             ProgramStatement(spot, "=", step, is_better(found_value, top, sign, last_nan=False)),
             ProgramStatement(top, op, found_value),
         )
     else:
-        pair = IndexAsValue(below[0], "bare")
-        first = (ProgramStatement(top, "=", start, None, spot, number(0, "i64")),)
-        body = (ProgramStatement(top, op, found_value, None, spot, pair),)
+        first = (ProgramStatement(top, "=", start, None, spot, number(0, I64)),)
+        body = (ProgramStatement(top, op, found_value, None, spot, step),)
     b.emit(outer, *first, *loops(inner, body))
     made = b.tensor(value, shape), b.tensor(place, shape)
     return (kept(made[0], x, over), kept(made[1], x, over)) if keepdim else made
@@ -265,34 +262,34 @@ def _top(
     shape = (*(x.shape[d] for d in rest),)
     wide = (*shape[:dim], as_index(k), *shape[dim:])
     name = b.node.name
-    value, place = b.declare(wide, x.dtype, f"{name}_value"), b.declare(wide, "i64", f"{name}_at")
-    taken = b.filled(b.full(x.shape, False, "bool"), name=f"{name}_taken")
+    value, place = b.declare(wide, x.dtype, f"{name}_value"), b.declare(wide, I64, f"{name}_at")
+    taken = b.filled(b.full(x.shape, False, BOOL), name=f"{name}_taken")
     outer, index = b.iterate(shape)
     rounds, (r,) = b.iterate([as_index(k)])
     inner, (j,) = b.iterate([x.shape[dim]])
     top, spot = (element(one, (*index[:dim], r, *index[dim:])) for one in (value, place))
     at = (*index[:dim], j, *index[dim:])
     found, is_free = x.at(at), apply("not", element(taken, at))
-    if x.dtype in ("f64", "i64") or (x.dtype in FLOATS and not is_largest):
+    if x.dtype in (F64, I64) or (x.dtype.is_float and not is_largest):
         start = number(lowest(x.dtype, "max="), x.dtype)
-        none = compare("<", spot, number(0, "i64"))
+        none = compare("<", spot, number(0, I64))
         better = apply("and", is_free, apply("or", none, is_before(found, top, x.dtype, is_largest)))
         first: tuple[Node, ...] = (
             ProgramStatement(top, "=", start),
-            ProgramStatement(spot, "=", number(-1, "i64")),
+            ProgramStatement(spot, "=", number(-1, I64)),
         )
-        is_here = compare("==", spot, IndexAsValue(j, "i64"))
+        is_here = compare("==", spot, IndexAsValue(j, I64))
         body: tuple[Node, ...] = (
-            ProgramStatement(spot, "=", IndexAsValue(j, "i64"), better),
+            ProgramStatement(spot, "=", IndexAsValue(j, I64), better),
             ProgramStatement(top, "=", found, is_here),
         )
     else:
         op = "max=" if is_largest else "min="
-        start, behind = number(lowest(x.dtype, op), x.dtype), number(EXTREMES["i32"][1], "i64")
+        start, behind = number(lowest(x.dtype, op), x.dtype), number(lowest(I32, "min="), I64)
         first = (ProgramStatement(top, "=", start, None, spot, behind),)  # all others come before it
-        body = (ProgramStatement(top, op, found, is_free, spot, IndexAsValue(j, "bare")),)
-    gone = element(taken, (*index[:dim], of_atom(Data(spot)), *index[dim:]))
-    b.emit([*outer, *rounds], *first, *loops(inner, body), ProgramStatement(gone, "=", number(True, "bool")))
+        body = (ProgramStatement(top, op, found, is_free, spot, IndexAsValue(j, I64)),)
+    gone = element(taken, (*index[:dim], data(spot), *index[dim:]))
+    b.emit([*outer, *rounds], *first, *loops(inner, body), ProgramStatement(gone, "=", number(True, BOOL)))
     return b.tensor(value, wide), b.tensor(place, wide)
 
 
@@ -304,12 +301,12 @@ def _running(op: str, start: float) -> Callable[..., Tensor]:
     return lower
 
 
-def running(b: ProgramBuilder, x: Tensor, dim: int, op: str, start: float, dtype: str) -> Tensor:
+def running(b: ProgramBuilder, x: Tensor, dim: int, op: str, start: float, dtype: DType) -> Tensor:
     """The running accumulation along a dimension, up to each element."""
     if not x.rank:
         return b.as_tensor(x, dtype)
     dim %= x.rank
-    carried = carrier(dtype)
+    carried = dtype.compute
     shape = tuple(s for d, s in enumerate(x.shape) if d != dim)
     state, buffer = b.declare(shape, carried, f"{b.node.name}_state"), b.declare(x.shape, dtype)
     outer, index = b.iterate(shape)
@@ -326,14 +323,14 @@ def running(b: ProgramBuilder, x: Tensor, dim: int, op: str, start: float, dtype
 
 def _running_extreme(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
     def lower(b: ProgramBuilder, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-        if x.dtype == "bool":
-            numbers, spots = lower(b, b.as_tensor(x, "i32"), dim)
-            return b.as_tensor(numbers, "bool"), spots
+        if x.dtype == BOOL:
+            numbers, spots = lower(b, b.as_tensor(x, I32), dim)
+            return b.as_tensor(numbers, BOOL), spots
         dim %= x.rank
         shape = tuple(s for d, s in enumerate(x.shape) if d != dim)
         name = b.node.name
-        best, spot = b.declare(shape, x.dtype, f"{name}_best"), b.declare(shape, "i64", f"{name}_best_at")
-        value, place = b.declare(x.shape, x.dtype, f"{name}_value"), b.declare(x.shape, "i64", f"{name}_at")
+        best, spot = b.declare(shape, x.dtype, f"{name}_best"), b.declare(shape, I64, f"{name}_best_at")
+        value, place = b.declare(x.shape, x.dtype, f"{name}_value"), b.declare(x.shape, I64, f"{name}_at")
         outer, index = b.iterate(shape)
         inner, below = b.iterate([x.shape[dim]])
         at = (*index[:dim], below[0], *index[dim:])
@@ -343,11 +340,11 @@ def _running_extreme(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
         b.emit(
             outer,
             ProgramStatement(top, "=", number(lowest(x.dtype, op), x.dtype)),
-            ProgramStatement(where, "=", number(0, "i64")),
+            ProgramStatement(where, "=", number(0, I64)),
             *loops(
                 inner,
                 (
-                    ProgramStatement(where, "=", IndexAsValue(below[0], "i64"), is_new),
+                    ProgramStatement(where, "=", IndexAsValue(below[0], I64), is_new),
                     ProgramStatement(top, "=", found, is_new),
                     ProgramStatement(element(value, at), "=", top),
                     ProgramStatement(element(place, at), "=", where),
@@ -364,8 +361,8 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.prod.dim_int: _folded("*=", 1), aten.prod.default: _folded("*=", 1),
     aten.amax.default: partial(_extreme, op="max="), aten.amin.default: partial(_extreme, op="min="),
     aten.max.default: partial(_extreme, op="max="), aten.min.default: partial(_extreme, op="min="),
-    **dict.fromkeys((aten.any.dim, aten.any.dims, aten.any.default), _folded("|=", False, "bool")),
-    **dict.fromkeys((aten.all.dim, aten.all.default), _folded("&=", True, "bool")),
+    **dict.fromkeys((aten.any.dim, aten.any.dims, aten.any.default), _folded("|=", False, BOOL)),
+    **dict.fromkeys((aten.all.dim, aten.all.default), _folded("&=", True, BOOL)),
     aten.mean.dim: _mean, aten.mean.default: _mean,
     aten.var.correction: _var, aten.var_mean.correction: _var_mean, prims.var.default: _var,
     aten.topk.default: _top,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer.builder import Place, ProgramBuilder, Tensor, Unsupported
-from dojoir.torch.importer.element_values import IndexAsValue, Value, apply, compare, number, select
+from dojoir.torch.importer.element_values import BOOL, I64, IndexAsValue, Value, apply, compare, number, select
 from dojoir.torch.importer.index import IndexSum, as_index, clamp, divide, is_within, product
 
 aten: Any = torch.ops.aten
@@ -261,7 +261,7 @@ def padded(tensor: Tensor, before: Sequence[IndexSum | int], shape: Place, value
 
     def at(index: Place) -> Value:
         moved = tuple(i - p for i, p in zip(index, before, strict=True))
-        asked: Value = number(True, "bool")
+        asked: Value = number(True, BOOL)
         for i, extent in zip(moved, tensor.shape, strict=True):
             if not is_within(i, 0, extent):
                 asked = apply("and", asked, _is_in(i, extent))
@@ -272,8 +272,8 @@ def padded(tensor: Tensor, before: Sequence[IndexSum | int], shape: Place, value
 
 
 def _is_in(index: IndexSum, extent: IndexSum) -> Value:
-    low = compare(">=", IndexAsValue(index, "i64"), number(0, "i64"))
-    return apply("and", low, compare("<", IndexAsValue(index, "i64"), IndexAsValue(extent, "i64")))
+    low = compare(">=", IndexAsValue(index, I64), number(0, I64))
+    return apply("and", low, compare("<", IndexAsValue(index, I64), IndexAsValue(extent, I64)))
 
 
 def _pad(b: ProgramBuilder, x: Tensor, pad: Sequence[Any], value: Any = 0) -> Tensor:
@@ -287,7 +287,7 @@ def _triangle(is_upper: bool) -> Callable[..., Tensor]:
     def lower(b: ProgramBuilder, x: Tensor, diagonal: int = 0) -> Tensor:
         def at(index: Place) -> Value:
             sign = ">=" if is_upper else "<="
-            asked = compare(sign, IndexAsValue(index[-1] - diagonal, "i64"), IndexAsValue(index[-2], "i64"))
+            asked = compare(sign, IndexAsValue(index[-1] - diagonal, I64), IndexAsValue(index[-2], I64))
             return select(asked, x.at(index), number(0, x.dtype))
 
         return Tensor(x.shape, x.dtype, at)
