@@ -11,6 +11,7 @@ from dojoir.grammar.other_languages import cure_of_function, cure_of_line
 from dojoir.grammar.writable import affine_fits, integer_fits
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.expressions import affine_operation
 from dojoir.ir.nodes import (
     DEEPEST_EXPRESSION,
     RELATIONS,
@@ -25,7 +26,7 @@ from dojoir.ir.nodes import (
     index_value,
     make_op,
 )
-from dojoir.ir.operations import CALLS, CONVERSIONS, OPERATIONS
+from dojoir.ir.operations import CALLS, CONVERSIONS, INFIX, OPERATIONS, PREFIX
 
 QUASI_AFFINE = (
     "a quasi-affine expression is a sum of sizes and iterators, each times an integer, "
@@ -37,9 +38,6 @@ CLAMPS = {"min": None, "max": None, "clamp": 3, "abs": 1}
 
 INDEX = "an index"
 """How the role of an index begins."""
-
-_BINARY = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol and op.arity == 2}
-_UNARY = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol and op.arity == 1}
 
 
 # -- values ------------------------------------------------------------------------------------------------
@@ -62,10 +60,10 @@ def value(expr: syntax.Expr, names: NamesInScope, depth: int = 0) -> Expr:
         case syntax.Call():
             return _call(expr, names, depth)
         case syntax.Unary(sign, arg, span):
-            return _bounded(make_op(_UNARY[sign], (value(arg, names, depth + 1),), span), span, names)
+            return _bounded(make_op(PREFIX[sign], (value(arg, names, depth + 1),), span), span, names)
         case syntax.Binary(left, sign, right, span):
             args = (value(left, names, depth + 1), value(right, names, depth + 1))
-            return _bounded(make_op(_BINARY[sign], args, span), span, names)
+            return _bounded(make_op(INFIX[sign], args, span), span, names)
 
 
 def _call(call: syntax.Call, names: NamesInScope, depth: int) -> Expr:
@@ -227,30 +225,17 @@ def _clamp(call: syntax.Call, names: NamesInScope, role: str, depth: int) -> Aff
 
 
 def _combine(a: Affine, sign: str, b: Affine, span: Span, names: NamesInScope, role: str) -> Affine:
-    match sign:
-        case "+":
-            return a + b
-        case "-":
-            return a - b
-        case "*":
-            if not (a.is_constant or b.is_constant):
-                message = (
-                    f"{role} is quasi-affine, and this multiplies two unknowns: {_how_to_write_product(a, b, role)}"
-                )
-                raise names.error("not-affine", message, span)
-            return a * b.offset if b.is_constant else b * a.offset
-        case _:
-            if not b.is_constant:
-                cure = f"give the divisor a fixed value (NAME = INT in the kernel line), {_OR_DIMENSIONS}"
-                if role.startswith(INDEX):
-                    cure += _OR_DATA
-                message = f"{role} is quasi-affine, and this divides by an unknown: {cure}"
-                raise names.error("not-affine", message, span)
-            if b.offset <= 0:
-                raise names.error(
-                    "not-affine", f"the right side of {sign} is a positive integer, not {b.offset}", span
-                )
-            return a // b.offset if sign == "//" else a % b.offset
+    found = affine_operation(INFIX[sign], (a, b))
+    if found is not None:
+        return found
+    if sign == "*":
+        how = _how_to_write_product(a, b, role)
+        raise names.error("not-affine", f"{role} is quasi-affine, and this multiplies two unknowns: {how}", span)
+    if b.is_constant:
+        raise names.error("not-affine", f"the right side of {sign} is a positive integer, not {b.offset}", span)
+    cure = f"give the divisor a fixed value (NAME = INT in the kernel line), {_OR_DIMENSIONS}"
+    cure += _OR_DATA if role.startswith(INDEX) else ""
+    raise names.error("not-affine", f"{role} is quasi-affine, and this divides by an unknown: {cure}", span)
 
 
 _OR_DATA = "; or compute it into a tmp of i64, and let that be the index, which is checked when it runs"
@@ -341,19 +326,10 @@ def _joined(expr: syntax.Expr) -> list[syntax.Expr]:
 
 def _reads(expr: syntax.Expr, names: NamesInScope) -> bool:
     """Whether there is an element of a buffer in an expression."""
-    match expr:
-        case syntax.Name(text):
-            return text in names.buffers
-        case syntax.Subscript():
-            return True
-        case syntax.Call(_, args):
-            return any(_reads(arg, names) for arg in args)
-        case syntax.Unary(_, arg):
-            return _reads(arg, names)
-        case syntax.Binary(left, _, right):
-            return _reads(left, names) or _reads(right, names)
-        case syntax.Number() | syntax.Iterator():
-            return False
+    return any(
+        isinstance(part, syntax.Subscript) or (isinstance(part, syntax.Name) and part.text in names.buffers)
+        for part in syntax.every(expr)
+    )
 
 
 def condition(expr: syntax.Expr, names: NamesInScope) -> Condition:

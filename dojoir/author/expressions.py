@@ -1,4 +1,4 @@
-"""Expressions as Python objects, for the builder: numbers, sizes, iterators and elements, combined by operators."""
+"""Expressions of the IR under operators of Python, for the builder: a `Value` is one, and the scopes it needs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import NoReturn, SupportsIndex
 from dojoir.errors import ArgumentError, DojoError, repr_of
 from dojoir.grammar.writable import affine_fits, integer_fits
 from dojoir.ir.affine import Affine
+from dojoir.ir.expressions import as_affine, index_operation
 from dojoir.ir.format import format_expr
 from dojoir.ir.nodes import RELATIONS, Access, Condition, Const, Expr, Extent, Index, Op, make_op
 from dojoir.ir.operations import OPERATIONS
@@ -265,11 +266,9 @@ def select(condition: Number, a: Number, b: Number) -> Value:
 # -- values as parts of the tree ---------------------------------------------------------------------------
 def affine_of(value: Value, role: str) -> Affine:
     """A value as an affine expression. Raises ArgumentError, naming its `role`, where it is none."""
-    match value.expr:
-        case Index(affine):
-            return affine
-        case Const(int() as number):
-            return Affine.constant(number)
+    found = as_affine(value.expr)
+    if found is not None:
+        return found
     rule = "a sum of sizes and iterators, each times an integer, with // and % by positive integers"
     raise ArgumentError(f"{role} is quasi-affine, {rule}; not {repr_of(value)}", "not-affine")
 
@@ -278,37 +277,13 @@ def index_of(value: Value, role: str) -> Affine | Access:
     """A value as an index: affine, with `min`, `max` and `abs`, or an element by itself."""
     if isinstance(value.expr, Access):
         return value.expr
-    clamped = _clamped(value.expr)
-    return affine_of(value, role) if clamped is None else clamped
+    found = _in_index(value.expr)
+    return affine_of(value, role) if found is None else found
 
 
-def _clamped(expr: Expr) -> Affine | None:
+def _in_index(expr: Expr) -> Affine | None:
     """An expression with minima and maxima in it as an index; None where it is none."""
-    match expr:
-        case Index(affine):
-            return affine
-        case Const(int() as number):
-            return Affine.constant(number)
-        case Op(name, args):
-            parts = [_clamped(arg) for arg in args]
-        case _:
-            return None
-    match name, parts:
-        case "min" | "max", [Affine() as a, Affine() as b]:
-            return Affine.smallest(a, b) if name == "min" else Affine.largest(a, b)
-        case "abs", [Affine() as a]:
-            return Affine.largest(a, -a)
-        case "neg", [Affine() as a]:
-            return -a
-        case "add", [Affine() as a, Affine() as b]:
-            return a + b
-        case "sub", [Affine() as a, Affine() as b]:
-            return a - b
-        case "mul", [Affine() as a, Affine() as b] if a.is_constant or b.is_constant:
-            return a * b.offset if b.is_constant else b * a.offset
-        case "floordiv" | "mod", [Affine() as a, Affine() as b] if b.is_constant and b.offset > 0:
-            return a // b.offset if name == "floordiv" else a % b.offset
-    return None
+    return index_operation(expr.name, [*map(_in_index, expr.args)]) if isinstance(expr, Op) else as_affine(expr)
 
 
 def extent_of(value: Value) -> Extent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from operator import is_
 
@@ -84,32 +84,48 @@ def index_value(affine: Affine) -> Const | Index:
 
 def make_op(name: str, args: tuple[Expr, ...], loc: Span | None = None) -> Expr:
     """`Op(name, args)` in normal form: whatever is affine in sizes and iterators is one `Index`."""
-    affine = [_as_affine(arg) for arg in args]
-    match name, affine:
-        case "neg", [Affine() as a]:
-            return index_value(-a)
-        case "neg", _ if isinstance(args[0], Const):
-            return Const(-args[0].value)
-        case "add", [Affine() as a, Affine() as b]:
-            return index_value(a + b)
-        case "sub", [Affine() as a, Affine() as b]:
-            return index_value(a - b)
-        case "mul", [Affine() as a, Affine() as b] if a.is_constant or b.is_constant:
-            return index_value(a * b.offset if b.is_constant else b * a.offset)
-        case "floordiv", [Affine() as a, Affine() as b] if b.is_constant and b.offset > 0:
-            return index_value(a // b.offset)
-        case "mod", [Affine() as a, Affine() as b] if b.is_constant and b.offset > 0:
-            return index_value(a % b.offset)
-    return Op(name, args, loc)
+    if name == "neg" and isinstance(args[0], Const):
+        return Const(-args[0].value)
+    found = affine_operation(name, [as_affine(arg) for arg in args])
+    return Op(name, args, loc) if found is None else index_value(found)
 
 
-def _as_affine(expr: Expr) -> Affine | None:
+def as_affine(expr: Expr) -> Affine | None:
+    """The affine value that an expression is, if it is one."""
     match expr:
         case Index(affine):
             return affine
         case Const(value) if type(value) is int:
             return Affine.constant(value)
     return None
+
+
+def affine_operation(name: str, operands: Sequence[Affine | None]) -> Affine | None:
+    """The affine value that an operation on affine values is; None where it is none."""
+    match name, operands:
+        case "neg", [Affine() as a]:
+            return -a
+        case "add", [Affine() as a, Affine() as b]:
+            return a + b
+        case "sub", [Affine() as a, Affine() as b]:
+            return a - b
+        case "mul", [Affine() as a, Affine() as b] if a.is_constant or b.is_constant:
+            return a * b.offset if b.is_constant else b * a.offset
+        case "floordiv" | "mod", [Affine() as a, Affine() as b] if b.is_constant and b.offset > 0:
+            return a // b.offset if name == "floordiv" else a % b.offset
+    return None
+
+
+def index_operation(name: str, operands: Sequence[Affine | None]) -> Affine | None:
+    """The same in an index, which may also be a smallest or largest of such, or an absolute value."""
+    match name, operands:
+        case "min", [Affine() as a, Affine() as b]:
+            return Affine.smallest(a, b)
+        case "max", [Affine() as a, Affine() as b]:
+            return Affine.largest(a, b)
+        case "abs", [Affine() as a]:
+            return Affine.largest(a, -a)
+    return affine_operation(name, operands)
 
 
 def are(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
