@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Iterator as Iterable
 from dataclasses import replace
 
@@ -221,6 +222,19 @@ def every(expr: Expr) -> Iterable[Expr]:
         left += inner(part)[::-1]
 
 
+def with_inner(expr: Expr, new: Callable[[Expr], Expr]) -> Expr:
+    """The expression with a new one for each that it is made of."""
+    match expr:
+        case Subscript(_, args) | Call(_, args):
+            return replace(expr, args=tuple(map(new, args)))
+        case Unary(_, arg):
+            return replace(expr, arg=new(arg))
+        case Binary(left, _, right):
+            return replace(expr, left=new(left), right=new(right))
+        case Number() | Name() | Iterator():
+            return expr
+
+
 def wording(expr: Expr) -> str:
     """The text of an expression, wherever it stands."""
     match expr:
@@ -233,7 +247,7 @@ def wording(expr: Expr) -> str:
         case Call(name, args):
             return f"{name.text}({', '.join(map(wording, args))})"
         case Unary(sign, arg):
-            return f"({sign} {wording(arg)})"
+            return f"{sign} {wording(arg)}" if sign.isalpha() else f"{sign}{wording(arg)}"
         case Binary(left, sign, right):
             return f"({wording(left)} {sign} {wording(right)})"
 

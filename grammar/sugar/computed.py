@@ -26,10 +26,10 @@ from dojoir.grammar.syntax import (
     Name,
     Number,
     Subscript,
-    Unary,
     Word,
     every,
     expressions,
+    with_inner,
     wording,
 )  # fmt: skip
 from dojoir.ir.dtypes import DTYPES, I64
@@ -152,23 +152,9 @@ class _Computed:
         self, expr: Expr, steps: dict[str, tuple[syntax.Node, ...]], names: dict[str, str], chosen: bool
     ) -> Expr:
         """An expression whose indices that are computed are temporaries; `steps` compute them, each once."""
-
-        def inner(some: tuple[Expr, ...]) -> tuple[Expr, ...]:
-            return tuple(self._expr(one, steps, names, chosen) for one in some)
-
-        match expr:
-            case Subscript(name, args):
-                made = (self._index(name.text, arg, steps, names, chosen) for arg in args)
-                return replace(expr, args=tuple(made))
-            case Call(_, args):
-                return replace(expr, args=inner(args))
-            case Unary(_, arg):
-                return replace(expr, arg=inner((arg,))[0])
-            case Binary(left, _, right):
-                left, right = inner((left, right))
-                return replace(expr, left=left, right=right)
-            case Number() | Name() | syntax.Iterator():
-                return expr
+        if isinstance(expr, Subscript):
+            return with_inner(expr, lambda arg: self._index(expr.name.text, arg, steps, names, chosen))
+        return with_inner(expr, lambda part: self._expr(part, steps, names, chosen))
 
     def _index(
         self,
@@ -211,14 +197,8 @@ class _Computed:
                 return self._cast(expr, text)
             case Call(Word(text), (Name(dtype), *_)) if dtype in DTYPES and text in CONVERSIONS:
                 return self._cast(expr, dtype)
-            case Call(_, args):
-                return replace(expr, args=tuple(map(self._wide, args)))
-            case Unary(_, arg):
-                return replace(expr, arg=self._wide(arg))
-            case Binary(left, _, right):
-                return replace(expr, left=self._wide(left), right=self._wide(right))
             case _:
-                return expr
+                return with_inner(expr, self._wide)
 
     @staticmethod
     def _cast(expr: Expr, dtype: str) -> Expr:

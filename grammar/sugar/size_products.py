@@ -189,15 +189,9 @@ class _TextFacts:
                 return syntax.Iterator(str(own.depth), span) if expr.text[0].isdigit() else expr
             case syntax.Subscript(name, args):
                 return replace(expr, args=tuple(self.indices(name, args, around)))
-            case syntax.Call(_, args):
-                return replace(expr, args=tuple(self.plain(arg, around) for arg in args))
-            case syntax.Unary(_, arg):
-                return replace(expr, arg=self.plain(arg, around))
-            case syntax.Binary(left, sign, right, span):
-                if sign in ("//", "%") and self.is_of_product(left, around):
-                    return self.affine(self.polynomial(expr, around), span)
-                return replace(expr, left=self.plain(left, around), right=self.plain(right, around))
-        return expr
+            case syntax.Binary(left, "//" | "%", _, span) if self.is_of_product(left, around):
+                return self.affine(self.polynomial(expr, around), span)
+        return syntax.with_inner(expr, lambda part: self.plain(part, around))
 
     def indices(
         self, name: syntax.Word, args: tuple[syntax.Expr, ...], around: tuple[WrittenScope, ...]
@@ -273,7 +267,7 @@ class _TextFacts:
 
     def atom(self, expr: syntax.Expr) -> Polynomial:
         """The divided, or chosen, expression as one symbol."""
-        text = _text(expr)
+        text = syntax.wording(expr)
         self.symbols[text] = expr
         return {(text,): 1}
 
@@ -308,8 +302,8 @@ class _TextFacts:
     # -- errors ------------------------------------------------------------------------------------------
     def cure(self, name: str, groups: list[list[syntax.Expr]]) -> str:
         """The cure for an index that cannot be divided."""
-        shape = ", ".join(_text(factor) for factors in groups for factor in factors)
-        last = next(_text(factors[-1]) for factors in groups if len(factors) > 1)
+        shape = ", ".join(syntax.wording(factor) for factors in groups for factor in factors)
+        last = next(syntax.wording(factors[-1]) for factors in groups if len(factors) > 1)
         rank = sum(map(len, groups))
         return (
             f"this index cannot be divided into {last}*(…) + (…) with sums of sizes and iterators for both: "
@@ -382,20 +376,3 @@ def _divided(index: Polynomial, size: str) -> tuple[Polynomial, Polynomial]:
     if below and all(factor < 0 for factor in varying):
         return _sum(quotient, {(): -1}), _sum(rest, {(size,): 1})
     return quotient, rest
-
-
-def _text(expr: syntax.Expr) -> str:
-    """An expression as it is told of, the same for the same one."""
-    match expr:
-        case syntax.Number(text) | syntax.Name(text):
-            return text
-        case syntax.Iterator(text):
-            return f"{{{text}}}"
-        case syntax.Subscript(name, args):
-            return f"{name.text}[{', '.join(map(_text, args))}]"
-        case syntax.Call(name, args):
-            return f"{name.text}({', '.join(map(_text, args))})"
-        case syntax.Unary(sign, arg):
-            return f"{sign}{_text(arg)}"
-        case syntax.Binary(left, sign, right):
-            return f"({_text(left)} {sign} {_text(right)})"

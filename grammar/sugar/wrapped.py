@@ -19,7 +19,19 @@ from dataclasses import replace
 from itertools import product
 
 from dojoir.grammar import syntax
-from dojoir.grammar.syntax import Binary, Call, Expr, Name, Number, Subscript, Unary, every, inner, wording
+from dojoir.grammar.syntax import (
+    Binary,
+    Call,
+    Expr,
+    Name,
+    Number,
+    Subscript,
+    Unary,
+    every,
+    inner,
+    with_inner,
+    wording,
+)
 
 _Period = tuple[tuple[Expr, ...], Expr]
 """The conditions of a turn, and the index in it."""
@@ -109,14 +121,6 @@ def _is_affine(expr: Expr) -> bool:
 
 def _replaced(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     """An expression with the values of some remainders in their place."""
-    match expr:
-        case Binary(left, sign, right):
-            if sign == "%" and (key := wording(expr)) in values:
-                return values[key]
-            return replace(expr, left=_replaced(left, values), right=_replaced(right, values))
-        case Unary(_, arg):
-            return replace(expr, arg=_replaced(arg, values))
-        case Subscript(_, args) | Call(_, args):
-            return replace(expr, args=tuple(_replaced(arg, values) for arg in args))
-        case Number() | Name() | syntax.Iterator():
-            return expr
+    if isinstance(expr, Binary) and expr.sign == "%" and (key := wording(expr)) in values:
+        return values[key]
+    return with_inner(expr, lambda part: _replaced(part, values))
