@@ -235,6 +235,12 @@ def with_inner(expr: Expr, new: Callable[[Expr], Expr]) -> Expr:
             return expr
 
 
+def with_nodes(nodes: tuple[Node, ...], new: Callable[[Node], tuple[Node, ...]]) -> tuple[Node, ...]:
+    """The nodes, with new ones for each that stands in them and then for each of them."""
+    whole = (n if isinstance(n, Statement) else replace(n, body=with_nodes(n.body, new)) for n in nodes)
+    return tuple(made for node in whole for made in new(node))
+
+
 def wording(expr: Expr) -> str:
     """The text of an expression, wherever it stands."""
     match expr:

@@ -29,22 +29,14 @@ def with_stated_bounds(written: syntax.Kernel) -> syntax.Kernel:
     }
     if not stated:
         return written
-    body = _nodes(written.body, {buffer.name.text for buffer in buffers}, stated)
-    return replace(written, body=body)
+    data = {buffer.name.text for buffer in buffers}
 
+    def bounded(node: syntax.Node) -> tuple[syntax.Node, ...]:
+        if isinstance(node, syntax.Scope):
+            return (replace(node, extent=_extent(node.extent, data, stated)),)
+        return (node,)
 
-def _nodes(nodes: tuple[syntax.Node, ...], data: set[str], stated: Stated) -> tuple[syntax.Node, ...]:
-    return tuple(_node(node, data, stated) for node in nodes)
-
-
-def _node(node: syntax.Node, data: set[str], stated: Stated) -> syntax.Node:
-    match node:
-        case syntax.Statement():
-            return node
-        case syntax.Guard(_, body):
-            return replace(node, body=_nodes(body, data, stated))
-        case syntax.Scope(extent, _, _, body):
-            return replace(node, extent=_extent(extent, data, stated), body=_nodes(body, data, stated))
+    return replace(written, body=syntax.with_nodes(written.body, bounded))
 
 
 def _extent(extent: Expr, data: set[str], stated: Stated) -> Expr:

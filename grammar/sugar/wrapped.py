@@ -43,25 +43,19 @@ MOST_WRAPPED = 2
 def without_wrapped(written: syntax.Kernel) -> syntax.Kernel:
     """The text with a statement for each turn of an index that wraps around a size; the very text without such."""
     sizes = {size.name.text for size in written.sizes if size.value is None}
-    body = _nodes(written.body, sizes)
+    body = syntax.with_nodes(written.body, lambda node: _unwrapped_node(node, sizes))
     return written if body == written.body else replace(written, body=body)
 
 
-def _nodes(nodes: tuple[syntax.Node, ...], sizes: set[str]) -> tuple[syntax.Node, ...]:
-    return tuple(made for node in nodes for made in _unwrapped_node(node, sizes))
-
-
 def _unwrapped_node(node: syntax.Node, sizes: set[str]) -> tuple[syntax.Node, ...]:
-    match node:
-        case syntax.Scope() | syntax.Guard():
-            return (replace(node, body=_nodes(node.body, sizes)),)
-        case syntax.Statement():
-            exprs = [node.target, node.value, *(() if node.condition is None else (node.condition,))]
-            found = {wording(part): part for expr in exprs for part in _wrapped(expr, sizes, False)}
-            if not 0 < len(found) <= MOST_WRAPPED:
-                return (node,)
-            turns = product(*map(_wrap_periods, found.values()))
-            return tuple(_in_periods(node, dict(zip(found, some, strict=True))) for some in turns)
+    if not isinstance(node, syntax.Statement):
+        return (node,)
+    exprs = [node.target, node.value, *(() if node.condition is None else (node.condition,))]
+    found = {wording(part): part for expr in exprs for part in _wrapped(expr, sizes, False)}
+    if not 0 < len(found) <= MOST_WRAPPED:
+        return (node,)
+    turns = product(*map(_wrap_periods, found.values()))
+    return tuple(_in_periods(node, dict(zip(found, some, strict=True))) for some in turns)
 
 
 def _in_periods(node: syntax.Statement, turns: Mapping[str, _Period]) -> syntax.Node:
