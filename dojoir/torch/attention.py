@@ -48,6 +48,7 @@ def attention(
     inference the second product is divided by the sum of the weights; for training the weights are, since autograd
     keeps the product in its type, in which an undivided one may overflow. Other types, dropout and empty dimensions
     take PyTorch's own definition. Shapes and errors are those of `scaled_dot_product_attention`."""
+    query, key, value, attn_mask = (_as_autocast(one) for one in (query, key, value, attn_mask))
     terms = query.shape[-1], key.shape[-2]
     if query.dtype not in HALVES or dropout_p or any(isinstance(n, int) and n == 0 for n in terms):
         given = query, key, value, attn_mask, dropout_p, is_causal
@@ -82,6 +83,14 @@ def attention(
     if trains:
         return torch.matmul((weights / total).to(value.dtype), value)
     return (torch.matmul(weights.to(value.dtype), value).float() / total).to(query.dtype)
+
+
+def _as_autocast(tensor: Any) -> Any:
+    """A tensor in the type of `torch.autocast`, where that is on, as PyTorch casts what its own attention takes."""
+    kind = getattr(getattr(tensor, "device", None), "type", "")
+    if not kind or not torch.is_autocast_enabled(kind) or tensor.dtype not in (torch.float32, *HALVES):
+        return tensor
+    return tensor.to(torch.get_autocast_dtype(kind))
 
 
 def _is_whole(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, is_causal: bool) -> bool:

@@ -89,6 +89,22 @@ def test_a_causal_row_under_other_conditions_chooses_among_all() -> None:
         assert (made(q, k, v).double() - exact).abs().max() < 2e-2
 
 
+@pytest.mark.parametrize("case", ["all", "causal", "of a bias"])
+def test_autocast_gives_its_type(case: str) -> None:
+    given, tensors = drawn(case, torch.float32)
+
+    def cast(*tensors: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return F.scaled_dot_product_attention(*tensors, **given)
+
+    torch._dynamo.reset()
+    with torch.no_grad():
+        ours, eager = torch.compile(cast, backend="dojoir")(*tensors), cast(*tensors)
+    assert ours.dtype == eager.dtype == torch.bfloat16
+    exact = wide(given, tensors)
+    assert (ours - exact).abs().max() <= 2 * (eager - exact).abs().max()
+
+
 def test_other_types_are_as_they_were() -> None:
     given, tensors = drawn("causal", torch.float32)
     made = dojoir.torch.from_module(Attention(given), tensors, optimize=False)
