@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, SupportsIndex
 
 from dojoir.errors import ArgumentError, DojoError, repr_of
 from dojoir.grammar.writable import affine_fits, integer_fits
 from dojoir.ir.affine import Affine
-from dojoir.ir.expressions import as_affine, index_operation
+from dojoir.ir.expressions import affine_operation, as_affine
 from dojoir.ir.format import format_expr
 from dojoir.ir.nodes import RELATIONS, Access, Condition, Const, Expr, Extent, Index, Op, make_op
 from dojoir.ir.operations import OPERATIONS
@@ -283,7 +283,7 @@ def index_of(value: Value, role: str) -> Affine | Access:
 
 def _in_index(expr: Expr) -> Affine | None:
     """An expression with minima and maxima in it as an index; None where it is none."""
-    return index_operation(expr.name, [*map(_in_index, expr.args)]) if isinstance(expr, Op) else as_affine(expr)
+    return _index_operation(expr.name, [*map(_in_index, expr.args)]) if isinstance(expr, Op) else as_affine(expr)
 
 
 def extent_of(value: Value) -> Extent:
@@ -309,3 +309,16 @@ def conditions_of(value: Value) -> tuple[Condition, ...]:
             return (Condition(a, _RELATIONS[name], b),)
     rule = "compares sizes and iterators by <, <=, >, >=, build.eq or build.ne, joined by &"
     raise ArgumentError(f"a condition {rule}; not {repr_of(value)}", "not-a-condition")
+
+
+def _index_operation(name: str, operands: Sequence[Affine | None]) -> Affine | None:
+    """The index that an operation on such is: an affine value, or a smallest, a largest or an absolute one of
+    them. None where it is none."""
+    match name, operands:
+        case "min", [Affine() as a, Affine() as b]:
+            return Affine.smallest(a, b)
+        case "max", [Affine() as a, Affine() as b]:
+            return Affine.largest(a, b)
+        case "abs", [Affine() as a]:
+            return Affine.largest(a, -a)
+    return affine_operation(name, operands)

@@ -36,7 +36,8 @@ from dojoir.sets.kernel_sets import Read, sets_of
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
 from dojoir.types.elaborate import elaborate
-from dojoir.types.typed import Apply, Typed, typed_parts
+from dojoir.types.typed import Apply, Typed
+from dojoir.types.typed_parts import typed_parts
 
 FLOPS = {"add": 1, "sub": 1, "mul": 1, "div": 1, "sqrt": 1, "fma": 2}
 """How many flops an operation on floats is; a math function is one."""

@@ -96,6 +96,5 @@ DTYPES: dict[str, DType] = {
     )
 }
 
-F64, F32, BF16, F16 = (DTYPES[name] for name in ("f64", "f32", "bf16", "f16"))
-I64, I32, I16, I8, U8 = (DTYPES[name] for name in ("i64", "i32", "i16", "i8", "u8"))
-BOOL = DTYPES["bool"]
+_NAMED = "f64", "f32", "bf16", "f16", "i64", "i32", "i16", "i8", "u8", "bool"
+F64, F32, BF16, F16, I64, I32, I16, I8, U8, BOOL = (DTYPES[name] for name in _NAMED)

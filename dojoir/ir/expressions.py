@@ -116,18 +116,6 @@ def affine_operation(name: str, operands: Sequence[Affine | None]) -> Affine | N
     return None
 
 
-def index_operation(name: str, operands: Sequence[Affine | None]) -> Affine | None:
-    """The same in an index, which may also be a smallest or largest of such, or an absolute value."""
-    match name, operands:
-        case "min", [Affine() as a, Affine() as b]:
-            return Affine.smallest(a, b)
-        case "max", [Affine() as a, Affine() as b]:
-            return Affine.largest(a, b)
-        case "abs", [Affine() as a]:
-            return Affine.largest(a, -a)
-    return affine_operation(name, operands)
-
-
 def are(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
     """Whether two tuples of one length hold the same objects."""
     return all(map(is_, some, others))

@@ -94,8 +94,7 @@ OPERATIONS: dict[str, Operation] = {
     )
 }  # fmt: skip
 
-INFIX = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol is not None and op.arity == 2}
-PREFIX = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol is not None and op.arity == 1}
+INFIX, PREFIX = ({op.symbol: op.name for op in OPERATIONS.values() if op.symbol and op.arity == n} for n in (2, 1))
 """The operation of each sign between two operands, and before one."""
 
 MAY_FAIL = frozenset(op.name for op in OPERATIONS.values() if op.kind in (Class.INTEGER, Class.SHIFT))

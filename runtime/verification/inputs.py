@@ -18,7 +18,8 @@ from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.types.elaborate import check
 from dojoir.types.rounding import FORMATS
-from dojoir.types.typed import Apply, Convert, IndexValue, Load, Typed, typed_parts
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Typed
+from dojoir.types.typed_parts import typed_parts
 
 NONFINITE = "nonfinite"
 

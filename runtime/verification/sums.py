@@ -23,7 +23,8 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Const, Expr, Index, Kernel, Statement
 from dojoir.runtime.verification.propagation import INFINITE, ONE, ZERO, magnitude, op
-from dojoir.types.typed import Apply, Load, Typed, TypedStatement, typed_parts
+from dojoir.types.typed import Apply, Load, Typed, TypedStatement
+from dojoir.types.typed_parts import typed_parts
 
 
 def written_out(kernel: Kernel, typed: TypedStatement) -> tuple[Access, TypedStatement] | None:

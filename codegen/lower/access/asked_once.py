@@ -22,7 +22,8 @@ from dojoir.ir.paths import is_inside
 from dojoir.ir.places import scopes_around
 from dojoir.sets.failing import inside, may_fail
 from dojoir.support.frozen import dataclass
-from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, typed_parts
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
+from dojoir.types.typed_parts import typed_parts
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import is_uniform
 from dojoir.support.frozen import dataclass
-from dojoir.types.typed import Apply, Convert, Typed, TypedStatement, typed_parts
+from dojoir.types.typed import Apply, Convert, Typed, TypedStatement
+from dojoir.types.typed_parts import typed_parts
 
 U8 = DTYPES["u8"]
 

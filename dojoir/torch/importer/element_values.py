@@ -16,7 +16,8 @@ from dojoir.ir.format import operation_text
 from dojoir.ir.operations import ATOM, ELEMENTARY, INFIX, OPERATIONS, PREFIX, SIGN, Class
 from dojoir.torch.importer.index import Atom, Data, IndexSum, IteratorAtom, of_atom, render, substitute
 from dojoir.types.identities import neutral
-from dojoir.types.typed import Apply, Convert, Number, TypedOver, typed_operands, typed_parts
+from dojoir.types.typed import Apply, Convert, Number, TypedOver
+from dojoir.types.typed_parts import typed_operands, typed_parts
 
 __all__ = (
     "BF16", "BOOL", "COSTLY", "F16", "F32", "F64", "I32", "I64", "NARROW", "Apply", "Convert", "DType",
